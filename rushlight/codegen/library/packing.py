@@ -171,8 +171,8 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     """Taps outside: what a tap and the runs have to do with each other becomes a list of vectors to copy,
     the same for all channels."""
     w = Writer("pack", PACK, "internal ")
-    pieces = w.scratch("i64", PIECE * (stride + 1))
-    load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
+    pieces, found = w.scratch("i64", PIECE * (stride + 1)), w.scratch("i64", 1)
+    load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step", "out_w"))
     unit, pair = w.compare("eq", w["in_step"], 1), w.compare("eq", w["in_step"], 2)
     other = w.negate(w.new("i1", f"or {unit}, {pair.text}"))
     with w.loop(0, w["taps"]) as tap:
@@ -181,7 +181,7 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
         row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
         base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
         with w.when(w.compare("slt", begin, end)):
-            number = find_pieces(w, tile, pieces, entry, unit, pair)
+            number = find_pieces(w, tile, pieces, found, entry, unit, pair)
             channels, apart = w.sub(end, begin), w.mul(w["taps"], stride)
             for condition, read in ((unit, read_neighbours), (pair, read_seconds), (other, read_far)):
                 with w.when(condition), w.loop(0, channels, carry=[row, base]) as c:
@@ -198,11 +198,21 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     return w.text()
 
 
-def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, unit: Reg, pair: Reg) -> Reg:
+def find_pieces(w: Writer, tile: Tile, pieces: Reg, found: Reg, entry: Reg, unit: Reg, pair: Reg) -> Reg:
     """Write the vectors that a tap copies, in order of their places: source offset, place, mask; returns how many.
 
     Short runs share a vector where they are neighbours in memory, as those of one image are whose rows are as long as
-    the result's: a mask leaves out what a tap does not meet."""
+    the result's: a mask leaves out what a tap does not meet. That takes longer to find out, so others are not asked.
+    """
+    short = w.both(unit, w.compare("sle", w.mul(w["out_w"], 2), tile.lanes))
+    for condition, joins in ((short, True), (w.negate(short), False)):
+        with w.when(condition):
+            w.store(list_pieces(w, tile, pieces, entry, pair, joins), found, 8)
+    return w.load("i64", found, 8)
+
+
+def list_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg, joins: bool) -> Reg:
+    """The same; `joins`: runs are short, and their elements neighbours."""
     dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(1, TAP))
     double = w.select(pair, 1, 0)
     most = w.select(pair, 2 * tile.lanes, tile.lanes)
@@ -217,26 +227,42 @@ def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, unit: Reg, pair:
         source, place = w.add(source, w.mul(skipped, w["in_step"])), w.sub(place, w["from"])
         with w.loop(skipped, length, tile.lanes, carry=[*r.carry, source]) as v:
             number, of = v.carry
-            piece = w.at(pieces, w.mul(number, PIECE), "i64")
             # Lanes [left, right); or every second of twice as many neighbours, none past the last that is asked for.
             first = w.binary("shl", w.sub(left, v.i), double)
             past = w.max(w.sub(w.binary("shl", w.sub(right, v.i), double), double), first)
             first, past = (w.min(w.max(bound, 0), most) for bound in (first, past))
             mask = w.sub(w.binary("shl", 1, past), w.binary("shl", 1, first))
-            here, count = w.add(place, v.i), w.min(w.sub(length, v.i), tile.lanes)
-            before = w.at(pieces, w.mul(w.max(w.sub(number, 1), 0), PIECE), "i64")
-            old, there, bits = (w.load("i64", w.at(before, k, "i64"), 8) for k in range(PIECE))
-            apart = w.sub(here, there)
-            joins = w.both(unit, w.compare("sgt", number, 0))
-            joins = w.both(joins, w.compare("eq", w.sub(of, old), apart))
-            joins = w.both(joins, w.compare("sle", w.add(apart, count), tile.lanes))
-            both = w.binary("or", bits, w.binary("shl", mask, w.select(joins, apart, 0)))
-            target = w.select(joins, before, piece)
-            for k, (joined, own) in enumerate(((old, of), (there, here), (both, mask))):
-                w.store(w.select(joins, joined, own), w.at(target, k, "i64"), 8)
-            v.next = [w.select(joins, number, w.add(number, 1)), w.add(of, w.mul(w["in_step"], tile.lanes))]
+            piece = of, w.add(place, v.i), mask
+            if joins:
+                number = join_piece(w, tile, pieces, number, piece, w.sub(length, v.i))
+            else:
+                put_piece(w, w.at(pieces, w.mul(number, PIECE), "i64"), piece)
+                number = w.add(number, 1)
+            v.next = [number, w.add(of, w.mul(w["in_step"], tile.lanes))]
         r.next = [v.carry[0]]
     return r.carry[0]
+
+
+def put_piece(w: Writer, target: Reg, piece: tuple[Reg, Reg, Reg]) -> None:
+    for k, value in enumerate(piece):
+        w.store(value, w.at(target, k, "i64"), 8)
+
+
+def join_piece(
+    w: Writer, tile: Tile, pieces: Reg, number: Reg, piece: tuple[Reg, Reg, Reg], count: Reg
+) -> Reg:
+    """Write a piece of `count` lanes into the one before it, where that has room for it and begins as far before it in
+    memory as in the block, or behind it; returns how many there are then."""
+    before = w.at(pieces, w.mul(w.max(w.sub(number, 1), 0), PIECE), "i64")
+    old, there, bits = (w.load("i64", w.at(before, k, "i64"), 8) for k in range(PIECE))
+    of, here, mask = piece
+    apart = w.sub(here, there)
+    fits = w.both(w.compare("sgt", number, 0), w.compare("sle", w.add(apart, count), tile.lanes))
+    joins = w.both(fits, w.compare("eq", w.sub(of, old), apart))
+    both = w.binary("or", bits, w.binary("shl", mask, w.select(joins, apart, 0)))
+    joined = [w.select(joins, one, other) for one, other in ((old, of), (there, here), (both, mask))]
+    put_piece(w, w.select(joins, before, w.at(pieces, w.mul(number, PIECE), "i64")), (joined[0], joined[1], joined[2]))
+    return w.select(joins, number, w.add(number, 1))
 
 
 def read_neighbours(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
