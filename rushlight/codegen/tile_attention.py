@@ -60,6 +60,15 @@ INFINITY, MINUS_INFINITY = "0x7FF0000000000000", "0xFFF0000000000000"  # as LLVM
 # How a block of rows is laid out: as the left operand of a product over its elements, or over its rows (turned);
 # as the right operand of one over its elements (words), or over its rows (pairs).
 ORDERS = ("rows", "words", "pairs", "turned")
+STRIP = "attention_tile_strip"
+STRIP_PARAMS = (
+    ("ptr", "source"), ("i64", "lines"), ("i64", "width"), ("i64", "pitch"), ("i64", "strip"),
+    *(("ptr", order) for order in ORDERS),
+)  # fmt: skip
+NOWHERE = Reg("null", "ptr")
+# bytes of packed operands of a head that a thread holds itself, where they are no more: the second-level cache keeps
+# them from one head to the next
+HELD = 1 << 19
 # whether there is a mask, and blocks of it between batches, heads and blocks of queries
 MASK_PARAMS = ("masked", "mask.b", "mask.h", "mask.q")
 PACK_PARAMS = ("heads", "length", "width", "b", "h", "r", *ORDERS)
@@ -67,6 +76,7 @@ FORWARD_PARAMS = (
     "heads", "group", "length", "keys", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v", "causal",
     "scale", *MASK_PARAMS, "out.b", "out.h", "out.r",
 )  # fmt: skip
+HELD_PARAMS = ("width", *(f"{name}.{d}" for name in ("key", "query", "value") for d in "bhr"))
 
 
 class TileNest:
@@ -102,34 +112,51 @@ def forward_nest() -> TileNest:
     return TileNest("attention_tiles", FORWARD_PARAMS, lambda: _Forward().text())
 
 
+def held_forward_nest() -> TileNest:
+    """The same for heads that a thread packs and holds itself: operands are keys, queries and values where they lie,
+    and the parallel range is heads."""
+    return TileNest("attention_tiles_held", (*FORWARD_PARAMS, *HELD_PARAMS), lambda: _HeldForward().text())
+
+
 # --- packing ----------------------------------------------------------------------------------------------------------
 
 
-def pack_text() -> str:
-    """One block of rows after the other, in the orders wanted."""
-    w = Writer("attention_tile_pack", ABI)
+def strip_text() -> str:
+    """The function that packs 32 rows of a head, from `source` on, in the orders that have a place."""
+    w = Writer(STRIP, STRIP_PARAMS, "internal ")
     stage = w.scratch("i8", BLOCK_BYTES)
+    own = {"lines": w["lines"], "length": w["width"], "pitch": w["pitch"]}
+    wanted = {order: w.new("i1", f"icmp ne {w[order]}, null") for order in ORDERS}
+    with w.loop(0, blocks_of(w, w["width"])) as block:
+        place = w.mul(block.i, BLOCK_BYTES)
+        for plain, turned, by_rows in (("rows", "words", False), ("pairs", "turned", True)):
+            with w.when(w.binary("or", wanted[plain], wanted[turned])):
+                rows = dict(block_rows(w, BF16, own, w["source"], stage, w["strip"], block.i, by_rows))
+                for order in (plain, turned):
+                    with w.when(wanted[order]):
+                        found = rows.items() if order is plain else words_transposed(w, rows)
+                        for r, value in found:
+                            w.store(value, bytes_after(w, w[order], place, r * ROW_BYTES), 64)
+    return w.text()
+
+
+def pack_text() -> str:
+    """One strip after the other."""
+    w = Writer("attention_tile_pack", ABI)
     p = {name: argument(w, "params", k) for k, name in enumerate(PACK_PARAMS)}
     source = argument(w, "ptrs", 0, "ptr")
     targets = {order: argument(w, "ptrs", 1 + k, "ptr") for k, order in enumerate(ORDERS)}
     wanted = {order: w.compare("ne", p[order], 0) for order in ORDERS}
-    blocks_r, blocks_w = blocks_of(w, p["length"]), blocks_of(w, p["width"])
-    own = {"lines": p["length"], "length": p["width"], "pitch": w.mul(p["r"], 2)}
+    strips, apart = blocks_of(w, p["length"]), w.mul(blocks_of(w, p["width"]), BLOCK_BYTES)
     with w.loop(w["begin"], w["end"]) as item:
-        head, strip = w.div(item.i, blocks_r), w.rem(item.i, blocks_r)
+        head, strip = w.div(item.i, strips), w.rem(item.i, strips)
         b, h = w.div(head, p["heads"]), w.rem(head, p["heads"])
         start = bytes_after(w, source, w.mul(w.add(w.mul(b, p["b"]), w.mul(h, p["h"])), 2))
-        with w.loop(0, blocks_w) as block:
-            place = w.mul(w.add(w.mul(item.i, blocks_w), block.i), BLOCK_BYTES)
-            for plain, turned, by_rows in (("rows", "words", False), ("pairs", "turned", True)):
-                with w.when(w.binary("or", wanted[plain], wanted[turned])):
-                    rows = dict(block_rows(w, BF16, own, start, stage, strip, block.i, by_rows))
-                    for order in (plain, turned):
-                        with w.when(wanted[order]):
-                            found = rows.items() if order is plain else words_transposed(w, rows)
-                            for r, value in found:
-                                w.store(value, bytes_after(w, targets[order], place, r * ROW_BYTES), 64)
-    return w.text()
+        places = [
+            w.select(wanted[order], bytes_after(w, targets[order], w.mul(item.i, apart)), NOWHERE) for order in ORDERS
+        ]
+        w.call(STRIP, start, p["length"], p["width"], w.mul(p["r"], 2), strip, *places)
+    return strip_text() + "\n" + w.text()
 
 
 def blocks_of(w: Writer, count: Reg) -> Reg:
@@ -193,6 +220,29 @@ class TileAttention:
             w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, right, half * right_half), right_pitch)
         for t, row, half in TILES:
             w.call(BF16.multiply, tile(t), tile(4 + row), tile(6 + half))
+
+    def hold(self, sizes: Sequence[tuple[str, str, str]]) -> None:
+        """Room for packed operands: names, and the parameters that are their blocks of rows and of elements."""
+        w = self.w
+        place = w.scratch("i8", HELD)
+        for name, rows, wide in sizes:
+            self.at[name] = place
+            place = bytes_after(w, place, w.mul(w.mul(self.p[rows], self.p[wide]), BLOCK_BYTES))
+
+    def pack(
+        self, source: Reg, name: str, head: Reg, heads: Reg, rows: str, width: str, places: dict[str, str]
+    ) -> None:
+        """Rows of a head, to operands held in some orders."""
+        w, p = self.w, self.p
+        b, h = w.div(head, heads), w.rem(head, heads)
+        start = bytes_after(w, source, w.mul(w.add(w.mul(b, p[f"{name}.b"]), w.mul(h, p[f"{name}.h"])), 2))
+        apart = w.mul(blocks_of(w, p[width]), BLOCK_BYTES)
+        with w.loop(0, blocks_of(w, p[rows])) as strip:
+            given = [
+                bytes_after(w, self.at[places[order]], w.mul(strip.i, apart)) if order in places else NOWHERE
+                for order in ORDERS
+            ]
+            w.call(STRIP, start, p[rows], p[width], w.mul(p[f"{name}.r"], 2), strip.i, *given)
 
     def vector(self, value: float) -> Reg:
         return self.w.constant(FLOATS, value)
@@ -285,50 +335,61 @@ class TileAttention:
 
 
 class _Forward(TileAttention):
+    name, params = "attention_tiles", FORWARD_PARAMS
+
     def __init__(self) -> None:
-        super().__init__("attention_tiles", ("key", "query", "value", "mask", "out", "log"), FORWARD_PARAMS)
+        super().__init__(self.name, ("key", "query", "value", "mask", "out", "log"), self.params)
         w = self.w
         self.scores = w.scratch("i8", CHUNK * SUM_BYTES)
         self.sums = w.scratch("i8", WIDEST // BLOCK * SUM_BYTES)
 
     def text(self) -> str:
-        w, p = self.w, self.p
+        w = self.w
         configure(w, self.config)
-        low, zero = self.vector(-math.inf), self.vector(0.0)
         with w.loop(w["begin"], w["end"]) as item:
-            head, turn = w.div(item.i, p["blocks_q"]), w.rem(item.i, p["blocks_q"])
-            # Heavy blocks first: late queries see the most keys.
-            number = w.select(self.causal, w.sub(w.sub(p["blocks_q"], 1), turn), turn)
-            query = w.mul(number, BLOCK)
-            own = w.div(head, p["group"])  # heads of a batch are a multiple of the group
-            seen = w.select(self.causal, w.min(p["keys"], w.add(query, BLOCK)), p["keys"])
-            blocks = blocks_of(w, seen)
-            keys = w.mul(own, p["blocks_k"])
-            with w.loop(0, blocks, CHUNK, carry=[low, low, zero, zero]) as chunk:
-                past = w.min(w.add(chunk.i, CHUNK), blocks)
-                tops, totals = chunk.carry[:2], chunk.carry[2:]
-                self.score(head, keys, number, chunk.i, past)
-                last = w.sub(blocks, 1)
-                with w.when(w.compare("eq", past, blocks)):
-                    hidden = bytes_after(w, self.scores, w.mul(w.sub(last, chunk.i), SUM_BYTES))
-                    self.hide(hidden, w.mul(last, BLOCK), query)
-                count = w.mul(w.sub(past, chunk.i), BLOCK)
-                newer = self.tops(count, tops)
-                bases = [w.select(w.new("<16 x i1>", f"fcmp oeq {t}, {low.text}"), zero, t) for t in newer]
-                shrink = [self.power(w.fsub(old, base)) for old, base in zip(tops, bases, strict=True)]
-                with w.when(w.compare("sgt", chunk.i, 0)):
-                    self.shrink(shrink)
-                added = self.powers(count, bases)
-                self.weigh(keys, chunk.i, past)
-                chunk.next = [*newer, *(w.fma(t, s, a) for t, s, a in zip(totals, shrink, added, strict=True))]
-            self.finish(head, query, chunk.carry[:2], chunk.carry[2:])
+            self.item(item.i)
         w.call("llvm.x86.tilerelease")
         return w.text()
 
-    def score(self, head: Reg, keys: Reg, number: Reg, first: Reg, past: Reg) -> None:
+    def item(self, item: Reg) -> None:
+        """A block of queries."""
+        w, p = self.w, self.p
+        head, turn = w.div(item, p["blocks_q"]), w.rem(item, p["blocks_q"])
+        # Heavy blocks first: late queries see the most keys.
+        number = w.select(self.causal, w.sub(w.sub(p["blocks_q"], 1), turn), turn)
+        own = w.div(head, p["group"])  # heads of a batch are a multiple of the group
+        self.attend(head, w.mul(own, p["blocks_k"]), w.mul(head, p["blocks_q"]), number)
+
+    def attend(self, head: Reg, keys: Number, queries: Number, number: Reg) -> None:
+        """A block of queries, by its number, meets all keys; packed strips of the head begin with `keys`, `queries`."""
+        w, p = self.w, self.p
+        low, zero = self.vector(-math.inf), self.vector(0.0)
+        query = w.mul(number, BLOCK)
+        seen = w.select(self.causal, w.min(p["keys"], w.add(query, BLOCK)), p["keys"])
+        blocks = blocks_of(w, seen)
+        with w.loop(0, blocks, CHUNK, carry=[low, low, zero, zero]) as chunk:
+            past = w.min(w.add(chunk.i, CHUNK), blocks)
+            tops, totals = chunk.carry[:2], chunk.carry[2:]
+            self.score(head, keys, queries, number, chunk.i, past)
+            last = w.sub(blocks, 1)
+            with w.when(w.compare("eq", past, blocks)):
+                hidden = bytes_after(w, self.scores, w.mul(w.sub(last, chunk.i), SUM_BYTES))
+                self.hide(hidden, w.mul(last, BLOCK), query)
+            count = w.mul(w.sub(past, chunk.i), BLOCK)
+            newer = self.tops(count, tops)
+            bases = [w.select(w.new("<16 x i1>", f"fcmp oeq {t}, {low.text}"), zero, t) for t in newer]
+            shrink = [self.power(w.fsub(old, base)) for old, base in zip(tops, bases, strict=True)]
+            with w.when(w.compare("sgt", chunk.i, 0)):
+                self.shrink(shrink)
+            added = self.powers(count, bases)
+            self.weigh(keys, chunk.i, past)
+            chunk.next = [*newer, *(w.fma(t, s, a) for t, s, a in zip(totals, shrink, added, strict=True))]
+        self.finish(head, query, chunk.carry[:2], chunk.carry[2:])
+
+    def score(self, head: Reg, keys: Number, queries: Number, number: Reg, first: Reg, past: Reg) -> None:
         """Scores of a chunk of keys and a block of queries."""
         w, wide = self.w, self.p["blocks_w"]
-        strip = w.add(w.mul(head, self.p["blocks_q"]), number)
+        strip = w.add(queries, number)
         with w.loop(first, past) as k:
             self.load_sums(None)
             with w.loop(0, wide) as d:
@@ -375,7 +436,7 @@ class _Forward(TileAttention):
             r.next = later
         return [w.fadd(r.carry[2 * half], r.carry[2 * half + 1]) for half in range(2)]
 
-    def weigh(self, keys: Reg, first: Reg, past: Reg) -> None:
+    def weigh(self, keys: Number, first: Reg, past: Reg) -> None:
         """Values times powers, added to what earlier chunks summed."""
         w, wide = self.w, self.p["blocks_v"]
         begins = w.compare("eq", first, 0)
@@ -430,3 +491,26 @@ class _Forward(TileAttention):
         result = w.fadd(w.new(FLOATS, f"sitofp {apart} to {FLOATS}"), near)
         odd = w.new("<16 x i1>", f"fcmp uno {x}, {x.text}")
         return w.select(odd, x, result)
+
+
+class _HeldForward(_Forward):
+    name, params = "attention_tiles_held", (*FORWARD_PARAMS, *HELD_PARAMS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = {name: self.at[name] for name in ("key", "query", "value")}
+        sizes = (("key", "blocks_k", "blocks_w"), ("query", "blocks_q", "blocks_w"), ("value", "blocks_k", "blocks_v"))
+        self.hold(sizes)
+
+    def item(self, item: Reg) -> None:
+        """A head."""
+        w, p = self.w, self.p
+        own, heads = w.div(item, p["group"]), w.div(p["heads"], p["group"])
+        self.pack(self.given["key"], "key", own, heads, "keys", "width", {"rows": "key"})
+        self.pack(self.given["query"], "query", item, p["heads"], "length", "width", {"words": "query"})
+        self.pack(self.given["value"], "value", own, heads, "keys", "value_width", {"turned": "value"})
+        with w.loop(0, p["blocks_q"]) as number:
+            self.attend(item, 0, 0, number.i)
+
+    def text(self) -> str:
+        return strip_text() + "\n" + super().text()

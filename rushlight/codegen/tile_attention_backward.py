@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 
-from .tile_attention import FLOATS, LANES, MASK_PARAMS, ROW_OF_SUMS, WIDEST, TileAttention, TileNest
+from .tile_attention import FLOATS, LANES, MASK_PARAMS, ROW_OF_SUMS, WIDEST, TileAttention, TileNest, strip_text
 from .tiles import BLOCK, BLOCK_BYTES, ROW_BYTES, SUM_BYTES, bytes_after, configure
-from .writer import Number, Reg
+from .writer import Number, Reg, as_reg
 
 KEYS, QUERIES = 4, 8  # blocks in a chunk: sums are loaded and stored once for so many products
 BACKWARD_PARAMS = (
@@ -28,6 +28,14 @@ OPERANDS = (
     "sums", "d_query", "d_key", "d_value",
 )  # fmt: skip
 
+# what a thread holds of a head; sums are twice as large as a packed operand
+HELD_SIZES = (
+    ("key", "blocks_k", "blocks_w"), ("key_turned", "blocks_k", "blocks_w"), ("value", "blocks_k", "blocks_v"),
+    ("query", "blocks_q", "blocks_w"), ("query_pairs", "blocks_q", "blocks_w"),
+    ("gradient", "blocks_q", "blocks_v"), ("gradient_pairs", "blocks_q", "blocks_v"),
+    ("sums", "blocks_q", "blocks_w"), ("more_sums", "blocks_q", "blocks_w"),
+)  # fmt: skip
+
 
 def backward_nest() -> TileNest:
     """Operands: keys (rows, turned), values (rows), queries and gradient (words, pairs each), mask, logarithms and
@@ -36,9 +44,17 @@ def backward_nest() -> TileNest:
     return TileNest("attention_tiles_backward", BACKWARD_PARAMS, lambda: _Backward().text())
 
 
+def held_backward_nest() -> TileNest:
+    """The same for heads that a thread packs and holds itself, each of keys with one of queries. Operands: keys,
+    values, queries and gradient where they lie, mask, logarithms, inner products, gradients of query, key and value."""
+    return TileNest(_HeldBackward.name, _HeldBackward.params, lambda: _HeldBackward().text())
+
+
 class _Backward(TileAttention):
+    name, operands, params = "attention_tiles_backward", OPERANDS, BACKWARD_PARAMS
+
     def __init__(self) -> None:
-        super().__init__("attention_tiles_backward", OPERANDS, BACKWARD_PARAMS)
+        super().__init__(self.name, self.operands, self.params)
         w, wide = self.w, WIDEST // BLOCK
         self.scores, self.slopes = w.scratch("i8", SUM_BYTES), w.scratch("i8", SUM_BYTES)
         self.weights, self.grads = (w.scratch("i8", QUERIES * BLOCK_BYTES) for _ in range(2))
@@ -49,7 +65,7 @@ class _Backward(TileAttention):
         w, p = self.w, self.p
         configure(w, self.config)
         with w.loop(w["begin"], w["end"]) as item:
-            keys = w.mul(item.i, p["blocks_k"])  # the head's first strip
+            keys = self.first_keys(item.i)
             with w.loop(0, p["blocks_k"], KEYS) as k0:
                 k1 = w.min(w.add(k0.i, KEYS), p["blocks_k"])
                 for sums, blocks in ((self.key_sums, p["blocks_w"]), (self.value_sums, p["blocks_v"])):
@@ -69,10 +85,18 @@ class _Backward(TileAttention):
         w.call("llvm.x86.tilerelease")
         return w.text()
 
+    def first_keys(self, item: Reg) -> Reg:
+        """The first packed strip of keys and values of a head."""
+        return self.w.mul(item, self.p["blocks_k"])
+
+    def first_queries(self, head: Reg) -> Reg:
+        """That of queries and gradient."""
+        return self.w.mul(head, self.p["blocks_q"])
+
     def meet(self, keys: Reg, head: Reg, k0: Reg, k1: Reg, q0: Reg, q1: Reg) -> None:
         """A chunk of keys meets a chunk of queries."""
         w, p = self.w, self.p
-        queries = w.mul(head, p["blocks_q"])
+        queries = self.first_queries(head)
         with w.loop(k0, k1) as k:
             first = w.select(self.causal, w.max(q0, k.i), q0)
             with w.loop(first, q1) as q:
@@ -201,7 +225,7 @@ class _Backward(TileAttention):
         w, p = self.w, self.p
         head = w.add(w.mul(item, p["group"]), g)
         all_heads = w.mul(p["heads"], p["group"])
-        b, h, queries = w.div(head, all_heads), w.rem(head, all_heads), w.mul(head, p["blocks_q"])
+        b, h, queries = w.div(head, all_heads), w.rem(head, all_heads), self.first_queries(head)
         with w.loop(0, p["blocks_q"]) as q, w.loop(0, p["blocks_w"]) as d:
             query = w.mul(q.i, BLOCK)
             out = bytes_after(w, self.place_of("d_query", b, h, query), w.mul(d.i, BLOCK * 2))
@@ -209,3 +233,31 @@ class _Backward(TileAttention):
                 self.query_sums(queries, q.i, d.i), out, w.mul(p["d_query.r"], 2), w.sub(p["length"], query),
                 w.sub(p["width"], w.mul(d.i, BLOCK)), None,
             )  # fmt: skip
+
+
+class _HeldBackward(_Backward):
+    name = "attention_tiles_held_backward"
+    operands = ("key", "value", "query", "gradient", "mask", "log", "inner", "d_query", "d_key", "d_value")
+    params = (*BACKWARD_PARAMS, *(f"{name}.{d}" for name in ("key", "value", "query", "gradient") for d in "bhr"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = {name: self.at[name] for name in ("key", "value", "query", "gradient")}
+        self.hold(HELD_SIZES)
+
+    def first_keys(self, item: Reg) -> Reg:
+        """All of the head is packed first, and begins with its own first strip."""
+        for name, rows, width, places in (
+            ("key", "keys", "width", {"rows": "key", "turned": "key_turned"}),
+            ("value", "keys", "value_width", {"rows": "value"}),
+            ("query", "length", "width", {"words": "query", "pairs": "query_pairs"}),
+            ("gradient", "length", "value_width", {"words": "gradient", "pairs": "gradient_pairs"}),
+        ):
+            self.pack(self.given[name], name, item, self.p["heads"], rows, width, places)
+        return as_reg(0)
+
+    def first_queries(self, head: Reg) -> Reg:
+        return as_reg(0)
+
+    def text(self) -> str:
+        return strip_text() + "\n" + super().text()

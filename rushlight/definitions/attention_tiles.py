@@ -19,12 +19,15 @@ from ..codegen.schedule.launch import Launch, Schedule, Temp, number_bits
 from ..codegen.tiles import BLOCK
 from ..op.gemm import has_tiles
 
+HEADS = 16             # as many as threads, mostly
 COPIES = 1 << 15  # elements packed, worth a chunk
 WORK = 1 << 20  # multiply-adds worth one
 NESTS = {
     "pack": tile_attention.pack_nest,
     "forward": tile_attention.forward_nest,
     "backward": tile_attention_backward.backward_nest,
+    "held forward": tile_attention.held_forward_nest,
+    "held backward": tile_attention_backward.held_backward_nest,
 }
 
 
@@ -94,17 +97,29 @@ class Packs:
         return place, [1, *(0 if step == 0 else n for n, step in zip(apart, steps, strict=False))]
 
 
+def is_held(s: Any, count: int) -> bool:
+    """Whether a thread can pack and hold so many operands of a head itself, and there are enough heads to share."""
+    most = (max(s.length, s.keys) + BLOCK - 1) * ceil(s.width) * BLOCK * 2
+    return most * count <= tile_attention.HELD and s.batch * s.heads >= HEADS
+
+
 def forward_schedule(query: Any, key: Any, value: Any, mask: Any, sizes: Any, out: tuple[int, ...]) -> Schedule:
     """Slots are query, key, value, the mask if there is one, result, logarithms; `out` are strides of the result."""
     s, first = sizes, 3 if mask is None else 4
-    packs = Packs(first + 2)
-    places = packs.pack(key, 1, "rows") + packs.pack(query, 0, "words") + packs.pack(value, 2, "turned")
-    heads, blocks = s.heads * s.group, ceil(s.length)
-    params = [heads, s.group, s.length, s.keys, s.value_width, blocks, ceil(s.keys), ceil(s.width)]
+    packs, heads = Packs(first + 2), sizes.heads * sizes.group
     mask_slot, mask_params = packs.mask(mask, 3, 0, s)
-    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *mask_params, *out[:3]]
-    grain = max(1, WORK // (BLOCK * s.keys * (s.width + s.value_width)))
-    launch = written("forward", [*places, mask_slot, first, first + 1], params, s.batch * heads * blocks, grain)
+    blocks = [ceil(n) for n in (s.length, s.keys, s.width, s.value_width)]
+    params = [heads, s.group, s.length, s.keys, s.value_width, *blocks, int(s.causal), *number_bits(float(s.scale))]
+    params += [*mask_params, *out[:3]]
+    work, results = s.keys * (s.width + s.value_width), [mask_slot, first, first + 1]
+    if is_held(s, 3):
+        params += [s.width, *(stride for t in (key, query, value) for stride in t.stride()[:3])]
+        grain = max(1, WORK // (s.length * work))
+        launch = written("held forward", [1, 0, 2, *results], params, s.batch * heads, grain)
+    else:
+        places = packs.pack(key, 1, "rows") + packs.pack(query, 0, "words") + packs.pack(value, 2, "turned")
+        grain = max(1, WORK // (BLOCK * work))
+        launch = written("forward", [*places, *results], params, s.batch * heads * blocks[0], grain)
     return Schedule((*packs.launches, launch), tuple(packs.temps))
 
 
@@ -113,22 +128,25 @@ def backward_schedule(tensors: tuple, mask: Any, sizes: Any, outs: list[tuple[in
     value; `outs` are the strides of the last three."""
     grad, query, keys, value, out = tensors
     s, first = sizes, 6 if mask is None else 7
-    packs = Packs(first + 3)
-    places = packs.pack(keys, 2, "rows", "turned") + packs.pack(value, 3, "rows")
-    places += packs.pack(query, 1, "words", "pairs") + packs.pack(grad, 0, "words", "pairs")
-    heads, blocks = s.heads * s.group, ceil(s.length)
+    packs, heads = Packs(first + 3), sizes.heads * sizes.group
     inner = packs.temp("f32", s.batch, heads, s.length)
-    sums = packs.temp("f32", s.batch * heads * blocks, ceil(s.width), BLOCK, BLOCK)
     given = [heads, s.length, s.value_width, *grad.stride()[:3], *out.stride()[:3]]
     grain = max(1, COPIES // (s.length * s.value_width))
-    inner_sums = Launch(
-        ("inner", "bf16"), lambda: inner_nest("bf16"), (0, 4, inner), tuple(given), s.batch * heads, grain
-    )
-    params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, blocks, ceil(s.keys), ceil(s.width)]
+    key = ("inner", "bf16")
+    inner_sums = Launch(key, lambda: inner_nest("bf16"), (0, 4, inner), tuple(given), s.batch * heads, grain)
     mask_slot, mask_params = packs.mask(mask, 6, 0, s)
-    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *mask_params]
-    params += [stride for strides in outs for stride in strides[:3]]
+    blocks = [ceil(n) for n in (s.length, s.keys, s.width, s.value_width)]
+    params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, *blocks, int(s.causal)]
+    params += [*number_bits(float(s.scale)), *mask_params, *(stride for strides in outs for stride in strides[:3])]
+    results = range(first, first + 3)
+    if s.group == 1 and is_held(s, len(tile_attention_backward.HELD_SIZES)):
+        params += [stride for t in (keys, value, query, grad) for stride in t.stride()[:3]]
+        name, operands = "held backward", [2, 3, 1, 0, mask_slot, 5, inner, *results]
+    else:
+        places = packs.pack(keys, 2, "rows", "turned") + packs.pack(value, 3, "rows")
+        places += packs.pack(query, 1, "words", "pairs") + packs.pack(grad, 0, "words", "pairs")
+        sums = packs.temp("f32", s.batch * heads * blocks[0], blocks[2], BLOCK, BLOCK)
+        name, operands = "backward", [*places, mask_slot, 5, inner, sums, *results]
     grain = max(1, WORK // (s.group * s.length * s.keys * (s.width + s.value_width)))
-    operands = [*places, mask_slot, 5, inner, sums, *range(first, first + 3)]
-    launch = written("backward", operands, params, s.batch * s.heads, grain)
+    launch = written(name, operands, params, s.batch * s.heads, grain)
     return Schedule((*packs.launches, inner_sums, launch), tuple(packs.temps))

@@ -148,14 +148,6 @@ def test_gradients_are_right_whatever_the_sizes(case):
         assert (ours.double() - right).abs().max() <= 0.015 * right.abs().max()
 
 
-@pytest.mark.parametrize("nest_of", [forward.pack_nest, forward.forward_nest, backward.backward_nest])
-def test_kernels_compile_for_a_processor_with_tiles(machine, nest_of):
-    import llvmlite.binding as llvm
-
-    text = machine.emit_assembly(llvm.parse_assembly(forward.DECLARED + nest_of().text()))
-    assert "zmm" in text and "__truncsfbf2" not in text
-
-
 @pytest.fixture
 def on_tiles(monkeypatch):
     """Plans of this process as if its processor had tiles."""
@@ -171,7 +163,11 @@ def on_tiles(monkeypatch):
 
 
 THREADS = rl.get_num_threads()
-NESTS = {nest_of().name: nest_of for nest_of in (forward.pack_nest, forward.forward_nest, backward.backward_nest)}
+KERNELS = (
+    forward.pack_nest, forward.forward_nest, backward.backward_nest, forward.held_forward_nest,
+    backward.held_backward_nest,
+)  # fmt: skip
+NESTS = {nest_of().name: nest_of for nest_of in KERNELS}
 
 
 def definition_of(name, monkeypatch):
@@ -196,9 +192,11 @@ MASKS = {
 }
 
 
+@pytest.mark.parametrize("heads", [1, 1000], ids=["held", "packed first"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("case", PLANNED, ids=str)
-def test_plans_give_the_kernels_what_they_expect(case, mask, on_tiles, monkeypatch):
+def test_plans_give_the_kernels_what_they_expect(case, mask, heads, on_tiles, monkeypatch):
+    monkeypatch.setattr(attention_tiles, "HEADS", heads)
     query, key, value, grad = made(*case)
     is_causal, scale = case[-2:]
     mask = MASKS[mask](*query.shape[:3], key.shape[2])
@@ -223,3 +221,11 @@ def test_what_tiles_do_not_serve_is_known(on_tiles):
     wide = rl.randn(1, 2, 8, 129).bfloat16()
     assert not attention_tiles.fits(wide, wide)
     assert not attention_tiles.fits(query, query[..., :32])
+
+
+@pytest.mark.parametrize("nest_of", KERNELS)
+def test_kernels_compile_for_a_processor_with_tiles(machine, nest_of):
+    import llvmlite.binding as llvm
+
+    text = machine.emit_assembly(llvm.parse_assembly(forward.DECLARED + nest_of().text()))
+    assert "zmm" in text and "__truncsfbf2" not in text
