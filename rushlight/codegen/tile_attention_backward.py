@@ -19,6 +19,7 @@ from .tiles import BLOCK, BLOCK_BYTES, ROW_BYTES, SUM_BYTES, bytes_after, config
 from .writer import Number, Reg, as_reg
 
 KEYS, QUERIES = 4, 8  # blocks in a chunk: sums are loaded and stored once for so many products
+PARTS = 4             # into which the products of a block fall: two of them, and the stores of their sums
 BACKWARD_PARAMS = (
     "heads", "group", "length", "keys", "width", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v",
     "causal", "scale", *MASK_PARAMS, *(f"d_{name}.{d}" for name in ("query", "key", "value") for d in "bhr"),
@@ -56,7 +57,7 @@ class _Backward(TileAttention):
     def __init__(self) -> None:
         super().__init__(self.name, self.operands, self.params)
         w, wide = self.w, WIDEST // BLOCK
-        self.scores, self.slopes = w.scratch("i8", SUM_BYTES), w.scratch("i8", SUM_BYTES)
+        self.scores, self.slopes = w.scratch("i8", 2 * SUM_BYTES), w.scratch("i8", 2 * SUM_BYTES)
         self.weights, self.grads = (w.scratch("i8", QUERIES * BLOCK_BYTES) for _ in range(2))
         self.words = w.scratch("i8", KEYS * QUERIES * BLOCK_BYTES)
         self.key_sums, self.value_sums = (w.scratch("i8", KEYS * wide * SUM_BYTES) for _ in range(2))
@@ -99,8 +100,11 @@ class _Backward(TileAttention):
         queries = self.first_queries(head)
         with w.loop(k0, k1) as k:
             first = w.select(self.causal, w.max(q0, k.i), q0)
+            with w.when(w.compare("slt", first, q1)):
+                for part in range(PARTS):
+                    self.product(part, keys, queries, k.i, first)
             with w.loop(first, q1) as q:
-                self.block_of_weights(keys, head, queries, k.i, q.i, k0, q0)
+                self.block_of_weights(keys, head, queries, k.i, q.i, k0, q0, q1)
             place = w.sub(k.i, k0)
             with w.when(w.compare("slt", first, q1)):
                 for sums, left, right, blocks in (
@@ -117,24 +121,38 @@ class _Backward(TileAttention):
         with w.loop(q0, q1) as q:
             self.queries_of_block(keys, queries, q.i, k0, k1, q0)
 
-    def block_of_weights(self, keys: Reg, head: Reg, queries: Reg, k: Reg, q: Reg, k0: Reg, q0: Reg) -> None:
-        """Weights, and gradients of scores, of a block of keys and one of queries."""
+    def product(self, part: int, keys: Reg, queries: Reg, k: Reg, q: Reg) -> None:
+        """A part of what makes scores and slopes of a block of keys and one of queries: sums, or their store."""
         w, p = self.w, self.p
-        for target, left, right, blocks in (
+        target, left, right, blocks = (
             (self.scores, "key", "query", p["blocks_w"]),
             (self.slopes, "value", "gradient", p["blocks_v"]),
-        ):
-            self.load_sums(None)
-            with w.loop(0, blocks) as d:
-                rows = self.block(self.at[left], w.add(keys, k), blocks, d.i)
-                self.multiply(rows, self.block(self.at[right], w.add(queries, q), blocks, d.i))
-            self.store_sums(target)
-        self.mask(self.scores, head, w.mul(p["heads"], p["group"]), k, q)
+        )[part // 2]
+        if part % 2:
+            self.store_sums(self.turn(target, q))
+            return
+        self.load_sums(None)
+        with w.loop(0, blocks) as d:
+            rows = self.block(self.at[left], w.add(keys, k), blocks, d.i)
+            self.multiply(rows, self.block(self.at[right], w.add(queries, q), blocks, d.i))
+
+    def turn(self, sums: Reg, q: Reg) -> Reg:
+        """Blocks of queries use the two places of scores and slopes by turns."""
+        return bytes_after(self.w, sums, self.w.mul(self.w.rem(q, 2), SUM_BYTES))
+
+    def block_of_weights(
+        self, keys: Reg, head: Reg, queries: Reg, k: Reg, q: Reg, k0: Reg, q0: Reg, q1: Reg
+    ) -> None:
+        """Weights, and gradients of scores, of a block of keys and one of queries, whose products are there; those of
+        the next block of queries are made meanwhile: tiles multiply while vectors are busy."""
+        w, p = self.w, self.p
+        scores, slopes = self.turn(self.scores, q), self.turn(self.slopes, q)
+        self.mask(scores, head, w.mul(p["heads"], p["group"]), k, q)
         key, query = w.mul(k, BLOCK), w.mul(q, BLOCK)
         diagonal = w.both(self.causal, w.compare("eq", k, q))
         edge = w.compare("sgt", w.add(key, BLOCK), p["keys"])
         with w.when(w.binary("or", diagonal, edge)):
-            self.hide(self.scores, key, query, [self.slopes])
+            self.hide(scores, key, query, [slopes])
         rest = w.sub(p["length"], query)
         numbers = w.add(w.mul(head, p["length"]), query)
         logs, inner = ([], [])
@@ -147,26 +165,36 @@ class _Backward(TileAttention):
         at = w.mul(w.sub(q, q0), BLOCK_BYTES)
         words = w.mul(w.add(w.mul(w.sub(k, k0), QUERIES), w.sub(q, q0)), BLOCK_BYTES)
         targets = (bytes_after(w, self.weights, at), bytes_after(w, self.grads, at), bytes_after(w, self.words, words))
-        self.weigh(logs, inner, *targets)
+        following = w.add(q, 1)
+        more = w.compare("slt", following, q1)
+        with w.loop(0, PARTS) as now:
+            for part in range(PARTS):
+                with w.when(w.both(more, w.compare("eq", now.i, part))):
+                    self.product(part, keys, queries, k, following)
+            first = w.mul(now.i, BLOCK // PARTS)
+            self.weigh(first, scores, slopes, logs, inner, *targets)
 
-    def weigh(self, logs: list[Reg], inner: list[Reg], weights: Reg, grads: Reg, words: Reg) -> None:
-        """Two rows of scores and slopes at a time."""
+    def weigh(
+        self, first: Reg, scores: Reg, slopes: Reg, logs: list[Reg], inner: list[Reg], weights: Reg, grads: Reg,
+        words: Reg,
+    ) -> None:  # fmt: skip
+        """Some rows of scores and slopes, two at a time."""
         w = self.w
-        with w.loop(0, BLOCK, 2) as r:
+        with w.loop(first, w.add(first, BLOCK // PARTS), 2) as r:
             powers: list[list[Reg]] = [[], []]
-            slopes: list[list[Reg]] = [[], []]
+            changes: list[list[Reg]] = [[], []]
             for row in range(2):
                 for half in range(2):
                     at = w.add(w.mul(w.add(r.i, row), ROW_OF_SUMS), half * 64)
-                    power = self.power(w.fma(self.load(self.scores, at), self.later, logs[half]))
-                    slope = w.fmul(w.fsub(self.load(self.slopes, at), inner[half]), self.scale)
+                    power = self.power(w.fma(self.load(scores, at), self.later, logs[half]))
+                    slope = w.fmul(w.fsub(self.load(slopes, at), inner[half]), self.scale)
                     powers[row].append(power)
-                    slopes[row].append(w.fmul(power, slope))
-                for target, values in ((weights, powers[row]), (grads, slopes[row])):
+                    changes[row].append(w.fmul(power, slope))
+                for target, values in ((weights, powers[row]), (grads, changes[row])):
                     self.store_row(bytes_after(w, target, w.mul(w.add(r.i, row), ROW_BYTES)), *values)
             for half in range(2):
                 place = bytes_after(w, words, w.mul(r.i, ROW_BYTES // 2), half * (BLOCK_BYTES // 2))
-                w.store(self.pair(slopes[0][half], slopes[1][half]), place, 64)
+                w.store(self.pair(changes[0][half], changes[1][half]), place, 64)
 
     def store_row(self, place: Reg, first: Reg, second: Reg) -> None:
         """32 numbers, rounded."""
