@@ -372,7 +372,8 @@ class _Forward(TileAttention):
             tops, totals = chunk.carry[:2], chunk.carry[2:]
             self.score(head, keys, queries, number, chunk.i, past)
             last = w.sub(blocks, 1)
-            with w.when(w.compare("eq", past, blocks)):
+            partial = w.compare("sgt", w.mul(blocks, BLOCK), p["keys"])
+            with w.when(w.both(w.compare("eq", past, blocks), w.binary("or", self.causal, partial))):
                 hidden = bytes_after(w, self.scores, w.mul(w.sub(last, chunk.i), SUM_BYTES))
                 self.hide(hidden, w.mul(last, BLOCK), query)
             count = w.mul(w.sub(past, chunk.i), BLOCK)
