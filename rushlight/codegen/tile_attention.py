@@ -370,14 +370,14 @@ class _Forward(TileAttention):
         with w.loop(0, blocks, CHUNK, carry=[low, low, zero, zero]) as chunk:
             past = w.min(w.add(chunk.i, CHUNK), blocks)
             tops, totals = chunk.carry[:2], chunk.carry[2:]
-            self.score(head, keys, queries, number, chunk.i, past)
+            newer = self.score(head, keys, queries, number, chunk.i, past, tops)
             last = w.sub(blocks, 1)
             partial = w.compare("sgt", w.mul(blocks, BLOCK), p["keys"])
             with w.when(w.both(w.compare("eq", past, blocks), w.binary("or", self.causal, partial))):
                 hidden = bytes_after(w, self.scores, w.mul(w.sub(last, chunk.i), SUM_BYTES))
                 self.hide(hidden, w.mul(last, BLOCK), query)
             count = w.mul(w.sub(past, chunk.i), BLOCK)
-            newer = self.tops(count, tops)
+            newer = self.tops(w.sub(count, BLOCK), count, newer)
             bases = [w.select(w.new("<16 x i1>", f"fcmp oeq {t}, {low.text}"), zero, t) for t in newer]
             shrink = [self.power(w.fsub(old, base)) for old, base in zip(tops, bases, strict=True)]
             with w.when(w.compare("sgt", chunk.i, 0)):
@@ -387,23 +387,29 @@ class _Forward(TileAttention):
             chunk.next = [*newer, *(w.fma(t, s, a) for t, s, a in zip(totals, shrink, added, strict=True))]
         self.finish(head, query, chunk.carry[:2], chunk.carry[2:])
 
-    def score(self, head: Reg, keys: Number, queries: Number, number: Reg, first: Reg, past: Reg) -> None:
-        """Scores of a chunk of keys and a block of queries."""
+    def score(
+        self, head: Reg, keys: Number, queries: Number, number: Reg, first: Reg, past: Reg, tops: list[Reg]
+    ) -> list[Reg]:
+        """Scores of a chunk of keys and a block of queries, and the largest of all but the last block: while tiles
+        multiply, those of the block before are looked through."""
         w, wide = self.w, self.p["blocks_w"]
         strip = w.add(queries, number)
-        with w.loop(first, past) as k:
+        with w.loop(first, past, carry=tops) as k:
             self.load_sums(None)
             with w.loop(0, wide) as d:
                 left = self.block(self.at["key"], w.add(keys, k.i), wide, d.i)
                 self.multiply(left, self.block(self.at["query"], strip, wide, d.i))
-            place = bytes_after(w, self.scores, w.mul(w.sub(k.i, first), SUM_BYTES))
+            row = w.mul(w.sub(k.i, first), BLOCK)
+            k.next = self.tops(w.max(w.sub(row, BLOCK), 0), row, k.carry)
+            place = bytes_after(w, self.scores, w.mul(row, ROW_OF_SUMS))
             self.store_sums(place)
             self.mask(place, head, self.p["heads"], k.i, number)
+        return k.carry
 
-    def tops(self, count: Reg, tops: list[Reg]) -> list[Reg]:
-        """The largest score of every query, scaled."""
+    def tops(self, first: Reg, past: Reg, tops: list[Reg]) -> list[Reg]:
+        """The largest score of every query, scaled, of some rows."""
         w = self.w
-        with w.loop(0, count, 4, carry=[*tops, *tops]) as r:
+        with w.loop(first, past, 4, carry=[*tops, *tops]) as r:
             now = list(r.carry)
             for k in range(4):
                 place = bytes_after(w, self.scores, w.mul(w.add(r.i, k), ROW_OF_SUMS))
