@@ -83,7 +83,9 @@ def tensor(
         )
         result = _copied(data.detach(), dtype, device)
     else:
-        result = seen_by_modes(_C.from_data(data, dtype, device))
+        result = _C.from_data(data, dtype, device)
+        if state.dispatch_modes:
+            result = seen_by_modes(result)
     result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
