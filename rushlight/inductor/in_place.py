@@ -19,7 +19,10 @@ WRITERS = ("index_add", "index_copy", "index_put", "scatter", "scatter_add", "sc
 
 
 def write_in_place(reader: Reader, outputs: Sequence[Value]) -> None:
-    """Let nodes write to what was made for them alone."""
+    """Let nodes write to what was made for them alone. In graphs for many sizes they do not: the plans of the forms that
+    write know theirs, and would be made again for each."""
+    if reader.symbols:
+        return
     uses: dict[Buffer, int] = {}
     for v in (*[v for n in reader.nodes for v in n.inputs], *outputs):
         uses[v.buffer] = uses.get(v.buffer, 0) + 1
