@@ -81,6 +81,8 @@ def compile(
         )
     if mode not in (None, "default"):
         options = _mode_options(mode, chosen)
+    if options and chosen == "inductor":
+        late.provided("inductor settings").resolved(options)      # refuses unknown ones now, not at the first call
     choices = {
         "backend": chosen,
         "fullgraph": fullgraph,

@@ -20,8 +20,8 @@ __all__ = [
 
 
 def list_options() -> list[str]:
-    """The options that `compile(options=...)` takes with an effect."""
-    return sorted(config.get_config_copy())
+    """The options that `compile(options=...)` takes: those with an effect first, then PyTorch's that have none."""
+    return [*sorted(config.get_config_copy()), *sorted(settings.WITHOUT_EFFECT)]
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:

@@ -37,11 +37,9 @@ class _Config(ModuleType):
             return getattr(settings, own)
         if name == "trace.enabled":
             return bool(settings.debug_folder)
-        if name == "trace.debug_dir":
-            return settings.debug_folder
         if name in self.__dict__.get("_kept", {}):
             return self._kept[name]
-        if name in settings._WITHOUT_EFFECT:
+        if name in settings.WITHOUT_EFFECT:
             return None
         raise AttributeError(f"torch._inductor.config.{name} does not exist here")
 
@@ -49,19 +47,16 @@ class _Config(ModuleType):
         if name.startswith("__"):
             super().__setattr__(name, value)
             return
-        if name == "trace.enabled":
-            settings.debug_folder = (settings.debug_folder or "rushlight_debug") if value else ""
-        elif name == "trace.debug_dir":
-            settings.debug_folder = value or ""
-        else:
-            try:
-                changes = settings.resolved({name: value})
-            except RuntimeError as error:
-                raise AttributeError(f"torch._inductor.config.{name}: {error}") from None
-            for own, new in changes.items():
-                setattr(settings, own, new)
-            if not changes:
-                self.__dict__.setdefault("_kept", {})[name] = value
+        if name == "trace.debug_dir":
+            value = value or ""
+        try:
+            changes = settings.resolved({name: value})
+        except RuntimeError as error:
+            raise AttributeError(f"torch._inductor.config.{name}: {error}") from None
+        for own, new in changes.items():
+            setattr(settings, own, new)
+        if not changes:
+            self.__dict__.setdefault("_kept", {})[name] = value
 
 
 def _config() -> Any:

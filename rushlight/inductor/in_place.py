@@ -19,8 +19,8 @@ WRITERS = ("index_add", "index_copy", "index_put", "scatter", "scatter_add", "sc
 
 
 def write_in_place(reader: Reader, outputs: Sequence[Value]) -> None:
-    """Let nodes write to what was made for them alone. In graphs for many sizes they do not: the plans of the forms that
-    write know theirs, and would be made again for each."""
+    """Let nodes write to what was made for them alone. In graphs for many sizes they do not: the plans of the forms
+    that write know theirs, and would be made again for each."""
     if reader.symbols:
         return
     uses: dict[Buffer, int] = {}

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base import environment
+from .pytorch_options import WITHOUT_EFFECT
 
 # inference: pack weights, and fold what depends on them alone, once instead of at each call; costs their memory again
 prepare_weights = True
@@ -42,6 +43,7 @@ _NAMES = {
 # what `compile(mode=...)` stands for
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
+    "lite": {"fuse": False},      # an op, a kernel: little to compile
     "reduce-overhead": {"replay": True},
     "max-autotune": {"tune": True, "replay": True},
     "max-autotune-no-cudagraphs": {"tune": True},
@@ -50,26 +52,8 @@ MODES: dict[str, dict[str, Any]] = {
 _THEIRS = {
     "freezing": "freeze", "max_fusion_size": "most_fused", "max_autotune": "tune",
     "triton.cudagraphs": "replay", "fx_graph_cache": "cache_graphs",
-    "triton.cudagraph_skip_dynamic_graphs": "skip_dynamic_replays",
+    "triton.cudagraph_skip_dynamic_graphs": "skip_dynamic_replays", "trace.debug_dir": "debug_folder",
 }  # fmt: skip
-# names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
-_WITHOUT_EFFECT = frozenset((
-    "aggressive_fusion", "allow_buffer_reuse", "assert_indirect_indexing", "autotune_local_cache",
-    "autotune_remote_cache", "benchmark_kernel", "comment_origin", "compile_threads", "constant_and_index_propagation",
-    "conv_1x1_as_mm", "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp.max_horizontal_"
-    "fusion_size", "cpp.min_chunk_size", "cpp.simdlen", "cpp.threads", "cpp.weight_prepack", "cpp_wrapper",
-    "cudagraph_trees", "dce", "debug", "emulate_precision_casts", "epilogue_fusion", "epilogue_fusion_first",
-    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "force_same_precision",
-    "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization",
-    "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
-    "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",
-    "split_reductions", "triton.cudagraph_dynamic_shape_warn_limit", "triton.cudagraph_support_input_mutation",
-    "triton.cudagraph_trees", "triton.cudagraph_trees_history_recording", "triton.cudagraph_unexpected_rerecord_limit",
-    "triton.fast_path_cudagraph_asserts", "triton.force_cudagraph_sync", "triton.force_cudagraphs_warmup",
-    "triton.skip_cudagraph_warmup", "triton.slow_path_cudagraph_asserts",
-    "triton.store_cubin", "triton.unique_kernel_names", "unroll_reductions_threshold", "unsafe_ignore_unsupported_"
-    "triton_autotune_args", "use_mixed_mm", "verbose_progress",
-))  # fmt: skip
 _said: set[str] = set()
 
 
@@ -89,6 +73,9 @@ def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by our names or PyTorch's as settings. Those without an effect here are said once; others refused."""
     found: dict[str, Any] = {}
     for name, value in options.items():
+        if name == "trace.enabled":
+            found["debug_folder"] = (debug_folder or "rushlight_debug") if value else ""
+            continue
         own = _THEIRS.get(name, name)
         if own in _NAMES:
             kind = _NAMES[own]
@@ -96,7 +83,7 @@ def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
                 wanted = "a positive int" if kind is int else f"a {kind.__name__}"
                 raise RuntimeError(f"compile: expected {wanted} for the option {name!r}, got {value!r}.")
             found[own] = value
-        elif name in _WITHOUT_EFFECT:
+        elif name in WITHOUT_EFFECT:
             say_once(name, f"compile: the option {name!r} of PyTorch's inductor has no effect here.")
         else:
             raise RuntimeError(
