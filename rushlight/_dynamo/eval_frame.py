@@ -18,7 +18,7 @@ from ..dynamo import instructions
 from ..nn import Module
 from . import backends, compiled_autograd, config
 
-_MODES = frozenset(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
+_MODES = frozenset(("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
 _state = {"backend": "inductor"}
 _warned: set[str] = set()       # modes that were said to change nothing
 
