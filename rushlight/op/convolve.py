@@ -53,8 +53,9 @@ TAPS = 4                 # neighbouring taps that are worth reading where they l
 PACKED_FROM = 256        # pixels from which packing weights as rows pays where channels lie apart
 OUTS = 128               # outputs that are worth packing their windows once more
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
-MANY_CHANNELS = 56       # and channels from which they are, whatever the pixels
-MANY_CROWDED = 96        # the same where channels share cache sets, and where ops come behind (kernels compute them)
+MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
+# the same for few outputs, which use packed pixels seldom, unless channels share cache sets or ops come behind them
+FEWER_CHANNELS, SELDOM = 56, 48
 LONG_PRODUCT = 256       # channels up to which ops behind a product gain more in a kernel than the product does
 WHOLE_IMAGE = 128        # pixels from which several images are a product each: tiles cross from none into the next
 WIDE_IMAGE = 512         # the same for vectors of 64 bytes, which find fewer strips in an image
@@ -289,7 +290,8 @@ def packed_weights(
 def suits_product(walk: Walk, pixels: int, size: int) -> bool:
     """Whether windows of single pixels, so many to an image, are better multiplied as matrices (16-byte vectors)."""
     crowded = walk.source.channel * size % few_rows.SAME_SETS == 0     # rows of pixels, and of results
-    most = MANY_CROWDED if crowded or _wanted.finish is not None else MANY_CHANNELS
+    seldom = walk.outs <= SELDOM and not crowded and _wanted.finish is None
+    most = FEWER_CHANNELS if seldom else MANY_CHANNELS
     many = walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.channels < most
     if many and walk.outs > (FEW_CROWDED if crowded else FEW_OUTS):
         return False
