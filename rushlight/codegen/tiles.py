@@ -1,8 +1,9 @@
 """Matrix products on AMX tiles, bfloat16 and int8: one generated kernel for each over packed operands.
 
-Enters: both operands packed in blocks (tile_packs.py), so that every tile is 1 KiB of consecutive memory. Leaves: a
-`Kernel` with the usual ABI whose parallel range is parts of the result. Refuses nothing: callers ask the core
-(`request_tiles`) whether the processor has them. bfloat16 products are rounded once, those of int8 are int32.
+Enters: the right operand packed in blocks (tile_packs.py), so that every tile is 1 KiB of consecutive memory; the left
+one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel` with the
+usual ABI whose parallel range is parts of the result. Refuses nothing: callers ask the core (`request_tiles`) whether
+the processor has them. bfloat16 products are rounded once, those of int8 are int32.
 
 Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
 tiles that stay in registers while k runs through a slice. A row panel's slice stays in the first-level cache while all
@@ -20,6 +21,7 @@ down but with the next block's first ones, tile by tile, and rounded and written
     near                    how many of them the first-level cache holds of a row panel
     part_m part_n           blocks in a part of the result; at most PART together
     parts_m                 parts along m: neighbours meet the same columns, which stay in the second-level cache
+    strip step half pitch   bytes of the left operand between row blocks, blocks of k, tiles of a block, rows of a tile
     biased                  whether the fourth operand, a bfloat16 number per column, is added before rounding
 """
 
@@ -79,7 +81,10 @@ KINDS = {kind.code: kind for kind in (BF16, INT8)}
 class TileProduct:
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
-    params = ("m", "n", "blocks_k", "blocks_n", "row", "slice", "near", "part_m", "part_n", "parts_m", "biased")
+    params = (
+        "m", "n", "blocks_k", "blocks_n", "row", "slice", "near", "part_m", "part_n", "parts_m",
+        "strip", "step", "half", "pitch", "biased",
+    )  # fmt: skip
 
     def __init__(self, kind: TileKind) -> None:
         self.kind, self.name = kind, f"{kind.code}_tiles"
@@ -90,7 +95,7 @@ class TileProduct:
 
 
 def product_kernel(kind: TileKind) -> Kernel:
-    """The kernel: operands packed left, packed right, result, bias (anything where there is none)."""
+    """The kernel: operands left and packed right, result, bias (anything where there is none)."""
     return cache.kernel(TileProduct(kind), _object)
 
 
@@ -134,8 +139,8 @@ def module_text(kind: TileKind, triple: str) -> str:
             start, length = w.mul(k0.i, BLOCK_BYTES), w.sub(k1, k0.i)
             with w.loop(m0, m1) as mb, w.loop(n0, n1) as nb:
                 row, column = w.sub(mb.i, m0), w.sub(nb.i, n0)
-                block = Block(w, kind, w.min(length, p["near"]), length, *past)
-                block.left = bytes_after(w, a, w.mul(mb.i, strip), start)
+                block = Block(w, kind, p, length, *past)
+                block.left = bytes_after(w, a, w.mul(mb.i, p["strip"]), w.mul(k0.i, p["step"]))
                 block.right = bytes_after(w, b, w.mul(nb.i, strip), start)
                 block.kept = bytes_after(w, sums, w.mul(w.add(w.mul(row, p["part_n"]), column), SUM_BYTES))
                 block.write(waiting, mb.i, nb.i)
@@ -155,14 +160,14 @@ def configure(w: Writer, config: Reg) -> None:
 
 
 class Block:
-    """32x32 results and a slice of k: `length` blocks of it, of which `near` stay in the first-level cache."""
+    """32x32 results and a slice of k, `length` blocks of it."""
 
     left: Reg
     right: Reg
     kept: Reg                   # where the sums wait for the next slice
 
-    def __init__(self, w: Writer, kind: TileKind, near: Reg, length: Reg, is_first: Reg, is_last: Reg) -> None:
-        self.w, self.kind, self.near, self.length = w, kind, near, length
+    def __init__(self, w: Writer, kind: TileKind, p: dict[str, Reg], length: Reg, is_first: Reg, is_last: Reg) -> None:
+        self.w, self.kind, self.p, self.length = w, kind, p, length
         self.is_first, self.is_last = is_first, is_last
 
     def write(self, waiting: Waiting, mb: Reg, nb: Reg) -> None:
@@ -175,7 +180,7 @@ class Block:
         with w.loop(1, both) as k:
             self.products(k.i, True)
             waiting.write_rows(w.mul(w.sub(k.i, 1), ROWS_AT_ONCE))
-        near = w.max(both, self.near)
+        near = w.max(both, w.min(self.length, self.p["near"]))
         for start, stop, stays in ((both, near, True), (near, self.length, False)):
             with w.loop(start, stop) as k:
                 self.products(k.i, stays)
@@ -186,13 +191,14 @@ class Block:
 
     def loads(self, k: Number, stays: bool) -> dict[int, Callable[[], None]]:
         """What loads the operands' tiles of a block of k, by tile."""
-        w = self.w
-        a, b = (bytes_after(w, base, w.mul(k, BLOCK_BYTES)) for base in (self.left, self.right))
+        w, p = self.w, self.p
+        a, b = bytes_after(w, self.left, w.mul(p["step"], k)), bytes_after(w, self.right, w.mul(k, BLOCK_BYTES))
+        rows = {4: a, 5: bytes_after(w, a, p["half"]), 6: b, 7: bytes_after(w, b, TILE_BYTES)}
         found = {}
-        for first, base, how in ((4, a, "tileloadd64" if stays else "tileloaddt164"), (6, b, "tileloaddt164")):
-            for half in range(2):
-                given = tile(first + half), bytes_after(w, base, half * TILE_BYTES), ROW_BYTES
-                found[first + half] = functools.partial(w.call, f"llvm.x86.{how}", *given)
+        for t, place in rows.items():
+            how = "tileloadd64" if stays and t < 6 else "tileloaddt164"
+            apart = p["pitch"] if t < 6 else ROW_BYTES
+            found[t] = functools.partial(w.call, f"llvm.x86.{how}", tile(t), place, apart)
         return found
 
     def first_products(self, waiting: Waiting) -> None:

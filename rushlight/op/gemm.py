@@ -48,6 +48,8 @@ FEW_ROWS_FROM = (1 << 15, 1 << 11)
 TILE_STAY, TILE_ACROSS, TILE_DOWN, TILE_PARTS = 512, (8, 32), (2, 8), 16
 # blocks of k in a slice, and how many of a row of blocks the first-level cache holds
 TILE_SLICE, TILE_NEAR = 32, 18
+# bytes between rows from which the left operand is packed: its lines would fall into too few sets of that cache
+TILE_PITCH = 2048
 
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
@@ -485,28 +487,31 @@ def tile_steps(
         return None
     explain(code, m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
     kind = tiles.KINDS[code]
-    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // kind.deep)
+    deep, pitch = kind.deep, a.row * kind.size
+    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // deep)
     left_turned, right_turned = a.col != 1, b.col != 1
     left = tile_packs.params_of(kind, *((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
     right = tile_packs.params_of(kind, *((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
+    is_read_in_place = not left_turned and pitch < TILE_PITCH and not (m % 32 or k % deep or pitch % 64)
     strips = (
-        -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
+        0 if is_read_in_place else -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
         -(-right[0] // tile_packs.block_of(kind, not right_turned)[0]),
     )
     pack, multiply = tile_packs.pack_kernel(kind, left_turned, right_turned).address, tiles.product_kernel(kind).address
     part_m, part_n = tile_parts(blocks_m, blocks_n, blocks_k)
     parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
-    cut = [tile_slice(blocks_k), TILE_NEAR, part_m, part_n, parts_m]
-    shape = [m, n, blocks_k, blocks_n, c.row, *cut, int(bias is not None)]
+    walk = [32 * pitch, 64, 16 * pitch, pitch] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
+    shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), TILE_NEAR, part_m, part_n, parts_m, *walk]
+    shape.append(int(bias is not None))
     outs = []
     for i in range(batch):
         x, y, z = ((o.slot, i * o.batch * size) for o, size in ((a, kind.size), (b, kind.size), (c, result_size(code))))
         outs.append(
             (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
         )
-        added = scratch if bias is None else bias
-        outs.append((multiply, [scratch, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
-    return outs, (blocks_m * blocks_k * 2048, blocks_n * blocks_k * 2048)
+        left_slot, added = x if is_read_in_place else scratch, scratch if bias is None else bias
+        outs.append((multiply, [left_slot, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
+    return outs, (blocks_m * blocks_k * 2048 if strips[0] else 0, blocks_n * blocks_k * 2048)
 
 
 def result_size(code: str) -> int:

@@ -121,9 +121,12 @@ def test_products_on_emulated_registers(m, n, k, biased, slice_, kind):
     rl.manual_seed(m)
     a, b, bias = random(kind, m, k), random(kind, k, n), random(kind, n)
     blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // kind.deep)
-    left, right = packed_blocks(a, kind, False), packed_blocks(b, kind, True)
+    left, right, walk = packed_blocks(a, kind, False), packed_blocks(b, kind, True), [blocks_k * 2048, 2048, 1024, 64]
+    if not (m % 32 or k % kind.deep):
+        left, pitch = a, k * kind.size
+        walk = [32 * pitch, 64, 16 * pitch, pitch]
     out = rl.full((m + 1, n + 5), 7, dtype=rl.bfloat16 if kind is tiles.BF16 else rl.int32)
-    params = [m, n, blocks_k, blocks_n, n + 5, slice_, 2, 2, 1, -(-blocks_m // 2), int(biased)]
+    params = [m, n, blocks_k, blocks_n, n + 5, slice_, 2, 2, 1, -(-blocks_m // 2), *walk, int(biased)]
     pointers = [left.data_ptr(), right.data_ptr(), out.data_ptr(), bias.data_ptr()]
     parts = -(-blocks_m // 2) * blocks_n
     kernel = emulated_tiles.product(kind)
