@@ -15,14 +15,14 @@ from collections.abc import Callable
 from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ...loops.record import Record
-from ..targets import vector_bits
+from ..targets import second_cache, vector_bits
 from ..tile_functions import ELEMENTS, LINE, UNROLL, packed_unit
 from .cpu_factor import Factor, along
 
 DIRECT_SLICE = 32        # values of k at a time where the right operand is read where it lies: rows read side by side
 OWN_STRIPS = 32          # strips of rows where columns are packed by the first rows that meet them (16-byte vectors)
 ROWS_TOGETHER = 11       # strips of columns at most where rows are read where they lie, each while all meet them
-LINES_TOGETHER = 4       # the same where elements of rows are broadcast: they stay in the second-level cache
+LINES_TOGETHER = 8       # the same where elements of rows are broadcast, for every MiB of the second-level cache
 # Of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
 
@@ -42,8 +42,8 @@ class Sizes(Record):
 
 
 # A tile of four wide vectors has the fewest loads among those that fill the registers, which counts where two threads
-# share a core.
-SIZES = {512: Sizes(6, 4, 512, 28, 2, 9, 4, 2, True), 256: Sizes(6, 2), 128: Sizes(8, 3)}
+# share a core. Slices of 256 sum within 0.7 of the error of those of 512.
+SIZES = {512: Sizes(6, 4, 256, 28, 2, 9, 4, 2, True), 256: Sizes(6, 2), 128: Sizes(8, 3)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
@@ -64,6 +64,11 @@ class Blocking:
         self.unit = packed_unit(bits, self.lanes)
         # elements between values of k of packed rows
         self.pitch = -(-self.height // self.unit) * self.unit
+
+
+def lines_together() -> int:
+    """Strips of columns that rows meet one after the other while they stay in the second-level cache."""
+    return max(LINES_TOGETHER, min(2 * LINES_TOGETHER, LINES_TOGETHER * second_cache() >> 20))
 
 
 PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips", "groups")
@@ -177,7 +182,7 @@ class _Product:
         # packed columns are what the first rows that meet them leave behind
         self.by_rows, self.in_lines = form == "rows", in_lines
         self.by_lines = in_lines and form == "own"
-        self.together = ROWS_TOGETHER if self.by_rows else LINES_TOGETHER if self.by_lines else cut.sizes.together
+        self.together = ROWS_TOGETHER if self.by_rows else lines_together() if self.by_lines else cut.sizes.together
         self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
