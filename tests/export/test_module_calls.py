@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 
 import pytest
-import torch
-from torch import nn as tnn
 
 import rushlight as rl
 from rushlight import nn
@@ -56,8 +54,9 @@ def program(library, nn):
 
 @pytest.fixture(params=["whole", "tied", "twice"])
 def pair(request):
+    torch = pytest.importorskip("torch")
     models = []
-    for library, own in ((rl, nn), (torch, tnn)):
+    for library, own in ((rl, nn), (torch, torch.nn)):
         library.manual_seed(0)
         models.append(program(library, own)[request.param]())
     x = torch.randint(0, 10, (2, 3)) if request.param == "tied" else torch.randn(2, 4)
@@ -70,6 +69,7 @@ def graphs(module):
 
 
 def test_signatures_calls_and_modules_are_pytorchs(pair):
+    torch = pytest.importorskip("torch")
     ours, theirs, x, tx, kept = pair
     ep = export(ours, (x,), preserve_module_call_signature=kept)
     tep = torch.export.export(theirs, (tx,), preserve_module_call_signature=kept)
