@@ -145,6 +145,22 @@ def _softmax_backward(name: str) -> Callable:
     return lambda grad, output, dim: find_op(name)(grad, output, dim, output.dtype)
 
 
+def cross_entropy_rows(input: Any, target: Any) -> Any:
+    if input.ndim != 2:
+        return NotImplemented
+    scores = find_op("_log_softmax")(input, 1, False)
+    loss = find_op("nll_loss_forward")(scores, target.squeeze(1), None, 0, -100)[0]
+    return loss.unsqueeze(1), find_op("logsumexp")(input, [1], True)
+
+
+def cross_entropy_rows_backward(grad: Any, input: Any, target: Any, lse: Any) -> Any:
+    if input.ndim != 2:
+        return NotImplemented
+    scores, nothing = input - lse, input.new_zeros([])
+    slope = find_op("nll_loss_backward")(grad.squeeze(1), scores, target.squeeze(1), None, 0, -100, nothing)
+    return find_op("_log_softmax_backward_data")(slope, scores, 1, scores.dtype)
+
+
 def _sliding(axes: Any, rule: int) -> tuple[Axis, ...] | None:
     """Axes over which windows of one size slide, all in the same way; None for others."""
     found = unpack(axes)
@@ -213,6 +229,7 @@ FORMS: dict[str, Callable] = {
     "_window_max_backward": window_max_backward,
     "_softmax_backward": _softmax_backward("_softmax_backward_data"),
     "_log_softmax_backward": _softmax_backward("_log_softmax_backward_data"),
+    "_cross_entropy_rows": cross_entropy_rows, "_cross_entropy_rows_backward": cross_entropy_rows_backward,
     "_pad_by_index": pad, "_pad_by_index_backward": pad_backward,
     "logsigmoid": lambda input: find_op("log_sigmoid_forward")(input)[0],
 }  # fmt: skip

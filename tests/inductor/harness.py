@@ -13,7 +13,7 @@ from rushlight.utils._pytree import tree_flatten
 
 def compiled(function: Callable, args: Sequence[Any]) -> Compiled:
     """The function's graph for these arguments, compiled."""
-    return compile_graph(make_fx(function, tracing_mode="fake")(*args), tree_flatten(tuple(args))[0])
+    return compile_graph(make_fx(function, tracing_mode="fake", _own_ops=True)(*args), tree_flatten(tuple(args))[0])
 
 
 def check(function: Callable, *args: Any, rtol: float = 1e-5, atol: float = 1e-6) -> Compiled:

@@ -13,7 +13,7 @@ from rushlight.op.pack import packers
 
 
 def compiled(function, static, *inputs):
-    graph = make_fx(function, tracing_mode="fake")(*static, *inputs)
+    graph = make_fx(function, tracing_mode="fake", _own_ops=True)(*static, *inputs)
     graph.meta["static_inputs"] = list(range(len(static)))
     return compile_graph(graph, [*static, *inputs])
 

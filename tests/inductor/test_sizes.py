@@ -19,7 +19,7 @@ F = nn.functional
 
 def sized(function: Callable, *args: Any) -> Sized:
     """The function's graph with symbolic sizes, compiled."""
-    graph = make_fx(function, tracing_mode="symbolic")(*args)
+    graph = make_fx(function, tracing_mode="symbolic", _own_ops=True)(*args)
     examples = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
     made = compile_graph(graph, examples)
     assert isinstance(made, Sized)

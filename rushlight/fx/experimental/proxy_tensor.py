@@ -323,6 +323,8 @@ def _recording(f: Callable, leaves: list[Any], mode: ProxyTorchDispatchMode) -> 
                 tracer.track(value, proxy)
             else:
                 tracer.sizes.note(value, proxy, None)
+                if isinstance(value, SYMBOLIC):
+                    proxy.node.meta["val"] = value
         with mode, symbolic_math():
             result = f(*pytree.tree_unflatten(list(leaves), spec))
         tracer.record_checks()
