@@ -30,7 +30,7 @@ def write_in_place(reader: Reader, outputs: Sequence[Value]) -> None:
     # What is made of nothing is made anew for each call; what is made of weights may be kept.
     makers = {n.results[0].buffer: n for n in reader.nodes if not n.inputs and len(n.results) == 1 and not n.writes}
     for k, node in enumerate(reader.nodes):
-        if node.form != "steps" or node.definition.name not in WRITERS or len(node.results) != 1:
+        if node.form != "steps" or node.definition.name not in WRITERS or len(node.results) != 1 or not is_plain(node):
             continue
         target, result = node.args[0], node.results[0]
         maker = makers.get(target.buffer) if is_value(target) else None
@@ -40,6 +40,12 @@ def write_in_place(reader: Reader, outputs: Sequence[Value]) -> None:
         if instead is not None:
             maker.results = [result]
             reader.nodes[k] = instead
+
+
+def is_plain(node: Node) -> bool:
+    """Whether it is the op itself that runs, not what a transform made of it under the same name."""
+    own = find_op(node.definition.name).overload_list
+    return any(type(o.definition) is type(node.definition) for o in own)
 
 
 def alike(target: Value, result: Value) -> bool:

@@ -84,7 +84,8 @@ def _steps(function: Any, *inputs: Any) -> list[str]:
     from rushlight.fx.experimental.proxy_tensor import make_fx
     from rushlight.inductor.compile_fx import compile_graph
 
-    return [label.split(" ")[0] for label in compile_graph(make_fx(function)(*inputs), list(inputs)).labels]
+    made = compile_graph(make_fx(function, _own_ops=True)(*inputs), list(inputs))
+    return [label.split(" ")[0] for label in made.labels]
 
 
 def _order(rank: int, ranks: int) -> None:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -30,16 +31,21 @@ class Net(nn.Module):
         return {"y": self.last(self.first(x).relu()) * scale, "n": self.calls.clone()}
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory):
+def package(path):
+    """A package at `path`, and the model in it."""
     rl.manual_seed(0)
     model, x = Net().eval(), rl.randn(4, 8)
     kwargs = {"scale": rl.tensor(2.0)}
     program = export(model, (x,), kwargs, dynamic_shapes={"x": {0: Dim("b", min=1, max=64)}, "scale": None})
-    path = str(tmp_path_factory.mktemp("packages") / "net.pt2")
     told = {"aot_inductor.metadata": {"who": "me"}}
     assert aoti_compile_and_package(program, package_path=path, inductor_configs=told) == path
-    return model, path
+    return model
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("packages") / "net.pt2")
+    return package(path), path
 
 
 def test_a_package_runs_as_the_module_did(packed):
@@ -67,13 +73,24 @@ print(json.dumps({"y": y.tolist(), "counts": dict(graph_cache.counts)}))
 """
 
 
-def test_another_process_finds_the_code_in_the_package(packed, tmp_path):
-    model, path = packed
-    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path / "cache")}
-    run = subprocess.run([sys.executable, "-c", PROBE, path], env=env, capture_output=True, text=True, timeout=300,
-                         check=False)  # fmt: skip
+MAKE = "import sys; from tests.export.test_packages import package; package(sys.argv[1])"
+
+
+def run_alone(program, path, cache):
+    """What a program prints in a process of its own, with an empty cache."""
+    root = str(Path(__file__).resolve().parents[2])
+    env = {**os.environ, "RUSHLIGHT_CACHE": str(cache)}
+    run = subprocess.run([sys.executable, "-c", program, path], env=env, capture_output=True, text=True, timeout=300,
+                         check=False, cwd=root)  # fmt: skip
     assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
+    return run.stdout
+
+
+def test_another_process_finds_the_code_in_the_package(packed, tmp_path):
+    """Both start alike: code is for the settings it was made with, which other tests may have changed here."""
+    model, path = packed[0], str(tmp_path / "net.pt2")
+    run_alone(MAKE, path, tmp_path / "first")
+    told = json.loads(run_alone(PROBE, path, tmp_path / "second"))
     assert told["counts"].get("found") and not told["counts"].get("missing")
     x = rl.arange(32.0).reshape(4, 8) / 32
     assert rl.allclose(rl.tensor(told["y"]), model.last(model.first(x).relu()), atol=1e-5)
