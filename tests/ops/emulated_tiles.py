@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from typing import Any
+
+import pytest
 
 from rushlight.codegen import tiles
 from rushlight.codegen.writer import Reg, Writer
@@ -48,6 +51,16 @@ define <16 x float> @tiles.avx512.mask.scalef.ps.512(<16 x float> %x, <16 x floa
 }
 """
 ROWS, BYTES = 16, 64
+
+
+def processor() -> Any:
+    """LLVM's compiler for a processor that has such registers."""
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
+        cpu="sapphirerapids", opt=2, reloc="pic"
+    )
 
 
 def place(w: Writer, number: Reg, row: Reg | int, byte: Reg | int) -> Reg:

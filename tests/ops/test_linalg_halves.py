@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
+from linear_systems import check_triangular, distance, sample
 
 import rushlight as rl
 from rushlight.op import factor_panels
@@ -18,28 +17,10 @@ def halved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factor_panels, "HALVED", 8)
 
 
-def sample(batch: tuple[int, ...], n: int, count: int, kind: str) -> tuple[rl.Tensor, rl.Tensor]:
-    rl.manual_seed(n + count)
-    dtype = getattr(rl, kind)
-    near_one = rl.randn(*batch, n, n, dtype=dtype) / (4 * n**0.5) + rl.eye(n, dtype=dtype)
-    return near_one, rl.randn(*batch, n, count, dtype=dtype)
-
-
-def distance(a: rl.Tensor, b: rl.Tensor) -> float:
-    return ((a - b).abs().max() / b.abs().max()).item()
-
-
 @pytest.mark.parametrize("kind", BOUND)
 @pytest.mark.parametrize("batch, n, count", [((), 47, 37), ((3,), 35, 21), ((), 211, 281), ((), 33, 3)])
 def test_triangular_systems(batch: tuple[int, ...], n: int, count: int, kind: str) -> None:
-    a, b = sample(batch, n, count, kind)
-    for upper, left, unit, across in itertools.product((False, True), repeat=4):
-        matrix, right = (a.mT if across else a), (b if left else b.mT.contiguous())
-        triangle = matrix.triu() if upper else matrix.tril()
-        if unit:
-            triangle = triangle - rl.diag_embed(triangle.diagonal(dim1=-2, dim2=-1)) + rl.eye(n, dtype=a.dtype)
-        x = rl.linalg.solve_triangular(matrix, right, upper=upper, left=left, unitriangular=unit)
-        assert distance(triangle @ x if left else x @ triangle, right) < BOUND[kind], (upper, left, unit, across)
+    check_triangular(*sample(batch, n, count, kind), BOUND[kind])
 
 
 @pytest.mark.parametrize("kind", BOUND)

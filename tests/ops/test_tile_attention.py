@@ -30,12 +30,7 @@ PLANNED = [case for case in CASES[1:] if case[5] == case[6]]
 
 @pytest.fixture(scope="module")
 def machine():
-    llvm = pytest.importorskip("llvmlite.binding")
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
-        cpu="sapphirerapids", opt=2, reloc="pic"
-    )
+    return emulated_tiles.processor()
 
 
 @functools.cache

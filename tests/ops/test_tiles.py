@@ -18,12 +18,7 @@ SIZES = [(40, 300, 70), (300, 40, 70), (3, 5, 7), (32, 32, 64), (33, 65, 40), (7
 
 @pytest.fixture(scope="module")
 def machine():
-    llvm = pytest.importorskip("llvmlite.binding")
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
-        cpu="sapphirerapids", opt=2, reloc="pic"
-    )
+    return emulated_tiles.processor()
 
 
 KINDS = pytest.mark.parametrize("kind", tiles.KINDS.values(), ids=lambda kind: kind.code)
