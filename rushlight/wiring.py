@@ -26,6 +26,7 @@ late.provide({
     "dynamo settings": "_dynamo.config",                             # what dynamo.convert is told
     "dynamo errors": "_dynamo.exc",
     "compiled backward": "aot.backward_graph:CompiledBackward",      # _dynamo.compiled_autograd
+    "aot compilers": "_functorch.aot_autograd:compilers",            # _dynamo.backends.common
     "compilers of a backend": "aot.backends:config_of",
     "stance of compile": "_dynamo.decorators:current_stance",
     "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition

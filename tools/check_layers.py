@@ -131,6 +131,7 @@ PUBLIC_NAMES = {
     "rushlight/nn/modules/utils",
     "rushlight/autograd/utils",
     "rushlight/_dynamo/utils",
+    "rushlight/_dynamo/backends/common",
     "rushlight/distributed/algorithms/model_averaging/utils",
     "rushlight/distributions/utils",
     "tests/utils",

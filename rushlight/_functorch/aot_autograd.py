@@ -13,6 +13,7 @@ from typing import Any
 
 from ..aot.capture import capture
 from ..aot.compile_graph import AotConfig, boxed, compile_captured, is_boxed
+from ..aot.graph_backend import force_recompile
 from ..aot.metadata import OutputKind
 from ..aot.module_state import ModuleState
 from ..aot.specialized import Specialized
@@ -49,13 +50,15 @@ def make_boxed_compiler(compiler: Callable) -> Callable:
     return compile
 
 
-def _config(
+def compilers(
     fw_compiler: Callable,
-    bw_compiler: Callable | None,
-    partition_fn: Callable,
-    decompositions: Mapping | None,
-    inference_compiler: Callable | None,
+    bw_compiler: Callable | None = None,
+    partition_fn: Callable = default_partition,
+    decompositions: Mapping | None = None,
+    inference_compiler: Callable | None = None,
+    keep_inference_input_mutations: bool = False,
 ) -> AotConfig:
+    """Who compiles what. Writes to inputs are made by wrappers, whether they are to be kept in graphs or not."""
     return AotConfig(
         fw_compiler,
         bw_compiler or fw_compiler,
@@ -87,7 +90,7 @@ def aot_function(fn: Callable, fw_compiler: Callable, bw_compiler: Callable | No
             "aot_function: graphs are always functionalized here; disable_functionalization=True is not possible"
         )
     return _specialized(
-        fn, (), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
+        fn, (), compilers(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
     )
 
 
@@ -112,7 +115,7 @@ def aot_module(mod: Module, fw_compiler: Callable, bw_compiler: Callable | None 
     return AOTModule(
         mod,
         _specialized(
-            mod, (mod,), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
+            mod, (mod,), compilers(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
         ),
     )
 
@@ -123,7 +126,9 @@ def aot_module_simplified(mod: Module, args: Sequence[Any], fw_compiler: Callabl
                           **options: Any) -> Callable:  # fmt: skip
     """What a backend makes of the graph it is given: a callable of the graph's inputs.
     It is compiled for `args` when first called with their like."""
-    config = _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler)
+    config = compilers(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler)
+    if isinstance(mod, GraphModule):
+        force_recompile(mod)      # not while it is traced
     run = _specialized(mod, (mod,) if isinstance(mod, Module) else (), config, False)
     if options:
         raise TypeError(f"aot_module_simplified: unexpected options {sorted(options)}")

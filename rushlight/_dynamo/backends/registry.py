@@ -12,7 +12,8 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .exc import InvalidBackend
+from ...base import late
+from ..exc import InvalidBackend
 
 # PyTorch's own names that this framework will serve, with PyTorch's tags.
 _BUILTIN: dict[str, tuple[str, ...]] = {
@@ -54,7 +55,7 @@ def lookup_backend(backend: str | Callable) -> Any:
         return _registered[backend][0]
     check_name(backend)
     refuse_absent(backend)
-    return run_as_it_is
+    return run_as_it_is if backend in EAGER else late.provided("graph backend")(backend)
 
 
 def lookup(backend: str | Callable) -> str | Callable:
