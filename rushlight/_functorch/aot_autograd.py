@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..aot.capture import capture
-from ..aot.compile_graph import AotConfig, boxed, compile_captured, is_boxed
+from ..aot.compile_graph import AotConfig, being_compiled, boxed, compile_captured, is_boxed
 from ..aot.graph_backend import force_recompile
 from ..aot.metadata import OutputKind
 from ..aot.module_state import ModuleState
@@ -30,9 +30,28 @@ __all__ = [
     "aot_function",
     "aot_module",
     "aot_module_simplified",
+    "get_aot_compilation_context",
+    "get_aot_graph_name",
+    "get_graph_being_compiled",
     "make_boxed_compiler",
     "make_boxed_func",
 ]
+
+
+def get_graph_being_compiled() -> str:
+    """Which graph the compiler that asks was given: `0_forward`, `0_backward`, `1_inference`."""
+    return being_compiled.label
+
+
+def get_aot_compilation_context() -> tuple[list[str], str, int]:
+    """That graph in a list, the name of the model, and how many graphs were compiled before."""
+    label = being_compiled.label
+    return [label] if label else [], "model", being_compiled.nth
+
+
+def get_aot_graph_name() -> str:
+    """A name for the graph that no other has: `model__0_forward_0`."""
+    return f"model__{being_compiled.label}_{being_compiled.nth}"
 
 
 def make_boxed_func(f: Callable) -> Callable:

@@ -6,7 +6,10 @@ Enters: a `Captured` and an `AotConfig` (compilers of forward, backward and infe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +50,28 @@ class AotConfig(Record):
     keeps_layers: bool = False      # whether recurrent layers are single ops of the graphs, or a product for each step
 
 
+class BeingCompiled(threading.local):
+    """Which graph a compiler is looking at: `0_forward` is the forward of the first region, the `nth` graph of all."""
+
+    label = ""
+    nth = 0
+
+
+being_compiled = BeingCompiled()
+_regions = itertools.count()
+
+
+@contextlib.contextmanager
+def labelled(region: int, kind: str) -> Iterator[None]:
+    """Inside, that graph is compiled."""
+    before, being_compiled.label = being_compiled.label, f"{region}_{kind}"
+    try:
+        yield
+    finally:
+        being_compiled.label = before
+        being_compiled.nth += 1
+
+
 def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None,
                      formulas: Mapping[int, Any] = MappingProxyType({})) -> CompiledRegion:  # fmt: skip
     """The region of a captured function; what was made is kept in `entry`, with `formulas` of results that are
@@ -55,21 +80,26 @@ def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None 
     sizes = captured.shape_env, formulas
     if config.is_aten:
         graph = late.provided("aten graphs")(graph, captured.shape_env, config.decompositions)
+    region = next(_regions)
     if not meta.is_joint:
-        forward = compiled(config.inference_compiler or config.fw_compiler, graph)
+        with labelled(region, "inference"):
+            forward = compiled(config.inference_compiler or config.fw_compiler, graph)
         if entry is not None:
             entry.keep(meta, (), forward, *sizes)
         return CompiledRegion(meta, forward, None, None)
     parts = config.partition(graph, meta.num_results, meta.mutated, **config.partition_options)
-    forward = compiled(config.fw_compiler, parts.forward)
+    with labelled(region, "forward"):
+        forward = compiled(config.fw_compiler, parts.forward)
     if entry is not None:
         entry.keep(meta, [(s.place, s.index) for s in parts.saved], forward, *sizes)
-    return CompiledRegion(meta, forward, parts, lambda: compiled_backward(parts, config, entry))
+    return CompiledRegion(meta, forward, parts, lambda: compiled_backward(parts, config, entry, region))
 
 
-def compiled_backward(parts: Partition, config: AotConfig, entry: Entry | None) -> Compiled:
-    """The backward graph, when it is first needed."""
-    backward = compiled(config.bw_compiler, parts.backward)
+def compiled_backward(parts: Partition, config: AotConfig, entry: Entry | None,
+                      region: int | None = None) -> Compiled:  # fmt: skip
+    """The backward graph, when it is first needed: of that region, or of one that was found on disk."""
+    with labelled(next(_regions) if region is None else region, "backward"):
+        backward = compiled(config.bw_compiler, parts.backward)
     if entry is not None:
         entry.keep_backward(backward)
     return backward

@@ -12,7 +12,15 @@ from rushlight import nn
 from rushlight._dynamo import lookup_backend
 from rushlight._dynamo.backends.common import aot_autograd
 from rushlight._inductor.compile_fx import compile_fx, compile_fx_inner
-from rushlight.functorch.compile import aot_module_simplified, make_boxed_func, min_cut_rematerialization_partition
+from rushlight.functorch.compile import (
+    aot_function,
+    aot_module_simplified,
+    get_aot_compilation_context,
+    get_aot_graph_name,
+    get_graph_being_compiled,
+    make_boxed_func,
+    min_cut_rematerialization_partition,
+)
 
 X = rl.linspace(-2, 2, 30).reshape(5, 6)
 
@@ -64,6 +72,24 @@ def test_compilers_see_both_graphs() -> None:
     rl.compile(model, backend=aot_autograd(fw_compiler=look))(X).sum().backward()
     assert seen[0] >= {"aten.t.default", "aten.addmm.default", "aten.gelu.default", "aten.native_layer_norm.default"}
     assert seen[1] >= {"aten.gelu_backward.default", "aten.mm.default", "aten.native_layer_norm_backward.default"}
+
+
+def test_compilers_know_what_they_compile() -> None:
+    names = []
+
+    def look(gm: Any, inputs: Any) -> Callable:
+        names.append((get_graph_being_compiled(), get_aot_graph_name(), get_aot_compilation_context()))
+        return make_boxed_func(gm.forward)
+
+    f = aot_function(lambda x: x.sin(), look, look)
+    f(X.clone().requires_grad_()).sum().backward()
+    f(X)
+    kinds = [label.partition("_")[2] for label, _, _ in names]
+    assert kinds == ["forward", "backward", "inference"]
+    region = int(names[0][0].partition("_")[0])
+    assert [int(label.partition("_")[0]) - region for label, _, _ in names] == [0, 0, 1]
+    assert len({name for _, name, _ in names}) == 3 and all(n.startswith(f"model__{label}_") for label, n, _ in names)
+    assert get_graph_being_compiled() == "" and get_aot_compilation_context()[0] == []
 
 
 def test_wrong_arguments() -> None:

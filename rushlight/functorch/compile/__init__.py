@@ -12,6 +12,9 @@ from ..._functorch.aot_autograd import (
     aot_function,
     aot_module,
     aot_module_simplified,
+    get_aot_compilation_context,
+    get_aot_graph_name,
+    get_graph_being_compiled,
     make_boxed_compiler,
     make_boxed_func,
 )
@@ -23,7 +26,8 @@ from ...nn import Module
 __all__ = [
     "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "boxed_nop", "compiled_function",
     "compiled_module", "config", "default_decompositions", "default_partition", "draw_graph", "draw_graph_compile",
-    "get_decompositions", "make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion",
+    "get_aot_compilation_context", "get_aot_graph_name", "get_decompositions", "get_graph_being_compiled",
+    "make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion",
     "min_cut_rematerialization_partition", "minifier", "nop", "print_compile",
 ]  # fmt: skip
 
