@@ -23,7 +23,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from rushlight.codegen import dot_instructions, grouped_products, tile_functions, tiles
+from rushlight.codegen import dot_instructions, grouped_products, tile_functions, tile_products, tile_shapes, tiles
 from rushlight.codegen.cpu import compile_ir
 from rushlight.codegen.library import convolve
 from rushlight.codegen.library.interface import assembly_of
@@ -57,7 +57,7 @@ def tile(code: str) -> Callable[[Target], str]:
 
     def assembly(target: Target) -> str:
         height, vectors = SIZES[target.vector_bits].height, SIZES[target.vector_bits].vectors
-        shape = tile_functions.TileShape(code, target)
+        shape = tile_shapes.TileShape(code, target)
         asks = target.vector_bits > 128
         text = tile_functions.tile_text(shape, height, vectors, shape.pitch(height), asks)
         declared = tile_functions.declarations(shape.lanes, shape.element)
@@ -71,7 +71,7 @@ def unpacked(kind: str) -> Callable[[Target], str]:
     """Tiles whose operands are read where they lie: columns and rows that are kept, rows in vectors along k."""
 
     def assembly(target: Target) -> str:
-        shape = tile_functions.TileShape("f32", target)
+        shape = tile_shapes.TileShape("f32", target)
         sizes = SIZES[target.vector_bits]
         function = tile_functions.TileFunction(kind, shape, (sizes.height, sizes.vectors))
         declared = tile_functions.declarations(shape.lanes, shape.element)
@@ -84,7 +84,7 @@ def broadcast(code: str) -> Callable[[Target], str]:
     """Tiles that broadcast elements of rows from where they lie."""
 
     def assembly(target: Target) -> str:
-        shape, sizes = tile_functions.TileShape(code, target), SIZES[target.vector_bits]
+        shape, sizes = tile_shapes.TileShape(code, target), SIZES[target.vector_bits]
         text = tile_functions.line_tile_text(shape, "tile", sizes.height, sizes.vectors, 0)
         declared = tile_functions.declarations(shape.lanes, shape.element)
         texts = [text.replace("define internal", "define"), *tile_functions.put_texts(shape).values()]
@@ -101,7 +101,7 @@ def dots(instruction: dot_instructions.Dots) -> Callable[[Target], str]:
 
 
 def on_tiles(kind: tiles.TileKind) -> Callable[[Target], str]:
-    return lambda target: compile_ir(tiles.module_text(kind, target.triple), target, "asm")
+    return lambda target: compile_ir(tile_products.module_text(kind, target.triple, False, False), target, "asm")
 
 
 def convolution(target: Target) -> str:

@@ -44,6 +44,7 @@ def choose_number(measure: Measure, at_least: float) -> tuple[int, float]:
     first = measure(1)  # may include the compilation of kernels, so only a very long one is taken at its word
     if first > LONG:
         return 1, first
+    measure(2)  # what only later ones meet, as sums of gradients, would be compiled while repetitions are counted
     number = 1
     while (taken := measure(number)) < at_least / 5:
         number = max(number * 2, min(number * 10, int(number * at_least / 4 / max(taken, 1e-9))))

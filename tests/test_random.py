@@ -172,6 +172,24 @@ def test_coins_of_whole_blocks_are_uniforms_below_their_probability(before):
     assert rushlight.equal(flags, units < 0.25)
 
 
+@pytest.mark.parametrize("before", [0, 1, 2, 623])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_coins_that_threads_toss_in_parts(before, dtype):
+    """Each thread passes over the words of the parts before its own: the same coins, and the same state behind them."""
+    threads = rushlight.get_num_threads()
+
+    def coins(t):
+        t.rand(before)
+        return t.empty(130_000, dtype=dtype_of(t, dtype)).bernoulli_(0.3), t.rand(5)
+
+    try:
+        for n in (1, 2, 3):
+            rushlight.set_num_threads(n)
+            assert_same(coins)
+    finally:
+        rushlight.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("scale", [0.1, 5, 12, 5000])
 def test_poisson(dtype, scale):

@@ -15,14 +15,24 @@ inline bool has_carryless_multiply() {
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_PCLMUL) && (c & bit_SSE4_1);
 }
 
-// AVX2 and FMA, and a system that keeps the wide registers of a thread.
-inline bool has_avx2_and_fma() {
+// Whether the system keeps these registers of a thread: bits 1 and 2 for AVX's, 5 to 7 for those of AVX-512 too.
+inline bool keeps_registers(uint32_t which) {
   unsigned a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_FMA)) return false;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX)) return false;
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & 6) != 6) return false;
+  return (low & which) == which;
+}
+
+inline bool has_avx2_and_fma() {
+  unsigned a, b, c, d;
+  if (!keeps_registers(0x6) || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_FMA)) return false;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+}
+
+inline bool has_avx512f() {
+  unsigned a, b, c, d;
+  return keeps_registers(0xe6) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX512F);
 }
 
 }  // namespace rl

@@ -8,46 +8,6 @@
 
 namespace rl::random {
 
-namespace {
-
-constexpr int kShift = 397;
-constexpr uint32_t kUpperBit = 0x80000000u;
-
-// Four words at a time. Written out because a compiler keeps twisting and tempering in loops of their own, and mixes
-// the upper bit in with three instructions where one does.
-using Four = uint32_t __attribute__((vector_size(16)));
-
-inline Four load(const uint32_t* words) {
-  Four four;
-  std::memcpy(&four, words, sizeof four);
-  return four;
-}
-
-inline void store(uint32_t* words, Four four) { std::memcpy(words, &four, sizeof four); }
-
-inline Four even_words(Four low, Four high) {
-#if __has_builtin(__builtin_shufflevector)
-  return __builtin_shufflevector(low, high, 0, 2, 4, 6);
-#else   // GCC before 12
-  return Four{low[0], low[2], high[0], high[2]};
-#endif
-}
-
-inline Four twist(Four high, Four low) {
-  const Four mixed = ((high ^ low) & kUpperBit) ^ low;
-  return (mixed >> 1) ^ (reinterpret_cast<Four>((low & 1u) != 0) & 0x9908b0dfu);
-}
-
-template <class Words>
-inline Words tempered(Words y) {
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680u;
-  y ^= (y << 15) & 0xefc60000u;
-  return y ^ (y >> 18);
-}
-
-}  // namespace
-
 Engine::Engine(uint64_t seed) : seed_(seed), next_(0), available_(0) {
   state_[0] = static_cast<uint32_t>(seed);
   for (int i = 1; i < kWords; ++i) {
@@ -55,92 +15,30 @@ Engine::Engine(uint64_t seed) : seed_(seed), next_(0), available_(0) {
   }
 }
 
-void Engine::temper() {
-  for (int i = 0; i < kWords; i += 4) store(words_ + i, tempered(load(state_ + i)));
-}
-
-// `count` words from `first` on, of which the new ones `apart` words on (or back) are part: tempered at once, and four
-// vectors at a time, whose instructions wait for nothing but their own.
-template <bool tempers>
-inline void Engine::advance(int first, int count, int apart) {
-  uint32_t* state = state_ + first;
-  uint32_t* words = words_ + first;
-  int i = 0;
-  for (; i + 16 <= count; i += 16) {
-    Four next[4];
-    for (int u = 0; u < 4; ++u) {
-      const uint32_t* at = state + i + 4 * u;
-      next[u] = load(at + apart) ^ twist(load(at), load(at + 1));
-    }
-    for (int u = 0; u < 4; ++u) store(state + i + 4 * u, next[u]);
-    for (int u = 0; tempers && u < 4; ++u) store(words + i + 4 * u, tempered(next[u]));
-  }
-  for (; i < count; i += 4) {
-    const Four next = load(state + i + apart) ^ twist(load(state + i), load(state + i + 1));
-    store(state + i, next);
-    if (tempers) store(words + i, tempered(next));
-  }
-}
-
-template <bool tempers>
-void Engine::renew() {
-  // The shifted operand is last block's words up to word 227 and this block's behind it, at least 227 words apart, far
-  // beyond any vector. The first new words, repeated behind the last old ones, make that a plain step too.
-  constexpr int kSplit = kWords - kShift, kWhole = kSplit / 4 * 4;
-  advance<tempers>(0, kWhole, kShift);
-  std::memcpy(state_ + kWords, state_, sizeof(Four));
-  advance<tempers>(kWhole, 4, kShift);
-  advance<tempers>(kWhole + 4, kWords - kWhole - 4, -kSplit);
+void Engine::refill() {
+  twister_here().renew(state_);
+  twister_here().temper(state_, words_, kWords);
   next_ = 0;
   available_ = kWords;
 }
 
-void Engine::refill() { renew<true>(); }
-
-namespace {
-
-// Coins by the first words of `count` pairs; whether these did not decide all of them.
-bool toss(Coin coin, uint32_t one, const uint32_t* words, int count, uint32_t* heads) {
-  constexpr int kPart = 24, kFours = kPart / 4;   // so many vectors that none waits for its own last step
-  Four equal = {};
-  int i = 0;
-  for (; i + kPart <= count; i += kPart) {
-    Four top[kFours];
-    for (int u = 0; u < kFours; ++u) {
-      const uint32_t* at = words + 2 * (i + 4 * u);
-      top[u] = even_words(load(at), load(at + 4));
-    }
-    for (int u = 0; u < kFours; ++u) top[u] ^= top[u] >> 11;
-    for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 7) & 0x9d2c5680u;
-    for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 15) & 0xefc60000u;
-    for (int u = 0; u < kFours; ++u) top[u] = (top[u] ^ (top[u] >> 18)) & Coin::kFirst;
-    for (int u = 0; u < kFours; ++u) {
-      store(heads + i + 4 * u, reinterpret_cast<Four>(top[u] < coin.high) & one);
-      equal |= reinterpret_cast<Four>(top[u] == coin.high);
-    }
-  }
-  for (; i < count; ++i) heads[i] = coin(tempered(words[2 * i]), tempered(words[2 * i + 1])) ? one : 0;
-  uint64_t halves[2];
-  std::memcpy(halves, &equal, sizeof halves);
-  return (halves[0] | halves[1]) != 0;
-}
-
-}  // namespace
-
 void Engine::toss_block(Coin coin, uint32_t one, uint32_t* heads) {
+  const Twister& twister = twister_here();
   const int odd = available_;   // a last word, whose coin takes the first new one too
   const uint32_t first = odd ? next32() : 0;
-  renew<false>();
-  if (toss(coin, one, state_ + odd, kCoins - odd, heads + odd)) {
-    for (int i = odd; i < kCoins; ++i) {
-      const uint32_t* pair = state_ + 2 * i - odd;
-      heads[i] = coin(tempered(pair[0]), tempered(pair[1])) ? one : 0;
-    }
-  }
-  skip(kWords - odd);
+  twister.renew(state_);
+  twister.toss(coin, one, state_ + odd, kCoins - odd, heads + odd);
+  next_ = kWords - odd;
+  available_ = odd;
   if (!odd) return;
-  heads[0] = coin(first, tempered(state_[0])) ? one : 0;
-  words_[kWords - 1] = tempered(state_[kWords - 1]);
+  heads[0] = coin(first, tempered_word(state_[0])) ? one : 0;
+  words_[kWords - 1] = tempered_word(state_[kWords - 1]);
+}
+
+void Engine::pass_block() {
+  twister_here().renew(state_);
+  next_ = kWords - available_;
+  words_[kWords - 1] = tempered_word(state_[kWords - 1]);
 }
 
 void Engine::take(uint32_t* out, size_t count) {
@@ -161,7 +59,7 @@ bool Engine::restore(uint64_t seed, const uint64_t* state, int64_t left, uint64_
   for (int i = 0; i < kWords; ++i) state_[i] = static_cast<uint32_t>(state[i]);
   next_ = static_cast<int>(next);
   available_ = static_cast<int>(left) - 1;
-  temper();
+  twister_here().temper(state_, words_, kWords);
   return true;
 }
 

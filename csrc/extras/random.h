@@ -18,26 +18,16 @@
 #include <string_view>
 #include <vector>
 
+#include "twister.h"
+
 typedef struct _object PyObject;
 
 namespace rl::random {
 
-// A coin takes two draws, and the low 53 bits of both decide: heads where they are below a threshold. The first draw
-// alone decides unless its 21 bits are the threshold's, so the second is rarely looked at.
-struct Coin {
-  static constexpr uint32_t kFirst = (1u << 21) - 1;
-  uint32_t high, low;   // of the threshold
-
-  bool operator()(uint32_t first, uint32_t second) const {
-    const uint32_t top = first & kFirst;
-    return (top < high) | ((top == high) & (second < low));
-  }
-};
-
 // MT19937, produced a block at a time: one vectorised pass advances the 624-word state and tempers it.
 class Engine {
  public:
-  static constexpr int kWords = 624;
+  static constexpr int kWords = Twister::kWords;
 
   explicit Engine(uint64_t seed);
 
@@ -69,6 +59,8 @@ class Engine {
   static constexpr int kCoins = kWords / 2;
   void toss_block(Coin coin, uint32_t one, uint32_t heads[kCoins]);
   int64_t available() const { return available_; }
+  // As toss_block, for coins that another thread tosses.
+  void pass_block();
 
   uint64_t seed() const { return seed_; }
   const uint32_t* state() const { return state_; }
@@ -80,16 +72,11 @@ class Engine {
 
  private:
   void refill();
-  template <bool tempers>
-  void renew();
-  template <bool tempers>
-  void advance(int first, int count, int apart);
-  void temper();
 
   uint64_t seed_;
   int next_;
   int available_;
-  uint32_t state_[kWords + 4];   // and the first words again, for vectors that reach over the end
+  uint32_t state_[kWords + Twister::kOverhang];   // and the first words again, for vectors that reach over the end
   uint32_t words_[kWords];
 };
 

@@ -197,32 +197,71 @@ void place(char* p, int64_t stride, const uint32_t* heads, int64_t count, T hit,
   }
 }
 
+// Twisting is one chain of words, but tempering and comparing them, more than half of the work, is not: every thread
+// twists from the start, and tosses the coins of its own part only. Parts grow shorter as there is more to twist before
+// them; no words pass from one processor to another, which takes as long as to make them. Of n coins as many as whole
+// blocks have: returns how many, 0 where one thread does as well.
+template <class F>
+int64_t toss_parts(Engine& engine, int64_t n, F toss) {
+  constexpr int64_t kLeast = 64;   // blocks that are worth another thread
+  constexpr int kMost = 4;         // a fifth part would be a thirtieth of the blocks
+  const int64_t blocks = n / Engine::kCoins;
+  const int parts = std::min(num_threads(), kMost);
+  if (parts < 2 || blocks < 2 * kLeast) return 0;
+  int64_t starts[kMost + 1] = {0};
+  for (int p = 0; p < parts; ++p) {   // a part takes twice as long for each of its blocks as those before it are passed
+    const int64_t rest = blocks - starts[p], later = (int64_t{1} << (parts - p)) - 1;
+    starts[p + 1] = starts[p] + (rest * ((later + 1) / 2) + later - 1) / later;
+  }
+  starts[parts] = blocks;
+  std::optional<Engine> last;
+  in_parallel(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      Engine own = engine;
+      for (int64_t block = 0; block < starts[p]; ++block) own.pass_block();
+      for (int64_t block = starts[p]; block < starts[p + 1]; ++block) toss(own, block * Engine::kCoins);
+      if (p == parts - 1) last = own;
+    }
+  });
+  engine = *last;
+  return blocks * Engine::kCoins;
+}
+
 // Coins in whole blocks where there are that many, one by one before and behind.
 template <class T>
 void fill_coins(Generator& generator, Region& region, Coin coin, T hit, T miss) {
   Engine& engine = generator.engine;
   walk(region, [&](char** pointers, int64_t n) {
+    constexpr int64_t kCoins = Engine::kCoins;
     const int64_t stride = region.operands[0].strides[0];
+    const bool lie_close = sizeof(T) == sizeof(uint32_t) && stride == sizeof(T);
     char* p = pointers[0];
+    // Where they belong at once if they can: the bits of a zero are none.
+    const auto block_at = [&](char* at, auto toss) {
+      uint32_t heads[kCoins];
+      if constexpr (sizeof(T) == sizeof(uint32_t)) {
+        if (lie_close) return toss(std::bit_cast<uint32_t>(hit), reinterpret_cast<uint32_t*>(at));
+      }
+      toss(~0u, heads);
+      place(at, stride, heads, kCoins, hit, miss);
+    };
     while (n > 0) {
-      uint32_t heads[Engine::kCoins];
-      const int64_t left = engine.available() / 2, m = std::min<int64_t>(n, left > 0 ? left : Engine::kCoins);
-      if (left == 0 && m == Engine::kCoins) {
-        if constexpr (sizeof(T) == sizeof(uint32_t)) {
-          if (stride == sizeof(T)) {   // where they belong at once: the bits of a zero are none
-            engine.toss_block(coin, std::bit_cast<uint32_t>(hit), reinterpret_cast<uint32_t*>(p));
-            n -= m, p += m * stride;
-            continue;
-          }
-        }
-        engine.toss_block(coin, ~0u, heads);
+      const int64_t left = engine.available() / 2;
+      int64_t m = std::min(n, left > 0 ? left : kCoins);
+      if (left == 0 && m == kCoins) {
+        const int64_t shared = toss_parts(engine, n, [&](Engine& own, int64_t first) {
+          block_at(p + first * stride, [&](uint32_t one, uint32_t* heads) { own.toss_block(coin, one, heads); });
+        });
+        if (shared > 0) m = shared;
+        else block_at(p, [&](uint32_t one, uint32_t* heads) { engine.toss_block(coin, one, heads); });
       } else {
+        uint32_t heads[kCoins];
         for (int64_t i = 0; i < m; ++i) {
           const uint32_t first = engine.next32();
           heads[i] = coin(first, engine.next32()) ? ~0u : 0;
         }
+        place(p, stride, heads, m, hit, miss);
       }
-      place(p, stride, heads, m, hit, miss);
       n -= m, p += m * stride;
     }
   });

@@ -67,7 +67,7 @@ def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes
 def has_own_addresses(nest: Nest) -> bool:
     """Whether LLVM need not look for better addresses: tiles have theirs, and next to named functions along rows none
     counts. Elements that lie apart, as those of pointwise nests may, are read three times as slowly without it."""
-    from .lower import NATIVE  # as above
+    from .extremes import NATIVE  # as above
 
     if has_tiles(nest.loop.body):
         return True

@@ -1,9 +1,10 @@
 """Products of few rows with a matrix as it lies in memory.
 
-Enters: a dtype, the number of rows (1 to MOST), which way the right operand's memory runs, and its type there, maybe
-a half type, which is widened where it is read. Leaves: a `Kernel` with the usual ABI whose parallel range is parts of
-the columns, matrix after matrix; its operands are left, right, result and addend. Refuses nothing, but expects: rows of
-the left operand and of the result consecutive, and the right one's rows (`across`) or columns (`along`).
+Enters: a dtype, the number of rows (1 to MOST, or more: see MOST_ALONG), which way the right operand's memory runs, and
+its type there, maybe a half type, which is widened where it is read. Leaves: a `Kernel` with the usual ABI whose
+parallel range is parts of the columns, matrix after matrix; its operands are left, right, result and addend. Refuses
+nothing, but expects: rows of the left operand and of the result consecutive, and the right one's rows (`across`) or
+columns (`along`).
 
 The matrix is read once, in few long runs, which processors read ahead: packing it would cost as much as multiplying.
 across: some rows of it at a time multiply into rows of the result, a part of which stays in the first-level cache.
@@ -15,13 +16,14 @@ of a register each where it cannot. What an element is made of depends on k alon
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from ..loops.digest import digest
 from ..loops.record import Record
 from . import cache
 from .cache import Kernel
 from .targets import vector_bits
-from .tile_functions import ELEMENTS
+from .tile_shapes import ELEMENTS
 from .tiles import argument
 from .writer import ABI, Number, Reg, Writer, declarations
 
@@ -32,16 +34,27 @@ NARROW_BYTES = 16            # the same where rows of the right operand share ca
 SAME_SETS = 4096             # bytes between them, or a multiple, where they do
 LINE = 64                    # bytes that one prefetch asks for
 PART_BYTES = 2048            # of a row of the result, where all of them wait in the first-level cache
+# The same where the matrix has so many rows, or such as share cache sets: processors read ahead in long runs of them.
+LONG_PART_BYTES, LONG_ROWS = 8192, 256
 SLICE_BYTES = 4096           # of a row of the left operand, likewise
 SUMS = 24                    # vectors of sums, where there are 32 registers
 WAITING = 16                 # elements of the left operand that wait in registers each, likewise
+# Rows likewise where vectors are as wide as a line of the cache and the right operand's columns are runs, which other
+# kernels would have to exchange in registers; the values of k that there are for every row, or adding up lanes costs
+# more than that; and how many of the rows a column meets at a time.
+MOST_ALONG, DEEP_ALONG, GROUP = 64, 12, 4
 COLUMNS = 6                  # of dot products at a time, at most: memory is read in as many places
 # The same of one row where vectors are as wide as a line of the cache, and of a slice of that row; bytes that are asked
 # for before they are read there, since memory is all that such products wait for.
 ALONE_COLUMNS, ALONE_BYTES, AHEAD_BYTES = 8, 16384, 512
+# One row times rows of a matrix that comes from memory: rows of it that are read side by side, by the width of vectors,
+# bytes of each, which as many sums wait for in the first-level cache, and bytes that are asked for before they are
+# read. Memory is read in few long runs.
+ALONE_ROWS, ALONE_PART, ALONE_AHEAD = {128: 2, 512: 8}, {128: 32768, 512: 16384}, {128: 512, 512: 256}
+ALONE_SUMS = 512             # sums of as many rows that are added up one after the other
 PARAMS = (
     "n", "k", "lda", "ldb", "ldc", "ldd", "step_d", "adds",             # sizes, strides, whether there is an addend
-    "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d",
+    "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d", "rows",
 )  # fmt: skip
 
 
@@ -56,6 +69,7 @@ class FewRows(Record):
     step: int
     bits: int
     right: str = ""              # the type of the right operand in memory, where it is another
+    grouped: bool = False        # rows are what is left of any number of groups of GROUP
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -72,8 +86,10 @@ def few_rows(
     code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES, bits: int = 0, right: str = ""
 ) -> FewRows:
     """The kernel's description, for vectors of so many bits (this processor's)."""
-    name = f"few_rows_{rows}_{int(along)}"
-    return FewRows(name, PARAMS, code, rows, along, step_bytes, bits or vector_bits(), right)
+    grouped = rows > MOST
+    rows = rows % GROUP if grouped else rows
+    name = f"{'groups_of' if grouped else 'few'}_rows_{rows}_{int(along)}"
+    return FewRows(name, PARAMS, code, rows, along, step_bytes, bits or vector_bits(), right, grouped)
 
 
 def _object(product: FewRows) -> bytes:
@@ -85,8 +101,13 @@ def _object(product: FewRows) -> bytes:
 def module_text(product: FewRows, triple: str) -> str:
     """LLVM IR of the kernel."""
     text = _Writer(product)
-    body = text.along() if product.along else text.across()
+    body = text.along() if product.along else text.across_alone() if text.alone else text.across()
     return f'target triple = "{triple}"\n{declarations(text.lanes, text.element)}{body}\n'
+
+
+def zero_of(kind: str) -> Reg:
+    """Zero, or a vector of zeros."""
+    return Reg("zeroinitializer" if kind.startswith("<") else "0.0", kind)
 
 
 class _Writer:
@@ -95,10 +116,15 @@ class _Writer:
         self.right = HALVES.get(product.right, (self.element, self.size))
         self.rows, self.lanes = product.rows, product.bits // 8 // self.size
         self.by_lane, self.asks = product.bits == 128, product.bits == 8 * LINE
-        self.alone = self.asks and product.rows == 1
+        self.grouped = product.grouped
+        self.alone = product.rows == 1 and not product.right and not self.grouped and product.bits in ALONE_ROWS
         registers = 16 if product.bits == 256 else 32
         self.sums = SUMS * registers // 32
-        self.step = product.step // self.size if self.by_lane else max(1, WAITING * registers // 32 // self.rows)
+        waiting = WAITING * registers // 32 // max(1, self.rows)
+        self.step = product.step // self.size if self.by_lane else max(1, waiting)
+        if self.alone and not product.along:
+            self.step = ALONE_ROWS[product.bits]
+            self.most, self.ahead = ALONE_PART[product.bits] // self.size, ALONE_AHEAD[product.bits]
         self.vector = f"<{self.lanes} x {self.element}>"
         self.w = w = Writer(product.name, ABI)
         self.given = [argument(w, "ptrs", k, "ptr") for k in range(4)]
@@ -209,32 +235,101 @@ class _Writer:
         for total, place in zip(totals, places, strict=True):
             w.store(total, place, self.size)
 
+    def across_alone(self) -> str:
+        """One row: products of a few rows of the matrix are added up first, then the sums of some hundreds of them in
+        memory of its own, then those."""
+        w, p = self.w, self.p
+        sums = w.scratch(self.element, self.most)
+        with w.loop(w["begin"], w["end"]) as item:
+            first, past = self.begin(item.i)
+            self.start_rows(first, past)
+            wide, target = w.sub(past, first), w.at(self.c, first, self.element)
+            with w.loop(0, p["k"], ALONE_SUMS * self.step) as k0:
+                stop = w.min(w.add(k0.i, ALONE_SUMS * self.step), p["k"])
+                whole = w.sub(stop, w.rem(w.sub(stop, k0.i), self.step))
+                self.each(wide, lambda j, kind: w.store(zero_of(kind), w.at(sums, j, self.element), self.size))
+                with w.loop(k0.i, whole, self.step) as k:
+                    self.add_alone(sums, k.i, self.step, first, wide)
+                with w.loop(whole, stop) as k:
+                    self.add_alone(sums, k.i, 1, first, wide)
+                self.each(wide, lambda j, kind: self.add_to(w.at(target, j, self.element),
+                                                            self.load(kind, w.at(sums, j, self.element))))
+        return w.text()
+
+    def each(self, count: Reg, body: Callable[[Reg, str], None], ask: Callable[[Reg], None] | None = None) -> None:
+        """`body` for the first of all lines, `ask` before that, and for elements of the last one alone."""
+        w, run = self.w, max(self.lanes, LINE // self.size)
+        whole = w.sub(count, w.rem(count, run))
+        with w.loop(0, whole, run) as j:
+            if ask is not None:
+                ask(j.i)
+            for v in range(0, run, self.lanes):
+                body(w.add(j.i, v), self.vector)
+        with w.loop(whole, count) as j:
+            body(j.i, self.element)
+
+    def add_to(self, place: Reg, value: Reg) -> None:
+        self.w.store(self.w.fadd(self.load(value.type, place), value), place, self.size)
+
+    def add_alone(self, sums: Reg, k: Reg, count: int, first: Reg, wide: Reg) -> None:
+        """The products of `count` rows of the matrix from row k on, added to the sums."""
+        w = self.w
+        sources = [self.right_at(w.add(k, u), first) for u in range(count)]
+        ones = [self.load(self.element, self.at(self.a, 0, "lda", w.add(k, u))) for u in range(count)]
+        factors = {self.element: ones, self.vector: [w.splat(one, self.lanes) for one in ones]}
+
+        def ask(j: Reg) -> None:
+            for source in sources:
+                w.prefetch(w.at(w.at(source, j, self.element), self.ahead, "i8"), 1)
+
+        def multiply(j: Reg, kind: str) -> None:
+            total = zero_of(kind)
+            for source, factor in zip(sources, factors[kind], strict=True):
+                total = w.fma(self.load(kind, w.at(source, j, self.element)), factor, total)
+            self.add_to(w.at(sums, j, self.element), total)
+
+        self.each(wide, multiply, ask)
+
     # Runs along k
 
     def along(self) -> str:
         w, p = self.w, self.p
-        together = ALONE_COLUMNS if self.alone else max(1, min(COLUMNS, self.sums // self.rows))
-        slice_ = (ALONE_BYTES if self.alone else SLICE_BYTES) // self.size
+        most = GROUP if self.grouped else self.rows
+        alone = self.alone and self.asks
+        together = ALONE_COLUMNS if alone else max(1, min(COLUMNS, self.sums // most))
+        slice_ = (ALONE_BYTES if alone else SLICE_BYTES) // self.size
         with w.loop(w["begin"], w["end"]) as item:
             first, past = self.begin(item.i)
             whole = w.add(first, w.mul(w.div(w.sub(past, first), together), together))
             with w.loop(0, p["k"], slice_) as k0:
                 deep = w.min(w.sub(p["k"], k0.i), slice_)
                 with w.loop(first, whole, together) as j:
-                    self.dots(k0.i, deep, j.i, together)
+                    self.all_dots(k0.i, deep, j.i, together)
                 with w.loop(whole, past) as j:
-                    self.dots(k0.i, deep, j.i, 1)
+                    self.all_dots(k0.i, deep, j.i, 1)
         return w.text()
 
-    def dots(self, k0: Reg, deep: Reg, j: Reg, count: int) -> None:
+    def all_dots(self, k0: Reg, deep: Reg, j: Reg, count: int) -> None:
         """All rows times `count` columns, over a slice of k."""
+        w = self.w
+        if not self.grouped:
+            self.dots(k0, deep, j, count, 0, self.rows)
+            return
+        grouped = w.sub(self.p["rows"], self.rows)
+        with w.loop(0, grouped, GROUP) as i:
+            self.dots(k0, deep, j, count, i.i, GROUP)
+        if self.rows:
+            self.dots(k0, deep, j, count, grouped, self.rows)
+
+    def dots(self, k0: Reg, deep: Reg, j: Reg, count: int, first: Number, rows: int) -> None:
+        """So many rows from the first on times `count` columns."""
         w, lanes = self.w, self.lanes
-        left = [self.at(self.a, r, "lda", k0) for r in range(self.rows)]
+        left = [self.at(self.a, w.add(first, r), "lda", k0) for r in range(rows)]
         right = [self.right_at(w.add(j, q), k0) for q in range(count)]
         zero = Reg("zeroinitializer", self.vector)
         whole = w.sub(deep, w.rem(deep, lanes))
-        with w.loop(0, whole, lanes, carry=[zero] * (self.rows * count)) as k:
-            for x in right if self.asks else ():
+        with w.loop(0, whole, lanes, carry=[zero] * (rows * count)) as k:
+            for x in right if self.asks and not self.grouped else ():
                 w.prefetch(w.at(w.at(x, k.i, self.right[0]), AHEAD_BYTES, "i8"), 1)
             columns = [self.load_right(self.vector, w.at(x, k.i, self.right[0])) for x in right]
             sums = list(k.carry)
@@ -254,9 +349,10 @@ class _Writer:
             k.next = sums
         begins = w.compare("eq", k0, 0)
         for n, total in enumerate(k.carry):
-            place = self.at(self.c, n // count, "ldc", w.add(j, n % count))
+            row = w.add(first, n // count)
+            place = self.at(self.c, row, "ldc", w.add(j, n % count))
             column = w.mul(w.add(j, n % count), self.p["step_d"])
-            added = self.load(self.element, self.at(self.d, n // count, "ldd", column))
+            added = self.load(self.element, self.at(self.d, row, "ldd", column))
             added = w.select(self.adds, added, Reg("0.0", self.element))
             old = w.select(begins, added, self.load(self.element, place))
             w.store(w.fadd(old, total), place, self.size)

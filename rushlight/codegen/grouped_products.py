@@ -19,7 +19,7 @@ from ..loops.record import Record
 from . import cache
 from .cache import Kernel
 from .dot_instructions import Dots
-from .tile_functions import transposed
+from .tile_strips import transposed
 from .tiles import argument, bytes_after
 from .writer import ABI, Number, Reg, Writer
 

@@ -12,10 +12,9 @@ region that may not run at all, and not past stores to the same operand.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import BUILD, Value, arg, const, is_const, load, node, rewrite, walk
+from ..loops.expr import BUILD, Value, arg, const, is_const, load, rewrite, walk
 from ..loops.nest import (
     Assign,
     Check,
@@ -33,11 +32,13 @@ from ..loops.nest import (
     values_of,
 )
 from . import primitives as p
+from .extremes import native_extreme
 from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
-from .tile_functions import TileFunction, TileShape, keep_function, multiply_function, pack_function, rows_function
+from .tile_functions import TileFunction, keep_function, multiply_function, pack_function, rows_function
+from .tile_shapes import TileShape
 from .vectorize import Addressing
 from .widths import choose_width, known_factor, wants_single_vectors
 
@@ -99,7 +100,9 @@ class Lowering(Addressing):
         tables = [f"{name} = private unnamed_addr constant {text}" for name, text in self.table_texts()]
         head = f"define {self.target.linkage}void @{self.nest.name}({self.signature()}) #0 {{"
         lines = [f'target triple = "{self.target.triple}"', *tables, *self.out.declared.values(), head, "entry:"]
-        ends = ["  ret void", "}", *self.functions.values(), "attributes #0 = { nounwind }"]
+        # Registers that wait in memory lie across two cache lines unless the stack begins with one.
+        aligned = ' "stackrealign"' if self.target.vector_bits > 128 else ""
+        ends = ["  ret void", "}", *self.functions.values(), f"attributes #0 = {{ nounwind{aligned} }}"]
         notes = self.notes if len(self.notes) > 1 else []
         return "\n".join([*lines, *self.allocas, *body, *ends, *notes, ""])
 
@@ -505,7 +508,7 @@ class Lowering(Addressing):
         shape = TileShape(self.nest.operands[s.a if isinstance(s, Multiply) else s.source].code, self.target)
         if isinstance(s, Pack):
             given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.apart, s.lines, s.length, s.count]
-            return pack_function(shape, s.width, is_const(s.step, 1)), given
+            return pack_function(shape, s.width, is_const(s.step, 1), s.pairs), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
         if s.keep is not None:
             left, left_at, right, right_at = s.keep
@@ -739,7 +742,7 @@ def lower_nest(nest: Nest, target: Target, shares: bool = False) -> str:
 def expand_calls(nest: Nest, target: Target) -> Nest:
     """The nest with named functions replaced by primitives, or by instructions the target has for them."""
     values = values_of(nest)
-    if not any(item.op == "call" or (item.op == "div" and target.is_gpu) or is_ramp(item) for item in walk(values)):
+    if not any(item.op in ("call", "select") or (item.op == "div" and target.is_gpu) for item in walk(values)):
         return nest
     stored = stored_operands((nest.loop,), cells=False)
     rule = rule_for(nest, stored) if target.is_gpu else cpu_rule(nest, stored, target)
@@ -754,7 +757,7 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
 def cpu_rule(nest: Nest, stored: set[int], target: Target) -> Callable[[Value], Value | None] | None:
     """What makes other expressions of functions in a kernel that stores to the operands `stored`: instructions that the
     target has for them, and shorter forms where all results are rounded to bfloat16."""
-    own = _native if target.has_maximum else None
+    own = native_extreme if target.has_maximum else None
     if not stored or any(nest.operands[k].code != "bf16" for k in stored):
         return own
     from ..loops.math_normal import short_form  # few kernels store nothing else
@@ -764,28 +767,3 @@ def cpu_rule(nest: Nest, stored: set[int], target: Target) -> Callable[[Value], 
         return own(value) if short is None and own is not None else short
 
     return rule
-
-
-# Functions that are one instruction on targets with `has_maximum`: the larger or smaller, NaN if either is NaN.
-NATIVE = frozenset(("maximum", "minimum"))
-
-
-def is_ramp(value: Value) -> bool:
-    """x <= 0 ? 0 : x, as `relu` says it."""
-    if value.op != "select" or value.attr is not None or value.dtype not in ("f32", "f64"):
-        return False
-    test, zero, x = value.args
-    return is_zero(zero) and test.op == "le" and test.args[0] is x and is_zero(test.args[1])
-
-
-def is_zero(value: Value) -> bool:
-    """Whether a Value is the constant 0, with no sign."""
-    return value.op == "const" and value.attr == 0 and math.copysign(1, value.attr) > 0
-
-
-def _native(value: Value) -> Value | None:
-    if is_ramp(value):
-        return node("maximum", (value.args[2], value.args[1]), value.dtype)    # of two zeros it is the positive one
-    if value.op == "call" and value.attr in NATIVE and value.dtype in ("f32", "f64"):
-        return node(value.attr, value.args, value.dtype)
-    return None

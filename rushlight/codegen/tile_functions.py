@@ -15,15 +15,12 @@ from collections.abc import Callable, Sequence
 
 from ..loops.record import Record
 from .targets import Target
+from .tile_shapes import ELEMENTS, TileShape
+from .tile_strips import EXCHANGE, LINE, PACK, exchange_text, pack_text, pairs_text
 from .writer import Number, Reg, Writer, as_reg, declarations, mask_declarations
 
-ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
-AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
-AHEAD_RUN = 4       # the same for long runs, in vectors
-LINE = 64           # bytes of a line of the cache
 UNROLL = 2          # values of k in an iteration of the tiles that matter, where elements are broadcast
 LINE_UNROLL = 4     # the same of tiles whose rows lie apart, each with an address of its own
-MASKED = 512        # bits of vectors whose instructions take a mask of lanes
 UNROLLED = 8        # sums from which a tile does
 EDGE_ROWS = (4, 2, 1)
 LOW = 4             # rows of the tiles of edges where vectors hold the rows' elements: as many as fill one
@@ -31,6 +28,7 @@ MULTIPLY = (
     ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"),
     ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
 )  # fmt: skip
+SOON_PACKED = 512   # bytes of packed rows between asking the nearest cache for them and reading them
 # values of k between asking the nearest cache for rows and for columns that are kept, and reading them
 SOON_ROWS, SOON_COLUMNS = 16, 8
 KEEP = (
@@ -43,64 +41,13 @@ QUAD = 4            # rows that share a pointer: one, two and three lines behind
 AHEAD_ROWS = 256    # bytes of a row between asking for them and reading them
 ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
 LATER = ("ptr", "ahead")         # what of the right operand is asked for meanwhile, where something is
-PACK = (
-    ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
-    ("i64", "lines"), ("i64", "length"), ("i64", "count"),
-)  # fmt: skip
-EXCHANGE = (
-    ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"),
-    ("ptr", "target"), ("i64", "pitch"), ("i64", "length"), ("i64", "wanted"),
-)  # fmt: skip
-
-
-class TileShape(Record):
-    """An element type on a target."""
-
-    code: str
-    target: Target
-
-    @property
-    def element(self) -> str:
-        return ELEMENTS[self.code][0]
-
-    @property
-    def size(self) -> int:
-        return ELEMENTS[self.code][1]
-
-    @property
-    def lanes(self) -> int:
-        return max(128, self.target.vector_bits) // 8 // self.size
-
-    @property
-    def vector(self) -> str:
-        return f"<{self.lanes} x {self.element}>"
-
-    @property
-    def by_lane(self) -> bool:
-        """Whether multiply-add takes one lane of a vector as an operand."""
-        return self.target.triple.startswith("aarch64")
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether some lanes of a vector can be stored at no more cost than all."""
-        return self.target.vector_bits == MASKED
-
-    def pitch(self, width: int) -> int:
-        """Elements between values of k of lines packed side by side."""
-        unit = packed_unit(self.target.vector_bits, self.lanes)
-        return -(-width // unit) * unit
-
-
-def packed_unit(bits: int, lanes: int) -> int:
-    """Elements in multiples of which packed lines lie: vectors, or less where some lanes can be stored as easily."""
-    return 1 if bits == MASKED else lanes
 
 
 class TileFunction(Record):
     """One function, by all that its text depends on. `kind` says what the numbers in `sizes` are: of `multiply` the
     rows and vectors of a tile, the elements between values of k (0: a parameter), and whether what is `ahead` is asked
     for; of `keep` and `rows` rows and vectors; of `pack` the lines of a strip, and whether they are always runs of
-    memory; `exchange` has none."""
+    memory; of `pairs` the lines of a strip; `exchange` has none."""
 
     kind: str
     shape: TileShape
@@ -116,7 +63,7 @@ class TileFunction(Record):
             return (*MULTIPLY, *more_params(*self.sizes[2:]))
         if self.kind == "lines":
             return (*LINES, *((LATER,) if self.sizes[2] else ()))
-        return {"keep": KEEP, "rows": ROWS, "pack": PACK, "exchange": EXCHANGE}[self.kind]
+        return {"keep": KEEP, "rows": ROWS, "pack": PACK, "pairs": PACK, "exchange": EXCHANGE}[self.kind]
 
     @property
     def has_pitch(self) -> bool:
@@ -144,13 +91,14 @@ class TileFunction(Record):
             return rows_texts(self, linkage)
         if self.kind == "lines":
             return lines_texts(self, linkage)
-        return {self.name: {"keep": keep_text, "pack": pack_text, "exchange": exchange_text}[self.kind](self, linkage)}
+        text = {"keep": keep_text, "pack": pack_text, "pairs": pairs_text, "exchange": exchange_text}[self.kind]
+        return {self.name: text(self, linkage)}
 
 
 def named_function(name: str, target: Target) -> TileFunction | None:
     """The function of a name; None where there is none."""
     kind, *rest = name.split("_")
-    count = {"multiply": 4, "keep": 2, "rows": 2, "lines": 3, "pack": 2, "exchange": 0}.get(kind)
+    count = {"multiply": 4, "keep": 2, "rows": 2, "lines": 3, "pack": 2, "pairs": 1, "exchange": 0}.get(kind)
     if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
         return None
     return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
@@ -176,7 +124,7 @@ def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
     """Tiles of the heights and widths there are, and the function that goes through them."""
     shape, (height, vectors, pitch, asks) = function.shape, function.sizes
     if shape.by_lane:
-        sizes, driver = [(height, vectors), (LOW, vectors), (height, 1)], few_tiles_text
+        sizes, driver = [(height, vectors), (LOW, vectors), (1, vectors), (height, 1)], few_tiles_text
     else:
         sizes = [(h, v) for h in edge_heights(height) for v in range(1, vectors + 1)]
         driver = driver_text
@@ -184,6 +132,8 @@ def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
     for h, v in sizes:
         is_edge = shape.by_lane and (h, v) != (height, vectors)
         texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks, is_edge)
+    if shape.by_lane:
+        texts[f"column_{shape.code}_{height}"] = column_text(shape, height)
     texts[function.name] = driver(function, linkage)
     return texts | put_texts(shape)
 
@@ -216,17 +166,71 @@ def driver_text(function: TileFunction, linkage: str) -> str:
 
 def few_tiles_text(function: TileFunction, linkage: str) -> str:
     """The same of few functions, for a function takes milliseconds to compile, however short: tiles have rows that
-    nobody wants where there are fewer, and columns that do not fill the widest go vector by vector."""
+    nobody wants where there are fewer, and columns that do not fill the widest go vector by vector, a last one
+    alone."""
     shape, (height, vectors, _, _) = function.shape, function.sizes
     w = Writer(function.name, function.params, linkage)
     rows, is_wide = w["rows"], w.compare("sgt", w["columns"], (vectors - 1) * shape.lanes)
-    is_high = w.compare("sgt", rows, LOW)
-    for h, fits in ((height, is_high), (LOW, w.negate(is_high))):
+    is_high, is_one = w.compare("sgt", rows, LOW), w.compare("eq", rows, 1)
+    for h, fits in ((height, is_high), (LOW, w.both(w.negate(is_high), w.negate(is_one))), (1, is_one)):
         with w.when(w.both(fits, is_wide)):
             call_tile(w, function, h, vectors, 0, 0, rows)
-    with w.when(w.negate(is_wide)), w.loop(0, w["columns"], shape.lanes) as j:
+    alone, in_vectors = last_alone(w, shape, vectors)
+    with w.when(w.negate(is_wide)), w.loop(0, in_vectors, shape.lanes) as j:
         call_tile(w, function, height, 1, 0, j.i, rows, shape.lanes)
+    with w.when(alone):
+        last = {name: w.at(w[name], in_vectors, shape.element) for name in ("b", "c")}
+        w.call(f"column_{shape.code}_{height}", *({name: w[name] for _, name in COLUMN} | last).values())
     return w.text()
+
+
+def last_alone(w: Writer, shape: TileShape, vectors: int) -> tuple[Reg, Reg]:
+    """Whether a strip's last column is one that fills no vector, of those that do not fill a tile; and how many columns
+    are before it."""
+    one = w.compare("eq", w.rem(w["columns"], shape.lanes), 1)
+    alone = w.both(one, w.compare("sle", w["columns"], (vectors - 1) * shape.lanes))
+    return alone, w.sub(w["columns"], w.select(alone, 1, 0))
+
+
+COLUMN = (*MULTIPLY[:6], *MULTIPLY[7:], ANY_PITCH)
+
+
+def column_text(shape: TileShape, rows: int) -> str:
+    """One column of a tile: rows are lanes, so that none of a vector's is for a column that is not there. Sums of
+    every `turns`-th value of k do not wait for each other."""
+    w = Writer(f"column_{shape.code}_{rows}", COLUMN, "internal ")
+    lanes, size, element = shape.lanes, shape.size, shape.element
+    held, turns = rows // lanes, max(1, UNROLLED * lanes // rows)
+    spill, step = w.scratch(element, rows), w.mul(w["b_step"], size)
+    sums, place = [Reg("zeroinitializer", shape.vector)] * (turns * held), [w["a"], w["b"]]
+    first: Number = 0
+    for length in (turns, 1):
+        with w.loop(first, w.sub(w["depth"], length - 1), length, carry=[*sums, *place]) as k:
+            now, (a, b) = k.carry[:-2], k.carry[-2:]
+            for n in range(length):
+                factor = w.splat(w.load(element, b, size), lanes)
+                for v in range(held):
+                    value = w.load(shape.vector, w.at(a, v * lanes, element), size)
+                    now[n * held + v] = w.fma(value, factor, now[n * held + v])
+                a, b = w.at(a, w["pitch"], element), w.at(b, step, "i8")
+            k.next = [*now, a, b]
+        sums, place, first = k.carry[:-2], k.carry[-2:], k.i
+    for v in range(held):
+        w.store(added_up(w, sums[v::held]), w.at(spill, v * lanes, element), size)
+    put_column(w, shape, spill, w["rows"])
+    return w.text()
+
+
+def added_up(w: Writer, values: Sequence[Reg]) -> Reg:
+    """Pairs first, then pairs of pairs."""
+    while len(values) > 1:
+        values = [w.fadd(*values[n : n + 2]) if n + 1 < len(values) else values[n] for n in range(0, len(values), 2)]
+    return values[0]
+
+
+def put_column(w: Writer, shape: TileShape, spill: Reg, rows: Reg) -> None:
+    """A column's sums from the stack to the result."""
+    w.call(f"put_{shape.code}", spill, 1, w["c"], w["c_step"], rows, 1, w["add"])
 
 
 def call_tile(
@@ -244,7 +248,8 @@ def call_tile(
 
 def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, is_edge: bool = False) -> str:
     """One tile: `rows` x `vectors` sums, of which the parameters rows and columns are wanted: all rows where elements
-    are broadcast. A `pitch` of 0 is a parameter. Tiles of an edge are called seldom, so they have less text."""
+    are broadcast. A `pitch` of 0 is a parameter. Tiles of an edge are called seldom, so they have less text. There is
+    at least one value of k."""
     w = Writer(tile_name(shape, rows, vectors, pitch, asks), (*MULTIPLY, *more_params(pitch, asks)), "internal ")
     apart = pitch or w["pitch"]
     width = vectors * shape.lanes
@@ -253,23 +258,29 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, 
     step = w.mul(w["b_step"], shape.size)
     for row in () if is_edge else tile_rows(w, shape, rows):      # the sums will be added there when k is through
         for v in line_starts(shape, vectors):
-            w.prefetch(w.at(row, v * shape.lanes, shape.element))
+            w.prefetch(w.at(row, v * shape.lanes, shape.element), 2 if shape.by_lane else 1)
     unroll = UNROLL if rows * vectors > UNROLLED and (asks or not shape.by_lane) else 1
     whole = w.sub(w["depth"], unroll - 1)
     place = [w["a"], w["b"], *([w["ahead"]] if asks else [])]
     count = len(sums)
     first: Number = 0
+    is_near = shape.by_lane and not is_edge
+    if is_near:         # the first products are the sums so far: there are no zeros to begin with
+        left, right = left_factors(w, shape, place[0], rows), right_vectors(w, shape, place[1], vectors)
+        sums = [w.fmul(right[v], left(r)) for r in range(rows) for v in range(vectors)]
+        place = [w.at(place[0], apart, shape.element), w.at(place[1], step, "i8"), *place[2:]]
+        first = 1
     for length, stop in ((unroll, whole), (1, w["depth"]))[: unroll]:
         with w.loop(first, stop, length, carry=[*sums, *place]) as l:
             now, (a, b, *later) = l.carry[:count], l.carry[count:]
+            if is_near:
+                w.prefetch(w.at(a, SOON_PACKED, "i8"), 1)
             if later and length > 1:
                 w.prefetch(later[0])
                 later = [w.at(later[0], LINE, "i8")]
             for _ in range(length):
                 left = left_factors(w, shape, a, rows)
-                right = [
-                    w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)
-                ]
+                right = right_vectors(w, shape, b, vectors)
                 for r in range(rows):
                     factor = left(r)
                     now[r * vectors : (r + 1) * vectors] = [
@@ -399,17 +410,58 @@ def rows_function(shape: TileShape, height: int, vectors: int, asks: bool = Fals
 
 
 def rows_texts(function: TileFunction, linkage: str) -> dict[str, str]:
-    """Tiles of all widths, and the function that chooses one."""
+    """Tiles of all widths, and the function that chooses one; a last column alone, as `few_tiles_text` has it."""
     shape, (rows, vectors) = function.shape, function.sizes
     w = Writer(function.name, ROWS, linkage)
+    given = {name: w[name] for _, name in ROWS}
     texts = {}
+    alone, in_vectors = last_alone(w, shape, vectors)
     for v in range(1, vectors + 1):
         name = f"row_tile_{shape.code}_{rows}x{v}"
         texts[name] = row_tile_text(shape, name, rows, v, v < vectors)
-        wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
-        with w.when(wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))):
-            w.call(name, *(w[parameter] for _, parameter in ROWS))
+        wide = w.compare("sgt", in_vectors, (v - 1) * shape.lanes)
+        with w.when(wide if v == vectors else w.both(wide, w.compare("sle", in_vectors, v * shape.lanes))):
+            w.call(name, *(given | {"columns": in_vectors}).values())
+    name = f"row_column_{shape.code}_{rows}"
+    texts[name] = row_column_text(shape, name, rows)
+    with w.when(alone):
+        last = {name: w.at(w[name], in_vectors, shape.element) for name in ("b", "c")}
+        w.call(name, *(given | last).values())
     return {**texts, function.name: w.text()} | put_texts(shape)
+
+
+def row_column_text(shape: TileShape, name: str, rows: int) -> str:
+    """One column alone: values of k are lanes, of rows as they lie. They were met by other columns just now."""
+    w = Writer(name, ROWS, "internal ")
+    lanes, size, element = shape.lanes, shape.size, shape.element
+    spill, step = w.scratch(element, rows), w.mul(w["b_step"], size)
+    places = [w.at(w["a"], w.mul(w["line"], r), element) for r in range(rows)]
+    none = Reg("zeroinitializer", shape.vector)
+    sums, b = [none] * rows, w["b"]
+    first: Number = 0
+
+    def some(place: Reg, count: int, apart: Number = 0) -> Reg:
+        """So many elements, bytes apart, in the first lanes, zeros behind them."""
+        value = none
+        for n in range(count):
+            loaded = w.load(element, w.at(place, w.mul(n, apart), "i8"), size)
+            value = w.new(shape.vector, f"insertelement {value}, {loaded}, i32 {n}")
+        return value
+
+    for length in (lanes, 1):
+        with w.loop(first, w.sub(w["depth"], length - 1), length, carry=[*sums, b]) as k:
+            now, here = k.carry[:-1], k.carry[-1]
+            right = some(here, length, step)
+            for r, place in enumerate(places):
+                at = w.at(place, k.i, element)
+                left = w.load(shape.vector, at, size) if length > 1 else some(at, 1)
+                now[r] = w.fma(left, right, now[r])
+            k.next = [*now, w.at(here, w.mul(step, length), "i8")]
+        sums, b, first = k.carry[:-1], k.carry[-1], k.i
+    for r in range(0, rows, lanes):
+        w.store(w.horizontals(sums[r : r + lanes]), w.at(spill, r, element), size)
+    put_column(w, shape, spill, as_reg(rows))
+    return w.text()
 
 
 def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int, is_edge: bool) -> str:
@@ -460,6 +512,11 @@ def left_factors(w: Writer, shape: TileShape, a: Reg, rows: int) -> Callable[[in
         w.load(shape.vector, w.at(a, first, shape.element), shape.size) for first in range(0, rows, shape.lanes)
     ]
     return lambda r: w.lane(held[r // shape.lanes], r % shape.lanes, shape.lanes)
+
+
+def right_vectors(w: Writer, shape: TileShape, b: Reg, vectors: int) -> list[Reg]:
+    """Columns of one value of k."""
+    return [w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)]
 
 
 def tile_rows(w: Writer, shape: TileShape, count: int) -> list[Reg]:
@@ -536,144 +593,8 @@ def write_whole(
 # --- packing ----------------------------------------------------------------------------------------------------------
 
 
-def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> TileFunction:
+def pack_function(shape: TileShape, width: int, only_runs: bool = False, pairs: bool = False) -> TileFunction:
     """The function of a `Pack`."""
+    if pairs:
+        return TileFunction("pairs", shape, (width,))
     return TileFunction("pack", shape, (width, int(only_runs)))
-
-
-def pack_text(function: TileFunction, linkage: str) -> str:
-    """Lines that are runs of memory are exchanged in registers, others copied in vectors."""
-    shape, (width, only_runs) = function.shape, function.sizes
-    pitch, lanes = shape.pitch(width), shape.lanes
-    exchange = function.callees()[0].name
-    w = Writer(function.name, PACK, linkage)
-    runs = w.compare("eq", w["step"], 1)
-    with w.when(runs), w.loop(0, w["count"]) as strip:
-        target, first = w.mul(strip.i, w["apart"]), w.mul(strip.i, width)
-        last = w.sub(w["lines"], 1)
-        with w.loop(0, width, lanes) as group:
-            place = w.at(w["target"], w.add(target, group.i), shape.element)
-            lines = (w["source"], w["line"], w.add(first, group.i), last)
-            wanted = w.min(w.sub(width, group.i), lanes) if width % lanes else lanes
-            w.call(exchange, *lines, place, as_reg(pitch), w["length"], wanted)
-        copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
-    if not only_runs:
-        copy_lines(w, shape, width, runs)
-    return w.text()
-
-
-def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
-    """Lines whose neighbours lie side by side."""
-    pitch, lanes = shape.pitch(width), shape.lanes
-    with w.when(w.negate(runs)):
-        # Strips of which all lines exist, one value of k after another: what lies side by side is read together.
-        whole = w.min(w["count"], w.div(w.add(w["lines"], width - pitch), width))
-        with w.loop(0, w["length"]) as k, w.loop(0, whole) as strip:
-            source = w.at(w["source"], w.add(w.mul(strip.i, width), w.mul(k.i, w["step"])), shape.element)
-            target = w.at(w["target"], w.add(w.mul(strip.i, w["apart"]), w.mul(k.i, pitch)), shape.element)
-            later = w.at(source, w.mul(w["step"], AHEAD), shape.element)
-            for at in range(0, pitch, lanes):
-                w.prefetch(w.at(later, at, shape.element))
-                places = [w.at(place, at, shape.element) for place in (source, target)]
-                copy_vector(w, shape, *places, min(lanes, pitch - at))
-        with w.loop(whole, w["count"]) as strip:
-            copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
-
-
-def copy_vector(w: Writer, shape: TileShape, source: Reg, target: Reg, count: int) -> None:
-    """The first `count` lanes of a vector."""
-    if count == shape.lanes:
-        w.store(w.load(shape.vector, source, shape.size), target, shape.size)
-        return
-    mask = w.lanes_in(0, count, shape.lanes)
-    w.store_some(w.load_some(shape.vector, source, mask, shape.size), target, mask, shape.size)
-
-
-def exchange_text(function: TileFunction, linkage: str) -> str:
-    """`lanes` lines, from runs of memory to vectors over lines, of which the first `wanted` lanes are stored if others
-    would be overwritten: a function, for packs of all widths are made of it."""
-    w = Writer(function.name, EXCHANGE, linkage)
-    shape, lanes = function.shape, function.shape.lanes
-    mask = w.lanes_in(0, w["wanted"], lanes) if shape.is_masked else None
-    # Asked for ahead of time: what follows in long lines, the next lines after short ones.
-    ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
-    lines = [w.min(w.add(w["first"], r), w["last"]) for r in range(lanes)]
-    sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
-    line = LINE // shape.size
-    first: Number = 0
-    for length in (line, lanes) if shape.by_lane else (lanes,):     # whole lines of the cache, asked for once
-        with w.loop(first, w.sub(w["length"], length - 1), length) as k:
-            places = [w.at(source, k.i, shape.element) for source in sources]
-            for place in places:
-                w.prefetch(w.at(place, ahead, shape.element))
-            target = w.at(w["target"], w.mul(k.i, w["pitch"]), shape.element)
-            for at in range(0, length, lanes):
-                rows = [w.load(shape.vector, w.at(place, at, shape.element), shape.size) for place in places]
-                for column in transposed(w, rows, lanes, 16 // shape.size):
-                    if mask is None:
-                        w.store(column, target, shape.size)
-                    else:
-                        w.store_some(column, target, mask, shape.size)
-                    target = w.at(target, w["pitch"], shape.element)
-        first = k.i
-    return w.text()
-
-
-def transposed(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
-    """A square of lanes: squares inside blocks of 16 bytes (`per` lanes) first, then whole blocks. Both are single
-    instructions on every target, and LLVM finds them soon."""
-    columns: list[list[Reg]] = [[] for _ in range(per)]      # the j-th of every block, from each group of rows
-    for g in range(0, lanes, per):
-        for j, column in enumerate(interleaved(w, rows[g : g + per], lanes, per)):
-            columns[j].append(column)
-    blocks = [gathered(w, column, lanes, per) for column in columns]
-    return [blocks[c % per][c // per] for c in range(lanes)]
-
-
-def interleaved(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
-    """Columns of `per` rows inside each block."""
-    units = 1
-    while units < per:
-        low, high = [], []      # of pairs of rows, units of the lower and of the upper half of each block in turn
-        for half, order in ((0, low), (per // 2, high)):
-            for block in range(0, lanes, per):
-                for unit in range(block + half, block + half + per // 2, units):
-                    order += [*range(unit, unit + units), *range(lanes + unit, lanes + unit + units)]
-        pairs = (
-            list(zip(rows[: per // 2], rows[per // 2 :], strict=True))
-            if units > 1
-            else list(zip(rows[::2], rows[1::2], strict=True))
-        )
-        rows = [shuffle(w, a, b, order) for a, b in pairs for order in (low, high)]
-        units *= 2
-        w.cut()
-    return rows
-
-
-def gathered(w: Writer, vectors: list[Reg], lanes: int, per: int) -> list[Reg]:
-    """Block b of every vector side by side, for each b."""
-    if len(vectors) == 1:
-        return vectors
-    halves = []
-    w.cut()
-    for odd in (0, per):
-        order = [first + lane for first in range(odd, 2 * lanes, 2 * per) for lane in range(per)]
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        halves.append(gathered(w, [shuffle(w, a, b, order) for a, b in pairs], lanes, per))
-    return [column for both in zip(*halves, strict=True) for column in both]
-
-
-def shuffle(w: Writer, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
-    """Lanes of two vectors, in the given order."""
-    mask = ", ".join(f"i32 {n}" for n in order)
-    return w.new(a.type, f"shufflevector {a}, {b}, <{len(order)} x i32> <{mask}>")
-
-
-def copy_elements(w: Writer, shape: TileShape, width: int, line: Reg, target: Reg, first: Number, pitch: int) -> None:
-    """The values of k from `first` on of the strip that begins with `line`, one element at a time."""
-    last = w.sub(w["lines"], 1)
-    with w.loop(first, w["length"]) as k, w.loop(0, width) as r:
-        source = w.add(w.mul(w.min(w.add(line, r.i), last), w["line"]), w.mul(k.i, w["step"]))
-        value = w.load(shape.element, w.at(w["source"], source, shape.element), shape.size)
-        place = w.total(target, w.mul(k.i, pitch), r.i)
-        w.store(value, w.at(w["target"], place, shape.element), shape.size)

@@ -11,7 +11,7 @@ from ..loops.digest import digest
 from ..loops.record import Record
 from .targets import vector_bits
 
-KINDS = ("multiply_", "keep_", "rows_", "lines_", "pack_", "exchange_")
+KINDS = ("multiply_", "keep_", "rows_", "lines_", "pack_", "pairs_", "exchange_")
 
 
 class TileObject(Record):

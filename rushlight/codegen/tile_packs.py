@@ -7,10 +7,10 @@ callers copy those first.
 
 A word is 32 bits: two or four values of k. A block of the left operand is its rows, 16 words each; of the right, 16
 rows of words, column by column: what a tile product multiplies. Lines that run along k are loaded as words; of lines
-that run across it, as many as make a word are interleaved. Then 16x16 words may have to be transposed:
+that run across it, as many as make a word are interleaved, or elements are transposed:
 
-    left, k consecutive: neither     right, n consecutive: interleave
-    left, m consecutive: both        right, k consecutive: transpose
+    left, k consecutive: neither                  right, n consecutive: interleave
+    left, m consecutive: transpose elements       right, k consecutive: transpose words
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ DECLARED = (
     "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
 )
 AHEAD = 4                       # blocks between asking for a block's lines and reading them
+SHORT = 16                      # blocks of lines after which the next lines are asked for
+STRIPS = (
+    ("ptr", "source"), ("ptr", "packed"), ("i64", "strip"), ("i64", "strips"), ("i64", "block"), ("i64", "blocks"),
+    ("i64", "lines"), ("i64", "length"), ("i64", "pitch"), ("i64", "step_line"), ("i64", "step_block"),
+)  # fmt: skip
 
 
 class TilePack:
@@ -75,19 +80,84 @@ def module_text(kind: TileKind, triple: str, left_turned: bool, right_turned: bo
     """LLVM IR of the kernel."""
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
     w = Writer(TilePack(kind, left_turned, right_turned).name, ABI)
-    stage, strips = w.scratch("i8", BLOCK_BYTES), argument(w, "params", 2 * len(ONE))
+    strips = argument(w, "params", 2 * len(ONE))
     later = w.sub(w["begin"], strips)
     ranges = ((w["begin"], w.min(w["end"], strips)), (w.max(later, 0), w.sub(w["end"], strips)))
     orders = ((left_turned, left_turned), (not right_turned, right_turned))
-    for which, ((begin, end), (interleaved, transposed)) in enumerate(zip(ranges, orders, strict=True)):
+    texts = []
+    for which, ((begin, end), order) in enumerate(zip(ranges, orders, strict=True)):
+        name = ("pack_left", "pack_right")[which]
         source, packed = argument(w, "ptrs", 2 * which, "ptr"), argument(w, "ptrs", 2 * which + 1, "ptr")
         p = {name: argument(w, "params", which * len(ONE) + k) for k, name in enumerate(ONE)}
-        with w.loop(begin, end) as strip, w.loop(0, p["blocks"]) as block:
-            rows = block_rows(w, kind, p, source, stage, strip.i, block.i, interleaved)
-            place = bytes_after(w, packed, w.mul(strip.i, p["step_line"]), w.mul(block.i, p["step_block"]))
-            for r, value in words_transposed(w, dict(rows)) if transposed else rows:
-                w.store(value, bytes_after(w, place, r * ROW_BYTES), 64)
-    return target + DECLARED + "\n" + w.text() + "\n"
+        place = bytes_after(w, packed, w.mul(begin, p["step_line"]))
+        w.call(name, source, place, begin, end, 0, *(p[n] for n in ("blocks", "lines", "length", "pitch", *ONE[-2:])))
+        texts.append(strips_text(kind, name, *order))
+    return "\n".join([target + DECLARED, *texts, w.text(), ""])
+
+
+def strips_text(kind: TileKind, name: str, line_is_k: bool, turns: bool) -> str:
+    """A function that packs some blocks of some strips; the first one of the first strip comes to `packed`. What comes
+    next is asked for: along long lines, or the next lines of short ones."""
+    w = Writer(name, STRIPS, "internal ")
+    stage, (count, length) = w.scratch("i8", BLOCK_BYTES), block_of(kind, line_is_k)
+    p = {n: w[n] for n in ("lines", "length", "pitch")}
+    is_long = w.compare("sgt", w.sub(w["blocks"], w["block"]), SHORT)
+    ahead = w.select(is_long, AHEAD * length * kind.size, w.mul(w["pitch"], count))
+    with w.loop(w["strip"], w["strips"]) as strip, w.loop(w["block"], w["blocks"]) as block:
+        place, pitch = readable_block(w, p, w["source"], stage, strip.i, block.i, (count, length), kind.size)
+        lines = [place]
+        while len(lines) < count:
+            lines.append(bytes_after(w, lines[-1], pitch))
+        for line in lines:
+            w.prefetch(bytes_after(w, line, ahead))
+        to = bytes_after(w, w["packed"], w.mul(w.sub(strip.i, w["strip"]), w["step_line"]),
+                         w.mul(w.sub(block.i, w["block"]), w["step_block"]))  # fmt: skip
+        for r, value in packed_rows(w, kind, lines, line_is_k, turns):
+            w.store(value, bytes_after(w, to, r * ROW_BYTES), 64)
+    return w.text()
+
+
+def packed_rows(
+    w: Writer, kind: TileKind, lines: list[Reg], line_is_k: bool, turns: bool
+) -> Iterator[tuple[int, Reg]]:
+    """The 32 rows of a packed block, with their numbers, in any order."""
+    if not line_is_k and not turns:
+        yield from ((r, w.load(ROW, line, kind.size)) for r, line in enumerate(lines))
+    elif not turns:
+        group = 4 // kind.size
+        for first in range(0, len(lines), group):
+            for half in range(2):
+                parts = [bytes_after(w, line, half * 16 * kind.size) for line in lines[first : first + group]]
+                yield 16 * half + first // group, interleaved(w, kind, parts)
+    else:
+        size = kind.size if line_is_k else 4           # of what is transposed: elements, or words
+        per = 16 // size
+        for first in range(0, len(lines), 4 * per):
+            for piece in range(BLOCK // per if line_is_k else 4):
+                places = [bytes_after(w, line, 16 * piece) for line in lines[first : first + 4 * per]]
+                for j, row in enumerate(turned(w, places, size, kind.size)):
+                    yield first + piece * per + j, row
+                w.cut()
+
+
+def turned(w: Writer, places: list[Reg], size: int, align: int) -> list[Reg]:
+    """16 bytes of each line, transposed: a vector over lines for every element of `size` bytes. Quarters of vectors are
+    lines that lie a vector's quarter apart, which loading can join; elements then change places inside quarters."""
+    per = 16 // size
+    kind, rows = f"<{per} x i{8 * size}>", []
+    for i in range(per):
+        a, b, c, d = (w.load(kind, places[per * quarter + i], align) for quarter in range(4))
+        low, high = w.shuffle(a, b, range(2 * per)), w.shuffle(c, d, range(2 * per))
+        rows.append(w.shuffle(low, high, range(4 * per)))
+    half = per // 2
+    for _ in range(per.bit_length() - 1):
+        orders = [
+            [at + e + other for at in range(begin, 4 * per, per) for e in range(half) for other in (0, 4 * per)]
+            for begin in (0, half)
+        ]
+        pairs = zip(rows[:half], rows[half:], strict=True)
+        rows = [w.shuffle(a, b, order) for a, b in pairs for order in orders]
+    return rows
 
 
 def block_rows(

@@ -14,6 +14,7 @@ from ..loops.expr import Value, add, const, mul, neg, sub
 from ..loops.nest import Fetch, For, Reduce
 from . import primitives as p
 from .registers import NotVector, Reg, Scope, VectorLoop
+from .squares import Square, shuffled
 from .widths import choose_width
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -142,7 +143,8 @@ class Addressing:
         """The lanes of every vector the other way round."""
         ty, order = p.type_of(p.PARTS.get(reg.code, reg.code), reg.lanes), list(range(reg.lanes))[::-1]
         parts, imag = (
-            half and [self.shuffled(lines, ty, (x, "poison"), order) for x in half] for half in (reg.parts, reg.imag)
+            half and [shuffled(self.out, lines, ty, (x, "poison"), order) for x in half]
+            for half in (reg.parts, reg.imag)
         )
         return Reg(reg.code, reg.lanes, parts, reg.depth, imag=imag)
 
@@ -157,38 +159,12 @@ class Addressing:
             lines, out = scope.lines, self.out
             step, first = self.evaluate(coefficient), self.evaluate(rest)
             at = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {first.parts[0]}")
-            read = []
-            for lane in range(loop.lanes):
-                if lane:
-                    at = out.emit(lines, f"getelementptr {step_type}, ptr {at}, i64 {step.parts[0]}")
-                read.append(self.row_parts(lines, code, at, loop.lanes))
-            part, order = p.PARTS.get(code, code), self.order_of_parts(code, loop.lanes)
-            found = [self.exchange(lines, part, loop.lanes, list(half)) for half in zip(*read, strict=True)]
-            scope.memo[key] = [[half[order.index(k)] for k in range(loop.lanes)] for half in found]
-        halves = scope.memo[key]
-        imag = None if len(halves) == 1 else [halves[1][shift]]
-        return Reg(code, loop.lanes, [halves[0][shift]], scope.depth, imag=imag)
-
-    def order_of_parts(self, code: str, lanes: int) -> list[int]:
-        """Which element of a row each lane of `row_parts` holds."""
-        if code not in p.PARTS:
-            return list(range(lanes))
-        each = min(16 // p.SIZE[p.PARTS[code]], lanes)
-        few = each // 2
-        return [k // few * (lanes // 2) + q * few + k % few for q in range(lanes // each) for k in range(each)]
-
-    def row_parts(self, lines: list[str], code: str, at: str, lanes: int) -> list[str]:
-        """The elements of a row in a register, or in one of real and one of imaginary parts: in an order that takes one
-        instruction each, since what follows exchanges lanes anyway."""
-        if code not in p.PARTS:
-            return [p.load(self.out, lines, code, at, lanes)]
-        part = p.PARTS[code]
-        ty, each = p.type_of(part, lanes), min(16 // p.SIZE[part], lanes)
-        behind = self.out.emit(lines, f"getelementptr i8, ptr {at}, i64 {lanes * p.SIZE[part]}")
-        pair = p.load(self.out, lines, part, at, lanes), p.load(self.out, lines, part, behind, lanes)
-        few = each // 2
-        order = [q * each + 2 * (k % few) + k // few * lanes for q in range(lanes // each) for k in range(each)]
-        return [self.shuffled(lines, ty, pair, [x + second for x in order]) for second in (0, 1)]
+            rows = [at]
+            for _ in range(loop.lanes - 1):
+                rows.append(out.emit(lines, f"getelementptr {step_type}, ptr {rows[-1]}, i64 {step.parts[0]}"))
+            scope.memo[key] = Square(out, lines, code, rows)
+        parts = scope.memo[key].column(shift)
+        return Reg(code, loop.lanes, parts[:1], scope.depth, imag=parts[1:] or None)
 
     def strided_read(self, operand: int, code: str, form: tuple[Value, Value], step_type: str, loop: VectorLoop) -> Reg:
         """Elements `stride` apart, lane by lane: a gather instruction was no faster than one chain of scalars (Cascade
@@ -212,37 +188,6 @@ class Addressing:
                 )
             parts.append(whole)
         return Reg(code, loop.lanes, parts, depth)
-
-    def exchange(self, lines: list[str], code: str, lanes: int, vectors: list[str]) -> list[str]:
-        """A square of registers transposed: within quarters of 128 bits, then whole quarters.
-
-        Every step is one that processors have an instruction for and LLVM finds at once (others took it 0.5 ms each).
-        """
-        each = min(16 // p.SIZE[code], lanes)
-        low = [q * each + k // 2 + (k % 2) * lanes for q in range(lanes // each) for k in range(each)]
-        even = [
-            2 * q % (lanes // each) * each + k + 2 * q * each // lanes * lanes
-            for q in range(lanes // each)
-            for k in range(each)
-        ]
-        inner, bits = each.bit_length() - 1, lanes.bit_length() - 1
-        steps = [(bit, low, each // 2) for bit in reversed(range(inner))] + [
-            (bit, even, each) for bit in range(inner, bits)
-        ]
-        ty, vectors = p.type_of(code, lanes), list(vectors)
-        for bit, order, second in steps:
-            for k in range(lanes):
-                if not k >> bit & 1:
-                    other = k | 1 << bit
-                    pair = vectors[k], vectors[other]
-                    vectors[k], vectors[other] = (
-                        self.shuffled(lines, ty, pair, [x + shift for x in order]) for shift in (0, second)
-                    )
-        return vectors
-
-    def shuffled(self, lines: list[str], ty: str, pair: tuple[str, str], order: list[int]) -> str:
-        mask = ", ".join(f"i32 {k}" for k in order)
-        return self.out.emit(lines, f"shufflevector {ty} {pair[0]}, {ty} {pair[1]}, <{len(order)} x i32> <{mask}>")
 
     def load_parts(self, code: str, pointers: list[str], lanes: int, depth: int) -> Reg:
         lines = self.scopes[depth].lines

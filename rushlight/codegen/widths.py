@@ -7,7 +7,7 @@ vector, wider values take several, and the whole iteration spans about four regi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..loops.expr import Value, walk
 from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
@@ -47,7 +47,7 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
             # vectors of a fold are merged two by two
             spans = next((n for n in ((8, 6) if isinstance(s, For) else (8,)) if n * held <= target.registers), spans)
     wide_body = isinstance(s, For) and target.vector_bits > 128 and len(nodes) > HEAVY
-    if wide_body and 2 * alive(_roots(s), nodes) > target.registers:
+    if wide_body and 2 * alive(_roots(s), nodes, named_values(s)) > target.registers:
         spans = 1    # two vectors of each value would wait in memory (transforms of 8 numbers and more)
     unroll = max(1, spans * register // wide // lanes)
     known = known_factor(s, lanes)
@@ -67,9 +67,16 @@ def known_factor(s: For | Reduce, lanes: int) -> int:
     return 0
 
 
-def alive(roots: Sequence[Value], nodes: Sequence[Value]) -> int:
-    """How many of the nodes are held at once, at most, if they are computed one after another."""
+def named_values(s: Statement) -> dict[str, Value]:
+    """What a loop's names stand for."""
+    return {inner.name: inner.value for inner in s.body if isinstance(inner, Local)}
+
+
+def alive(roots: Sequence[Value], nodes: Sequence[Value], named: Mapping[str, Value] | None = None) -> int:
+    """How many of the nodes are held at once, at most, if they are computed one after another; `named`: what those of
+    them are that are read by a name."""
     order, own = [], set(nodes)
+    names = named or {}
     stack = [(root, False) for root in reversed(roots)]
     done: set[Value] = set()
     while stack:
@@ -82,7 +89,12 @@ def alive(roots: Sequence[Value], nodes: Sequence[Value]) -> int:
         else:
             stack.append((value, True))
             stack += [(a, False) for a in value.args]
-    last = {a: k for k, value in enumerate(order) if value.op != "load" for a in value.args}
+    last = {
+        names.get(a.attr, a) if a.op == "var" else a: k
+        for k, value in enumerate(order)
+        if value.op != "load"
+        for a in value.args
+    }
     live = most = 0
     ending: dict[int, int] = {}
     for k, value in enumerate(order):

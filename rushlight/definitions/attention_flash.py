@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import _C
 from ..base.assertions import sym_sqrt
-from ..codegen.schedule.cpu_attention import GROUP, STRIPS, Cut, dense_nest, forward_nest
+from ..codegen.schedule.cpu_attention import Cut, dense_nest, forward_nest
 from ..codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp
 from ..op import Composite, Library, Spec, find_op
@@ -188,11 +188,11 @@ class Heads:
 
 def query_blocks(s: Sizes) -> tuple[int, int]:
     """Rows of a block of queries, and how many blocks there are: a few for threads to share, where heads are few."""
-    height = Cut(s.code).height
-    strips = -(-s.length // height)
+    cut = Cut(s.code)
+    strips = -(-s.length // cut.height)
     wanted = -(-ITEMS // (s.batch * s.heads * s.group))
-    blocks = max(-(-strips // STRIPS), min(wanted, -(-strips // GROUP)))
-    block = -(-strips // blocks) * height
+    blocks = max(-(-strips // cut.strips), min(wanted, -(-strips // cut.group)))
+    block = -(-strips // blocks) * cut.height
     return block, -(-s.length // block)
 
 

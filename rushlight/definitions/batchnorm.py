@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import is_grad_enabled, no_grad
+from ..base.shape import is_below, reaches
 from ..op import Composite, Fused, Pointwise, Promote, find_op
 from ..op.levels import readable
 from ..op.multi_tensor import DeviceUpdate
@@ -24,6 +25,9 @@ from .normalize import through_body
 from .segment_norm import channels_of, groups_of
 
 HALVES = (_C.float16, _C.bfloat16)
+# elements of a plane, and images, for which numbers of channels are spread over all elements: loops over single planes
+# would be over too soon
+SHORT, MANY = 49, 4
 
 
 # --- the kernels ------------------------------------------------------------------------------------------------------
@@ -192,6 +196,17 @@ def spread(v: Any, ndim: int) -> Any:
     return None if v is None else (v.view if v._is_contiguous() else v.reshape)((-1, *(1,) * (ndim - 2)))
 
 
+def scaled(input: Any, mean: Any, scale: Any, bias: Any) -> Any:
+    """(input - mean) * scale + bias, with a number of each per channel."""
+    kernel, numbers = find_op("_scaled_channels"), (mean, scale, bias)
+    if input.ndim > 2 and input.device.type == "cpu" and not is_grad_enabled() and is_dense(input, *numbers):
+        length = product(input.shape[2:])
+        if reaches(length, 2) and is_below(length, SHORT + 1) and reaches(input.shape[0], MANY):
+            at = [None if v is None else v.view((-1, 1)).expand((-1, length)).reshape(-1) for v in numbers]
+            return kernel(input.view((input.shape[0], -1)), *at).view(input.shape)
+    return kernel(input, *[spread(v, input.ndim) for v in numbers])
+
+
 # --- batch statistics -------------------------------------------------------------------------------------------------
 
 
@@ -322,8 +337,7 @@ def normalised(
             if running is None:
                 raise RuntimeError(f"batch_norm: {name} must be defined in evaluation mode")
         mean, scale = running_mean.detach(), (running_var.detach() + eps).rsqrt()
-        at = [spread(v, input.ndim) for v in (mean, scale if weight is None else scale * weight, bias)]
-        return find_op("_scaled_channels")(input, *at), None, None
+        return scaled(input, mean, scale if weight is None else scale * weight, bias), None, None
     if input.ndim < 2:
         return input.clone(), input.new_empty((0,)), input.new_empty((0,))
     result, mean, invstd, variance = find_op("_channel_norm")(input, weight, bias, eps)

@@ -19,7 +19,16 @@ from typing import Any, NamedTuple
 from .. import _C, op
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
-from ..op.convolve import PLANNED, finished, overlap_steps, refuse_finish, suits_overlap, walk_steps, weight_steps
+from ..op.convolve import (
+    PLANNED,
+    finished,
+    joint_step,
+    overlap_steps,
+    refuse_finish,
+    suits_overlap,
+    walk_steps,
+    weight_steps,
+)
 from ..op.convolve_pixels import dense_array, leaves_gaps, plain_axes, spread_step
 from ..op.convolve_walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
 from ..op.convolve_windows import scattered_steps
@@ -357,10 +366,13 @@ def conv_steps(
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
         choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
     steps, needed = [], 0
-    for axes in combinations(*choices):   # one walk, or for strided transposed convolutions one per remainder
-        more, used = walk_steps(
-            code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, scratch, needed
-        )
+    # one walk, or for strided transposed convolutions one per remainder
+    walks = [Walk(axes, source, result, shape[0], groups, channels, outs) for axes in combinations(*choices)]
+    step = joint_step(code, walks, weights, bias)
+    if step is not None:
+        return [step], 0
+    for walk in walks:
+        more, used = walk_steps(code, walk, weights, bias, scratch, needed)
         steps += more
         needed += used
     return steps, needed

@@ -20,6 +20,7 @@ from ..op.factory import fresh
 from ..op.view import elements
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
+LONG_ROW = 32  # elements from which on rows are copied as well by the kernel for any layout
 
 
 class _Move(Pointwise):
@@ -72,8 +73,10 @@ class Clone(_Move):
 
     def run(self, input, memory_format):
         strides = strides_for(input, memory_format)
-        if reaches(input.numel(), LARGE) and not (input.stride()[-1] == 1 and strides is None):
-            return find_op("_laid_out")(input, strides)
+        if reaches(input.numel(), LARGE):
+            in_long_rows = strides is None and input.stride()[-1] == 1 and reaches(input.shape[-1], LONG_ROW)
+            if not in_long_rows:
+                return find_op("_laid_out")(input, strides)
         return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
 
 

@@ -203,6 +203,11 @@ class EmbeddingBag(Composite):
         count = indices.numel()
         bags, bag_of = divide("embedding_bag", indices, offsets, include_last_offset)
         check_rows("embedding_bag", indices, weight.shape[0])
+        if mode != MAX and not sparse and not scale_grad_by_freq and count and readable(indices):
+            sizes, result = bag_sums(weight, indices, offsets[:bags], per_sample_weights, padding)
+            if mode == MEAN:
+                result = result / sizes.clamp(min=1).to(result.dtype).unsqueeze(1)
+            return result, bag_of, sizes, sizes
         rows = find_op("embedding")(weight, indices, padding, scale_grad_by_freq, sparse)
         kept = None if padding < 0 else (indices != padding)
         ones = find_op("ones")((count,), dtype=_C.int64, device=indices.device) if kept is None else kept.to(_C.int64)
@@ -218,6 +223,21 @@ class EmbeddingBag(Composite):
         if mode == MEAN:
             result = result / sizes.clamp(min=1).to(result.dtype).unsqueeze(1)
         return result, bag_of, sizes, sizes
+
+
+def bag_sums(weight: Any, indices: Any, starts: Any, scale: Any, padding: int) -> tuple[Any, Any]:
+    """How many indices each bag has, and the sums of its rows: the product with a matrix whose rows are the bags, so
+    that no row of the table is copied."""
+    count = indices.numel()
+    bounds = find_op("cat")([starts.to(_C.int64), starts.new_full((1,), count, dtype=_C.int64)])
+    factors = weight.detach().new_ones((count,)) if scale is None else scale
+    sizes = bounds[1:] - bounds[:-1]
+    if padding >= 0:
+        kept = indices != padding
+        factors = factors * kept.to(factors.dtype)
+        seen = find_op("cat")([bounds.new_zeros((1,)), kept.cumsum(0)])
+        sizes = seen.index_select(0, bounds[1:]) - seen.index_select(0, bounds[:-1])
+    return sizes, find_op("_csr_product")(bounds, indices.to(_C.int64), factors, weight)
 
 
 def check_rows(name: str, indices: Any, entries: int) -> None:
@@ -243,6 +263,9 @@ def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> 
         if (last := offsets[-1].item()) > count:
             raise RuntimeError(f"{name}: expected offsets up to the input's length {count}, got offsets[-1] = {last}")
     starts = offsets[:bags].to(_C.int64)
+    if bags and readable(offsets):   # so many bags have begun up to here
+        begins = starts.new_zeros((count + 1,)).index_add_(0, starts[1:], starts.new_ones((bags - 1,)))
+        return bags, begins[:count].cumsum(0)
     places = find_op("arange")(count, dtype=_C.int64, device=indices.device)
     return bags, (find_op("searchsorted")(starts, places, right=True) - 1).clamp(min=0)
 
@@ -372,4 +395,7 @@ class OneHot(Composite):
                 num_classes = top + 1
             elif top >= num_classes:
                 raise RuntimeError(f"one_hot: expected class values below num_classes={num_classes}, got {top}")
-        return input.new_zeros((*input.shape, num_classes)).scatter(-1, input.unsqueeze(-1), 1)
+        classes = input.new_zeros((*input.shape, num_classes))
+        if readable(input):   # its own memory, and no examples that it has not
+            return classes.scatter_(-1, input.unsqueeze(-1), 1)
+        return classes.scatter(-1, input.unsqueeze(-1), 1)

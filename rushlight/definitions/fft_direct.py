@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
+from ..codegen.targets import second_cache
 from ..op import fourier
 from ..op.butterflies import fits, times_nest
 from ..op.fourier_tables import convolution_length, smooth
 from ..op.pack import BY_CODE
 from .fft_rows import (
+    ALONG,
     FEW,
     LONGEST_OF_FEW_LANES,
     chirp_tensors,
@@ -30,6 +32,7 @@ from .fft_rows import (
     in_one_kernel,
     lanes_step,
     pair_roots,
+    pair_turns,
     pairs_step,
     planned_in_two,
     real_in_one_kernel,
@@ -42,8 +45,8 @@ from .fft_rows import (
 )
 
 LONGEST_TABLE = 8192     # points of rows whose tables a plan carries
-ALONG = 4096             # points of a power of two up to which vectors go along a row
 MANY_LANES = 4           # from which on a kernel that has a lane for each row takes too long for one row
+MOST_BLOCKS = 64         # of images; each is launches of its own
 INPUT, RESULT = 0, 1
 
 
@@ -64,9 +67,30 @@ def direct_launch(
         order = [*((d, "inverse", scale) for d, scale in order[:-1]), (last, kind, scales[-1])]
     else:
         order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(order[:-1]))]
-    steps = Steps(to_complex(input.dtype).code, input.numel() // input.shape[-1], size)
-    done = steps.chain(list(input.shape), order)
-    return steps.schedule() if done else None
+    code, shape = to_complex(input.dtype).code, list(input.shape)
+    outer = min(dim)
+    images = math.prod(shape[:outer])
+    each = images_at_once(images, math.prod(shape[outer:]), len(order), code)
+    steps = Steps(code, input.numel() // shape[-1] // (images // each), size)
+    block = [each, *shape[outer:]]
+    if not steps.chain(block, [(d - outer + 1, *rest) for d, *rest in order]):
+        return None
+    if kind == "real":
+        block[-1] = size
+    given = each * math.prod(shape[outer:]) * input.dtype.itemsize
+    result = math.prod(block) * (input.dtype.to_real() if kind == "real" else BY_CODE[code]).itemsize
+    return steps.schedule(images // each, given, result)
+
+
+def images_at_once(images: int, points: int, dims: int, code: str) -> int:
+    """How many of the images are transformed over all dims before the next ones are: what lies between two dims then
+    stays in the second-level cache. A number that divides theirs, so that blocks are alike."""
+    size = points * BY_CODE[code].itemsize
+    held = max(second_cache() // (2 * size), 1)
+    if dims == 1 or size > 2 * second_cache() or images <= held:
+        return images
+    each = max(k for k in range(1, held + 1) if images % k == 0)
+    return each if images // each <= MOST_BLOCKS else images
 
 
 def bytes_of(table: Any) -> bytes:
@@ -83,8 +107,18 @@ class Steps:
         self.launches: list[Launch] = []
         self.temps: list[Temp] = []
 
-    def schedule(self) -> Schedule:
-        return Schedule(tuple(self.launches), tuple(self.temps))
+    def schedule(self, blocks: int, given: int, result: int) -> Schedule:
+        """The launches, once for each block of so many bytes of the input and of the result, which share their
+        temporaries."""
+        launches = []
+        for block in range(blocks):
+            moved: dict[int, int | tuple[int, int]] = {}
+            if block:
+                moved = {INPUT: (INPUT, block * given), RESULT: (RESULT, block * result)}
+            for launch in self.launches:
+                operands = tuple(moved.get(k, k) if isinstance(k, int) else k for k in launch.operands)
+                launches.append(launch.but(operands=operands) if block else launch)
+        return Schedule(tuple(launches), tuple(self.temps))
 
     def room(self, temp: Temp) -> int:
         """The operand number of a new temporary."""
@@ -123,15 +157,18 @@ class Steps:
         if kind in ("forward", "inverse"):
             return self.complex_rows(source, target, kind, width, scale)
         n = self.points if kind == "real" else width
-        if n % 2 == 0 and fits(n // 2) and n // 2 <= ALONG and not rows_share(n, self.count, self.code, 2):
+        if n % 2 == 0 and fits(n // 2) and n // 2 <= ALONG and not rows_share(n // 2, self.count, self.code):
             return self.along(source, target, n // 2, scale, kind)
         parts = halves(n, self.code, True) if planned_in_two(n, self.code) else None
-        is_few = kind != "real" and self.is_few(n)
-        if not is_few and real_in_one_kernel(n, self.count, self.code) and (parts is None or self.fills(2)):
-            self.by_lanes(kind, n, (), source, target, scale, kind == "real", given=width)
+        if real_in_one_kernel(n, self.count, self.code) and (parts is None or self.fills()):
+            turns = pair_turns(n // 2, self.code).tobytes()
+            self.by_lanes(kind, n // 2, (), source, target, scale, kind == "real", turns, given=width)
+            return True
+        if n % 2 and parts is None and in_one_kernel(n, self.count, self.code) and not self.is_few(n):
+            self.by_lanes(f"odd_{kind}", n, (), source, target, scale, kind == "real", given=width)
             return True
         in_lanes = n % 2 == 0 and in_one_kernel(n // 2, self.count, self.code)     # then a plan has the tables anyway
-        if parts is not None and not (in_lanes and self.fills(1)):
+        if parts is not None and not (in_lanes and self.fills()):
             return self.real_in_two(source, target, parts, kind, scale)
         if n > 2 * (LONGEST_OF_FEW_LANES if in_lanes else LONGEST_TABLE):
             return False
@@ -139,10 +176,9 @@ class Steps:
             return self.real_pairs(source, target, n // 2, kind, scale)
         return kind != "real" and self.real_rows(source, target, n, kind, scale)
 
-    def fills(self, each: int) -> bool:
-        """Whether few lanes stay idle when each has `each` rows: cutting rows in two takes about 1.4 times as long as
-        full lanes."""
-        block = each * fourier.lanes(self.code)
+    def fills(self) -> bool:
+        """Whether few lanes stay idle: cutting rows in two takes about 1.4 times as long as full lanes."""
+        block = fourier.lanes(self.code)
         return 10 * self.count >= 7 * -(-self.count // block) * block
 
     def is_few(self, n: int) -> bool:
@@ -190,7 +226,7 @@ class Steps:
         return True
 
     def along(self, source: int, target: int, n: int, scale: float, kind: str) -> bool:
-        """A power of two, with vectors along each row."""
+        """A power of two or another length that `fits`, with vectors along each row."""
         first, table = RESULT + len(self.temps) + 1, bytes_of(roots(n, kind, BY_CODE[self.code]))
         launch, rooms = rows_step(
             self.code, n, kind, self.count, scale, (source, target, first, first + 1), table

@@ -1,7 +1,7 @@
 """Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft where that is faster.
 
 Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `definitions/fft.py` adds derivatives.
-Real rows of even length are transformed as complex ones of half the length where that is a power of two
+Real rows of even length are transformed as complex ones of half the length where vectors may go along them
 (`op/butterflies.py`). Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a
 cache, as two of the square root's length beyond that, and as a convolution with a chirp where a prime factor is large.
 """
@@ -21,20 +21,19 @@ from ..codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, n
 from ..codegen.targets import vector_bits
 from ..loops.expr import PART
 from ..op import Library, Spec, find_op, fourier, fourier_tables, real_fourier
-from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
-from ..op.fourier_tables import convolution_length, forms, largest_factor, smooth
+from ..op.butterflies import KINDS, LAST, fits, pairs_nest, room_for, table_of, transform_nest
+from ..op.fourier_tables import between, convolution_length, forms, largest_factor, smooth, unit_roots
 from ..op.pack import BY_CODE
 
+PAIRED = ("half", "whole", "real")   # kinds whose real rows are complex ones of half as many points
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
 LONGEST_OF_FEW_LANES = 65536   # the same where few lanes share it (16 bytes), for rows that fill them
-LONGEST_OF_TWO = 12000   # points of real rows of even length up to which two share a lane: pairs take half the memory
-SHORT = 64       # points up to which rows share wide registers: a row alone has too few groups to fill them
+SCRATCH = 1 << 18   # bytes of scratch memory that chunks of rows may take together
+ALONG = 4096     # points of a row up to which vectors go along it, if the length suits
 FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
 LONGEST_IN_TWO = 1 << 20     # points of real rows whose tables, of half as many, a plan carries
-CHUNKS = 32      # parts that threads share; each has room of its own
-COLUMNS = ("columns", "rotated", "across")   # kinds of transforms whose rows are the middle dim of three
 
 
 @cache
@@ -51,15 +50,17 @@ def points(kind: str, width: int) -> int:
 def rows_step(
     code: str, n: int, kind: str, count: int, scale: float, operands: tuple[int, int, int, int], table: int | bytes
 ) -> tuple[Launch, tuple[Temp, Temp]]:
-    """The kernel for `count` dense rows of `n` points, a power of two, and its scratch memory. `operands` are source,
+    """The kernel for `count` dense rows of `n` points and its scratch memory. `operands` are source,
     target and the two temporaries; `table` the number of the table of roots, or the table."""
-    grain = max(1, GRAIN // (4 * n), -(-count // CHUNKS))
+    # Each chunk has scratch memory of its own: few enough that they stay in cache together.
+    chunks = max(2 * _C.get_num_threads(), SCRATCH // (4 * room_for(n) * BY_CODE[PART[code]].itemsize))
+    grain = max(1, GRAIN // (4 * n), -(-count // chunks))
     source, target, *rooms = operands
     numbers = (source, (-1, 0) if isinstance(table, bytes) else table, target, *rooms)
     nest, params = functools.partial(transform_nest, code, n, kind), (*number_bits(scale), grain)
     launch = Launch((code, n, kind), nest, numbers, params, count, grain,
                     constants=table if isinstance(table, bytes) else b"")  # fmt: skip
-    room = Temp(code, (-(-count // grain), room_for(n)))
+    room = Temp(PART[code], (-(-count // grain), 2 * room_for(n)))
     return launch, (room, room)
 
 
@@ -68,9 +69,9 @@ def pair_roots(n: int, kind: str, dtype: Any) -> Any:
     """exp of half the angles of n roots, times what the kernel would multiply them by."""
     import numpy as np  # loaded with the first long transform
 
-    unit, sign = (1j, 1) if kind == "real" else (-0.5j, -1)
+    unit, sign = (1j, -1) if kind == "real" else (-0.5j, 1)
     result = _C.empty([n + 1], None, dtype, _C.device("cpu"))
-    result.numpy()[...] = unit * np.exp(sign * 1j * np.pi / n * np.arange(n + 1))
+    result.numpy()[...] = unit * unit_roots(sign * np.arange(n + 1), 2 * n)
     return result
 
 
@@ -120,7 +121,7 @@ def pairs_of_spectrum(x: Any) -> Any:
 
 
 class Rows(Library):
-    """Dense rows of a power of two, transformed and scaled by one kernel."""
+    """Dense rows of a length that `fits`, transformed and scaled by one kernel."""
 
     schema = "_fft_rows(Tensor input, Tensor roots, str kind, float scale) -> Tensor"
     function = method = out = False
@@ -135,7 +136,7 @@ class Rows(Library):
             or not fits(points(kind, input.shape[-1]))
             or input.dtype.is_complex == (kind in ("half", "whole"))
         ):
-            raise RuntimeError("_fft_rows: expected dense rows of a power of two")
+            raise RuntimeError("_fft_rows: expected dense rows of a power of two, or of another length with a kernel")
         if (
             table.dtype is not dtype
             or not table._is_contiguous()
@@ -187,6 +188,19 @@ def packed_tables(stages: list[int], roots: list[complex], count: int, code: str
     return table + struct.pack(f"<{len(stages)}q", *stages), count, len(table)
 
 
+def with_last_blocks(grain: int, rows: int, blocks: int) -> int:
+    """Blocks to a chunk, at least `grain`, such that the last block of a row is in no chunk without the one before it.
+
+    It begins early, and columns that both hold have other neighbours in their lanes there, so that their last digits
+    may differ: one thread must write them, in order.
+    """
+    if rows > 1:
+        return -(-grain // blocks) * blocks
+    while grain < blocks and (blocks - 1) % grain == 0:
+        grain += 1
+    return grain
+
+
 def lanes_step(
     code: str, kind: str, n: int, shape: tuple[int, int], places: tuple[int, ...], scale: float, inverse: bool,
     operands: tuple[int, int, int], turns: int | bytes | None = None,
@@ -199,7 +213,8 @@ def lanes_step(
     """
     points = convolution_length(n) if kind == "chirp" else n
     table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
-    width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real", "folded", "unfolded") else 1)
+    pieces = fourier.pieces_of(kind, code, places[1]) if places else 1
+    width = fourier.lanes(code) * (2 if kind in ("folded", "unfolded") else pieces)
     if places:
         outer, inner, in_outer, in_stride, out_outer, out_stride = places
         count, blocks = inner, outer * -(-inner // width)
@@ -209,8 +224,10 @@ def lanes_step(
         blocks, where = -(-count // width), [0] * 6
     # Few chunks: each has scratch memory of its own, which is in cache only from its second block on.
     grain = max(1, GRAIN // (4 * points * width), -(-blocks // (2 * _C.get_num_threads())))
-    needed = fourier.room_for(points, code)
-    given = shape[1] if kind in ("chirp", "real", "unfolded") else n
+    if kind in ("folded", "unfolded"):
+        grain = with_last_blocks(grain, places[0], blocks // places[0])
+    needed = fourier.room_for(points, code, pieces)
+    given = shape[1] if kind in ("chirp", "real", "odd_real", "unfolded") else n
     params = [points, given, count, stages, *number_bits(scale), int(inverse), needed, grain, *where]
     source, target, room = operands
     numbers: list[Any] = [source, (-1, 0), (-1, begin), target, room]
@@ -220,7 +237,9 @@ def lanes_step(
         table, numbers[2] = turns + table[begin:], (-1, len(turns))
     elif turns is not None:
         numbers[1] = turns
-    key = (code, kind, forms(points))
+    key: tuple = (code, kind, forms(points))
+    if kind in fourier.COLUMNS:
+        key += (pieces, between(points) if all(r > 1 for r, _ in forms(points)) else ())
     nest = functools.partial((real_fourier if kind in real_fourier.KINDS else fourier).transform_nest, *key)
     launch = Launch(key, nest, tuple(numbers), tuple(params), blocks, grain, constants=table)
     return launch, Temp(PART[code], (-(-blocks // grain) * 2 * needed,))
@@ -243,10 +262,7 @@ def lanes_launch(
 def turns_table(n1: int, n2: int, code: str) -> Any:
     """Roots of the rows of `n1`, and behind them exp(-2 pi i k j / n) for every result k of them and every column j of
     `n2`."""
-    flat = turns_behind_roots(n1, (n1, n2), n1 * n2, code)
-    result = _C.empty([flat.size], None, BY_CODE[code], _C.device("cpu"))
-    result.numpy()[...] = flat
-    return result
+    return tensor_of(turns_behind_roots(n1, (n1, n2), n1 * n2, code), code)
 
 
 def turns_behind_roots(points: int, shape: tuple[int, int], n: int, code: str) -> Any:
@@ -254,9 +270,32 @@ def turns_behind_roots(points: int, shape: tuple[int, int], n: int, code: str) -
     import numpy as np  # loaded with the first long transform
 
     table, _, begin = stage_bytes(points, code)
-    angles = np.outer(np.arange(shape[0], dtype=np.int64), np.arange(shape[1], dtype=np.int64)) % n * (2 * np.pi / n)
+    exponents = np.outer(np.arange(shape[0], dtype=np.int64), np.arange(shape[1], dtype=np.int64))
     kind = np.complex64 if code == "c64" else np.complex128
-    return np.concatenate([np.frombuffer(table[:begin], kind), np.exp(-1j * angles).astype(kind).reshape(-1)])
+    return np.concatenate([np.frombuffer(table[:begin], kind), unit_roots(exponents, n).astype(kind).reshape(-1)])
+
+
+@cache
+def pair_turns(n: int, code: str) -> Any:
+    """An array: roots of rows of `n` pairs, and behind them the roots of 2n between the spectra of every second
+    number."""
+    import numpy as np  # loaded with the first real transform
+
+    table, _, begin = stage_bytes(n, code)
+    kind = np.complex64 if code == "c64" else np.complex128
+    return np.concatenate([np.frombuffer(table[:begin], kind), unit_roots(np.arange(n // 2 + 1), 2 * n).astype(kind)])
+
+
+@cache
+def pair_turns_tensor(n: int, code: str) -> Any:
+    return tensor_of(pair_turns(n, code), code)
+
+
+def tensor_of(array: Any, code: str) -> Any:
+    """A tensor that holds a table."""
+    result = _C.empty([array.size], None, BY_CODE[code], _C.device("cpu"))
+    result.numpy()[...] = array
+    return result
 
 
 class Lanes(Library):
@@ -276,19 +315,23 @@ class Lanes(Library):
         ):
             raise RuntimeError("_fft_lanes: expected the table of turns of these columns")
         code = to_complex(input.dtype).code
-        dtype = BY_CODE[PART[code] if kind == "real" else code]
-        if kind in COLUMNS:
+        if kind in PAIRED and (turns is None or turns.shape != pair_turns_tensor(n, code).shape):
+            raise RuntimeError("_fft_lanes: expected the table of turns of these pairs")
+        dtype = BY_CODE[PART[code] if kind in ("real", "odd_real") else code]
+        if kind in fourier.COLUMNS:
             outer, first, inner = input.shape
             if inner < fourier.lanes(code) and kind != "across":
                 raise RuntimeError("_fft_lanes: expected more columns than a register holds")
             return Spec((outer, inner, first) if kind == "across" else (outer, first, inner), dtype)
-        last = {"half": n // 2 + 1, "whole": n, "real": n}.get(kind, input.shape[-1])
+        last = {"half": n + 1, "whole": 2 * n, "real": 2 * n, "odd_half": n // 2 + 1, "odd_real": n}.get(
+            kind, input.shape[-1]
+        )
         return Spec((*input.shape[:-1], last), dtype)
 
     def launches(self, args):
         input, _, kind, n, scale, inverse = args
-        if kind not in COLUMNS:
-            return lanes_launch(input, kind, n, (), scale, inverse)
+        if kind not in fourier.COLUMNS:
+            return lanes_launch(input, kind, n, (), scale, inverse, 1 if kind in PAIRED else None)
         outer, first, inner = input.shape
         step = first if kind == "across" else inner
         places = (outer, step, first * inner, inner, first * inner, step)
@@ -312,21 +355,19 @@ def in_one_kernel(n: int, count: int, code: str) -> bool:
 
 
 def real_in_one_kernel(n: int, count: int, code: str) -> bool:
-    """The same for real rows, two to a lane. Too few of an even length are transformed as pairs, a row to a lane."""
+    """The same for real rows of an even length, as complex ones of half as many points. Too few leave lanes idle."""
     lanes = fourier.lanes(code)
-    if n % 2 == 0 and n >= FEW and (count < 2 * lanes if vector_bits() == 128 else count <= lanes):
-        return False
-    if n % 2 == 0 and n > LONGEST_OF_TWO:
-        return False
-    return in_one_kernel(n, count, code)
+    is_enough = n < FEW or (count >= lanes if vector_bits() == 128 else 2 * count >= lanes)
+    return n % 2 == 0 and is_enough and in_one_kernel(n // 2, count, code)
 
 
-def rows_share(n: int, count: int, code: str, each: int = 1) -> bool:
-    """Whether rows go a lane to each (or to two, of real numbers) although a row of a power of two has a kernel of its
-    own, whose vectors go along it: those lose more time to shuffles the shorter they are."""
-    if vector_bits() > 128 and n > SHORT:
+def rows_share(n: int, count: int, code: str) -> bool:
+    """Whether rows go a lane to each although a row of a power of two has a kernel of its own, whose vectors go along
+    it: those lose more time to shuffles the shorter they are, and most where a row has fewer groups in its last stage
+    than a register has lanes."""
+    if n >= LAST * fourier.lanes(code) and (n <= ALONG or vector_bits() > 128):
         return False
-    return count >= each * fourier.lanes(code) and in_one_kernel(n, count, code)
+    return count >= fourier.lanes(code) and in_one_kernel(n, count, code)
 
 
 @cache
@@ -376,8 +417,7 @@ def chirp_tensors(n: int, m: int, inverse: bool, dtype: Any) -> tuple[Any, Any]:
     """The factors of a chirp and the spectrum they are convolved with."""
     import numpy as np  # loaded with the first chirp
 
-    angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi / n)
-    factors = np.exp((1j if inverse else -1j) * angles)
+    factors = unit_roots((-1 if inverse else 1) * np.arange(n, dtype=np.int64) ** 2, 2 * n)
     wave = np.zeros(m, dtype=np.complex128)
     wave[:n] = factors.conj()
     wave[m - n + 1 :] = factors[:0:-1].conj()
@@ -485,13 +525,15 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
     """`half` or `whole` spectra of dense real rows; None where no kernel makes them."""
     n, code = x.shape[-1], to_complex(x.dtype).code
     count = x.numel() // max(n, 1)
-    if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
+    if n % 2 == 0 and fits(n // 2) and not rows_share(n // 2, count, code):
         return transform_rows(x, kind, scale)
     if real_in_one_kernel(n, count, code):
-        return in_lanes(x, kind, n, scale, False)
+        return in_lanes(x, kind, n // 2, scale, False, pair_turns_tensor(n // 2, code))
     if n % 2 and planned_in_two(n, code):
         result = find_op("_fft_r2c")(x, (x.ndim - 1,), "none", kind == "half")
         return result if scale == 1 else result.mul_(scale)
+    if n % 2 and in_one_kernel(n, count, code):
+        return in_lanes(x, f"odd_{kind}", n, scale, False)
     if library_is_faster(n, count, code, True):
         return None
     pairs = (
@@ -527,13 +569,15 @@ def whole_along(x: Any, dim: int, scale: float) -> Any:
 def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
     """`n` real numbers of every dense half spectrum; None where no kernel makes them."""
     count, code = x.numel() // max(x.shape[-1], 1), x.dtype.code
-    if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
+    if n % 2 == 0 and fits(n // 2) and not rows_share(n // 2, count, code):
         return transform_rows(x, "real", scale)
     if real_in_one_kernel(n, count, code):
-        return in_lanes(x, "real", n, scale, True)
+        return in_lanes(x, "real", n // 2, scale, True, pair_turns_tensor(n // 2, code))
     if n % 2 and planned_in_two(n, code):
         result = find_op("_fft_c2r")(x, (x.ndim - 1,), "none", n)
         return result if scale == 1 else result.mul_(scale)
+    if n % 2 and in_one_kernel(n, count, code):
+        return in_lanes(x, "odd_real", n, scale, True)
     if library_is_faster(n, count, code, True, True):
         return None
     if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:
@@ -543,7 +587,7 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
         [find_op("real")(x.narrow(-1, 0, 1)).to(x.dtype), kept, kept.narrow(-1, 0, n - x.shape[-1]).flip(-1).conj()], -1
     )
     result = complex_rows(whole, True, scale) if n % 2 else None
-    return None if result is None else find_op("real")(result)
+    return None if result is None else find_op("real")(result).contiguous()
 
 
 def real_along(x: Any, dim: int, size: int, scale: float) -> Any:

@@ -15,15 +15,15 @@ from ..op import Composite, Library, Spec, find_op
 from ..op.gemm import (
     Matrix,
     contraction_steps,
-    has_tiles,
     needs_no_library,
     packed_steps,
     steps,
-    tile_steps,
     tiled_steps,
     vector_steps,
 )
+from ..op.gemm_complex import complex_steps
 from ..op.gemm_half import half_rows_steps
+from ..op.gemm_tiles import has_tiles, tile_steps
 from ..op.groups import group_steps
 from ..op.library import Room
 from ..op.pack import lowered_steps
@@ -171,6 +171,9 @@ class _Product(Library):
         result = vector_steps(*given, count, room.slots)
         if result is not None:
             return result
+        pairs = complex_steps(*given, count, room)
+        if pairs is not None:
+            return pairs
         packed = packed_steps(*given, 3) if count == 1 else tiled_steps(*given, 3, count)
         if packed is None:
             return steps(*given, count)

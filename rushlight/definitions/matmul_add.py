@@ -15,14 +15,13 @@ from ..op.gemm import (
     biased_step,
     contraction_steps,
     copy_step,
-    has_tiles,
     needs_no_library,
     packed_steps,
     steps,
-    tile_steps,
     tiled_steps,
 )
 from ..op.gemm_half import half_rows_steps
+from ..op.gemm_tiles import has_tiles, tile_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices

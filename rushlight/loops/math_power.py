@@ -22,6 +22,7 @@ from rushlight.loops.expr import (
     fma,
     ge,
     gt,
+    is_const,
     le,
     lt,
     max_,
@@ -60,8 +61,26 @@ def short_exp(x: Value) -> Value:
     return scale(value + 1, k)
 
 
+MULTIPLIED = 32   # whole exponents up to which a power is a few products
+
+
+def whole_power(x: Value, n: int) -> Value:
+    """x ** n in f64, by squares: rounded to f32 it is the nearest number but for rare ties."""
+    result, square, left = None, cast(x, "f64"), abs(n)
+    while left:
+        if left & 1:
+            result = square if result is None else result * square
+        left >>= 1
+        if left:
+            square = square * square
+    assert result is not None, "a power of 0 is no product"
+    return cast(result if n > 0 else 1 / result, "f32")
+
+
 @expansion("pow")
 def power(x: Value, y: Value) -> Value:
+    if x.dtype == "f32" and is_const(y) and y.attr == int(y.attr) and 0 < abs(y.attr) <= MULTIPLIED:
+        return whole_power(x, int(y.attr))
     size = abs_(x)
     # What the logarithm cannot take is replaced by 1 and decided below.
     plain = and_(gt(size, 0), lt(size, INFINITY))

@@ -187,6 +187,9 @@ class Pack(Record):
     Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as
     finite as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`,
     rounded up to whole vectors where the target stores no less.
+
+    `pairs`: of complex numbers, whose parts are neighbouring lines, as factors of real ones. `line` is 1, `step` leads
+    to the next complex number, and values of k are two by two (re, im, ...) and (-im, re, ...) of it.
     """
 
     source: int
@@ -200,10 +203,11 @@ class Pack(Record):
     length: Value
     count: Value
     width: int
+    pairs: bool = False
 
 
 class Multiply(Record):
-    """A tile of a matrix product: c[r, j] = (c[r, j] if `add`) + sum over k < depth of a[r, k] * b[k, j].
+    """A tile of a matrix product: c[r, j] = (c[r, j] if `add`) + sum over k < depth of a[r, k] * b[k, j], depth >= 1.
 
     `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows`
     and `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is

@@ -82,7 +82,7 @@ def _pack(s: Pack, indent: str) -> list[str]:
     source = f"x{s.source}[{spell(s.start)} + (p * {s.width} + r) * {spell(s.line)} + k * {spell(s.step)}]"
     target = f"x{s.target}[{spell(s.at)} + p * {spell(s.apart)} + k * pitch + r]"
     ranges = f"p < {spell(s.count)}, r < {s.width} of {spell(s.lines)} in all, k < {spell(s.length)}"
-    return [f"{indent}pack {target} = {source} for {ranges}"]
+    return [f"{indent}pack {target} = {source} for {ranges}{' of complex numbers' if s.pairs else ''}"]
 
 
 def _multiply(s: Multiply, indent: str) -> list[str]:

@@ -8,7 +8,7 @@ It does not prove indices in range or iterations independent: those are the auth
 
 from __future__ import annotations
 
-from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, walk
+from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, is_const, walk
 from .nest import (
     COMBINES,
     Assign,
@@ -185,6 +185,8 @@ class _Checker:
             self.operand(operand, s, code)
         for value in values_of(s):
             self.value(value, s, "b1" if isinstance(s, Multiply) and value is s.add else "i64")
+        if isinstance(s, Pack) and s.pairs and (s.width % 2 or not is_const(s.line, 1)):
+            self.fail("parts of complex numbers are neighbours", f"{s.width} lines, {s.line} apart", s)
         if isinstance(s, Multiply) and not (0 < s.height and 0 < s.vectors):
             self.fail("a tile has rows and vectors", f"{s.height} x {s.vectors}", s)
         if isinstance(s, Multiply) and s.line is not None and (s.pitch, s.keep) != (None, None):

@@ -1,4 +1,5 @@
-"""Fourier transforms of rows as loops: one kernel per length, direction and dtype, for lengths that are powers of two.
+"""Fourier transforms of rows as loops: one kernel per length, direction and dtype, for powers of two and multiples of
+what fills the registers of the last stage.
 
 Enters: a length and a complex dtype. Leaves: the nest of a self-sorting (Stockham) transform and the table of roots it
 reads. Every stage turns [groups][radix][run] into [radix * groups][run]; runs are what vectors go along, until the last
@@ -8,63 +9,77 @@ Refuses nothing: the caller asks `fits` first.
 
 from __future__ import annotations
 
-import math
+from functools import cache
 
 from ..codegen.primitives import SIZE
 from ..codegen.targets import vector_bits
-from ..loops.expr import PART, Value, bitcast, cast, complex_, const, fma, idiv, imag, load, neg, real, var
+from ..loops.expr import PART, Value, bitcast, cast, complex_, const, idiv, imag, load, neg, real, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
+from .fourier_tables import largest_factor, unit_root
+from .small_transforms import Held, Pair, small_transform, times
 
-Pair = tuple[Value, Value]
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 LAST = 16
 SMALLEST, LARGEST = 32, 1 << 16
+FAR_APART = 1 << 13          # bytes of a row
+LARGEST_MIXED = 1 << 12      # of lengths that are no power of two
+# What a stage of a radix costs a point.
+COSTS = {16: 4.2, 8: 3.5, 7: 4.2, 6: 3.8, 5: 3.7, 4: 3.0, 3: 3.1, 2: 2.5}
+
+
+class Numbers:
+    """Complex numbers of an operand from `first` on, each a real and an imaginary part side by side."""
+
+    def __init__(self, operand: int, first: Value, code: str) -> None:
+        self.operand, self.first, self.code = operand, first, code
+
+    def read(self, at: Value) -> Pair:
+        return pair(load(self.operand, self.first + at, self.code))
+
+    def write(self, at: Value, z: Pair) -> list[Statement]:
+        return [Store(self.operand, self.first + at, complex_(*z))]
+
+
+class Planes:
+    """Complex numbers in scratch memory: all real parts, then all imaginary ones, so that vectors of either are read
+    and written as they are. `gap`: how far apart the two are."""
+
+    def __init__(self, operand: int, first: Value, code: str, gap: int) -> None:
+        self.operand, self.first, self.part, self.gap = operand, first, PART[code], const(gap, "i64")
+
+    def read(self, at: Value) -> Pair:
+        place = self.first + at
+        return load(self.operand, place, self.part), load(self.operand, place + self.gap, self.part)
+
+    def write(self, at: Value, z: Pair) -> list[Statement]:
+        place = self.first + at
+        return [Store(self.operand, place, z[0]), Store(self.operand, place + self.gap, z[1])]
+
+
+Memory = Numbers | Planes
 
 
 def fits(n: int) -> bool:
-    """Whether there is a kernel for rows of `n` elements."""
-    return SMALLEST <= n <= LARGEST and n & (n - 1) == 0
+    """Whether there is a kernel for rows of `n` elements: a power of two, or a moderate number that fills the registers
+    of its last stage."""
+    if n & (n - 1) == 0:
+        return SMALLEST <= n <= LARGEST
+    return n <= LARGEST_MIXED and n % (LAST * max(vector_bits() // 32, 4)) == 0 and largest_factor(n) in COSTS
 
 
-def radices(n: int) -> list[int]:
-    """The stages: eights with fours or a two before them, and sixteen last."""
-    left = (n // LAST).bit_length() - 1
-    first = {0: [], 1: [4, 4] if left >= 4 else [2], 2: [4]}[left % 3]
-    used = sum(r.bit_length() - 1 for r in first)
-    return [*first, *[8] * ((left - used) // 3), LAST]
-
-
-def rotated(x: Pair, root: complex) -> Pair:
-    """x times a root of unity known when the kernel is made."""
-    re, im = x
-    if root == 1:
-        return x
-    if abs(root.real) < 1e-9:
-        return (neg(im), re) if root.imag > 0 else (im, neg(re))
-    c, s = const(root.real, re.dtype), const(root.imag, re.dtype)
-    if abs(abs(root.real) - abs(root.imag)) < 1e-9:   # a diagonal: one product each
-        same = root.real * root.imag > 0
-        return ((re - im) * c, (re + im) * s) if same else ((re + im) * c, (im - re) * c)
-    return fma(neg(im), s, re * c), fma(re, s, im * c)
-
-
-def times(x: Pair, w: Pair) -> Pair:
-    return fma(neg(x[1]), w[1], x[0] * w[0]), fma(x[0], w[1], x[1] * w[0])
-
-
-def small_transform(xs: list[Pair], sign: int) -> list[Pair]:
-    """The transform of a few numbers held in registers."""
-    r = len(xs)
-    if r == 1:
-        return xs
-    even, odd = small_transform(xs[0::2], sign), small_transform(xs[1::2], sign)
-    low, high = [], []
-    for k, (a, b) in enumerate(zip(even, odd, strict=True)):
-        angle = sign * 2 * math.pi * k / r
-        b = rotated(b, 1 if k == 0 else complex(math.cos(angle), math.sin(angle)))
-        low.append((a[0] + b[0], a[1] + b[1]))
-        high.append((a[0] - b[0], a[1] - b[1]))
-    return low + high
+@cache
+def radices(n: int) -> tuple[int, ...]:
+    """The stages: the cheapest, and sixteen last."""
+    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
+    for left in range(2, n // LAST + 1):
+        found = [
+            (best[left // r][0] + cost, (r, *best[left // r][1]))
+            for r, cost in COSTS.items()
+            if left % r == 0 and left // r in best
+        ]
+        if found:
+            best[left] = min(found)
+    return *sorted(best[n // LAST][1], reverse=True), LAST
 
 
 def roots_needed(n: int) -> list[list[int]]:
@@ -74,7 +89,7 @@ def roots_needed(n: int) -> list[list[int]]:
         step = n // (groups * r)
         if groups == 1:
             found.append([])
-        elif r == LAST:
+        elif step == 1:     # the last
             found.append([(j * m * step) % n for m in range(1, r) for j in range(groups)])
         else:
             found.append([(j * m * step) % n for j in range(groups) for m in range(1, r)])
@@ -82,10 +97,21 @@ def roots_needed(n: int) -> list[list[int]]:
     return found
 
 
+def table_places(n: int) -> list[int]:
+    """Where the roots of every stage begin, in numbers: the last stage's first, so that its vectors are whole lines;
+    at the end, what follows them."""
+    sizes = [len(part) for part in roots_needed(n)]
+    places, at = [], sizes[-1]
+    for size in sizes[:-1]:
+        places.append(at)
+        at += size
+    return [*places, 0, at]
+
+
 def room_for(n: int) -> int:
     """Elements of scratch a chunk needs in each of two operands; not a power of two,
     which would share lines of the cache."""
-    return n + 40
+    return n + 48
 
 
 KINDS = ("forward", "inverse", "half", "whole", "real")
@@ -101,42 +127,46 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
     part, sign = PART[code], 1 if kind in ("inverse", "real") else -1
     stages = radices(n)
     widths = {"half": (n, n + 1), "whole": (n, 2 * n), "real": (n + 1, n)}.get(kind, (n, n))
-    row, room = var("i"), idiv(var("begin"), var("rows")) * const(room_for(n), "i64")
+    gap = room_for(n)
+    row, room = var("i"), idiv(var("begin"), var("rows")) * const(2 * gap, "i64")
     scale = cast(bitcast(var("scale"), "f64"), part)
     body: list[Statement] = [
         Local("from", row * const(widths[0], "i64")),
         Local("to", row * const(widths[1], "i64")),
         Local("room", room),
     ]
-    given, out = (0, var("from")), (2, var("to"))
+    given, out = Numbers(0, var("from"), code), Numbers(2, var("to"), code)
     # Stages go back and forth between two rows that stay in cache; the result is written once.
-    spare = ((3, var("room")), (4, var("room")))
-    ends_in_room = kind in ("half", "whole")
-    halves = sum(len(part_) for part_ in roots_needed(n))
+    spare = (Planes(3, var("room"), code, gap), Planes(4, var("room"), code, gap))
+    splits = kind in ("half", "whole")
+    # Short vectors wait for memory, which is read ahead, and written without being read, for one strand in order, not
+    # for those of a stage: 64 rows of 4096 take half as long on a Neoverse N1. Wide ones take a tenth longer for it.
+    ends_in_room = splits or (vector_bits() == 128 and n * SIZE[code] >= FAR_APART)
+    places = table_places(n)
+    halves = Planes(1, const(2 * places[-1], "i64"), code, n + 1)
     targets = [out if k == len(stages) - 1 and not ends_in_room else spare[k % 2] for k in range(len(stages))]
-    source = spare[1]
+    source = given
     if kind == "real":
-        body += join(code, n, halves, given, source)
-    else:   # one pass in order: memory is read ahead for it, not for the many strands of a stage
-        body.append(
-            For(
-                "c",
-                ZERO,
-                const(n, "i64"),
-                (Store(source[0], source[1] + var("c"), load(0, var("from") + var("c"), code)),),
-                vector=True,
-            )
-        )
-    groups, table = 1, 0
+        source = spare[1]
+        body += join(part, n, halves, given, source)
+    elif vector_bits() == 128:
+        source = spare[1]
+        body.append(copied("c", n, given, source))
+    groups = 1
     for number, r in enumerate(stages):
-        body.append(
-            stage(code, part, number, r, groups, n // (groups * r), source, targets[number], table, sign, scale)
-        )
-        table += 0 if groups == 1 else groups * (r - 1)
+        target, table = targets[number], places[number]
+        body.append(stage(part, number, r, groups, n // (groups * r), source, target, table, sign, scale))
         source, groups = targets[number], groups * r
-    if ends_in_room:
-        body += split(code, n, halves, source, out, kind == "whole")
-    return Nest(f"fft_{kind}_{n}", operands([code, code], [code, code, code]), ("scale", "rows"), rows(*body))
+    if splits:
+        body += split(part, n, halves, source, out, kind == "whole")
+    elif ends_in_room:
+        body.append(copied("e", n, source, out))
+    return Nest(f"fft_{kind}_{n}", operands([code, part], [code, part, part]), ("scale", "rows"), rows(*body))
+
+
+def copied(name: str, n: int, source: Memory, target: Memory) -> For:
+    """A row as it is."""
+    return For(name, ZERO, const(n, "i64"), tuple(target.write(var(name), source.read(var(name)))), vector=True)
 
 
 def pairs_nest(code: str, kind: str) -> Nest:
@@ -144,12 +174,12 @@ def pairs_nest(code: str, kind: str) -> Nest:
     turned into each other with the roots of operand 1."""
     n, row, part = var("n"), var("i"), PART[code]
     read, written = (n + ONE, n) if kind == "real" else (n, n + ONE if kind == "half" else n * const(2, "i64"))
-    source, target = (0, var("from")), (2, var("to"))
+    source, target, table = Numbers(0, var("from"), code), Numbers(2, var("to"), code), Numbers(1, ZERO, code)
     scale = cast(bitcast(var("scale"), "f64"), part)
     body = (
-        join(code, n, 0, source, target)
+        join(part, n, table, source, target)
         if kind == "real"
-        else split(code, n, 0, source, target, kind == "whole", scale)
+        else split(part, n, table, source, target, kind == "whole", scale)
     )
     return Nest(
         f"fft_pairs_{kind}",
@@ -160,38 +190,35 @@ def pairs_nest(code: str, kind: str) -> Nest:
 
 
 def split(
-    code: str, n: int | Value, table: int, source: tuple, target: tuple, whole: bool, scale: Value | None = None
+    part: str, n: int | Value, table: Memory, source: Memory, target: Memory, whole: bool, scale: Value | None = None
 ) -> list[Statement]:
     """The spectrum of 2n real numbers from the transform of n pairs of them:
     [Z(k) + Z*(n-k)] / 2 and a turned difference."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
-    (read, first), (write, begin) = source, target
-    part = PART[code]
     scale = const(1.0, part) if scale is None else scale
-    both = mirrored_sums(code, k, size, table, (read, first), const(0.5, part))
+    both = mirrored_sums(k, size, table, source, const(0.5, part))
     stores = []
     for at, (re, im) in zip((k, size - k), both, strict=True):
         re, im = re * scale, im * scale
-        stores.append(Store(write, begin + at, complex_(re, im)))
+        stores += target.write(at, (re, im))
         if whole:
-            stores.append(Store(write, begin + size + size - at, complex_(re, neg(im))))
-    edge, zero = pair(load(read, first, code)), const(0.0, part)
+            stores += target.write(size + size - at, (re, neg(im)))
+    edge, zero = source.read(ZERO), const(0.0, part)
     return [
-        Store(write, begin, complex_((edge[0] + edge[1]) * scale, zero)),
-        Store(write, begin + size, complex_((edge[0] - edge[1]) * scale, zero)),
+        *target.write(ZERO, ((edge[0] + edge[1]) * scale, zero)),
+        *target.write(size, ((edge[0] - edge[1]) * scale, zero)),
         over_halves(n, size, stores),
     ]
 
 
-def join(code: str, n: int | Value, table: int, source: tuple, target: tuple) -> list[Statement]:
+def join(part: str, n: int | Value, table: Memory, source: Memory, target: Memory) -> list[Statement]:
     """n pairs to transform back, from the first n + 1 of a spectrum whose first and last are real,
     whatever they hold."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
-    (read, first), (write, begin) = source, target
-    both = mirrored_sums(code, k, size, table, source, const(1.0, PART[code]))
-    stores = [Store(write, begin + at, complex_(*z)) for at, z in zip((k, size - k), both, strict=True)]
-    low, high = real(load(read, first, code)), real(load(read, first + size, code))
-    return [Store(write, begin, complex_(low + high, low - high)), over_halves(n, size, stores)]
+    both = mirrored_sums(k, size, table, source, const(1.0, part))
+    stores = [s for at, z in zip((k, size - k), both, strict=True) for s in target.write(at, z)]
+    low, high = source.read(ZERO)[0], source.read(size)[0]
+    return [*target.write(ZERO, (low + high, low - high)), over_halves(n, size, stores)]
 
 
 def over_halves(n: int | Value, size: Value, stores: list[Statement]) -> For:
@@ -200,14 +227,11 @@ def over_halves(n: int | Value, size: Value, stores: list[Statement]) -> For:
     return For("s", ONE, stop, tuple(stores), vector=True)
 
 
-def mirrored_sums(
-    code: str, k: Value, size: Value, table: int, source: tuple[int, Value], weight: Value
-) -> tuple[Pair, Pair]:
+def mirrored_sums(k: Value, size: Value, table: Memory, source: Memory, weight: Value) -> tuple[Pair, Pair]:
     """weight (a + b*) + w (a - b*) for the numbers a at k and b at n - k, and the same at n - k, which has the same
     products: the root there is the conjugate of that at k."""
-    read, first = source
-    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
-    difference = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
+    a, b = source.read(k), source.read(size - k)
+    difference = times((a[0] - b[0], a[1] + b[1]), table.read(k))
     re, im = (a[0] + b[0]) * weight, (a[1] - b[1]) * weight
     return (re + difference[0], im + difference[1]), (re - difference[0], difference[1] - im)
 
@@ -217,14 +241,13 @@ def pair(z: Value) -> Pair:
 
 
 def stage(
-    code: str,
     part: str,
     number: int,
     r: int,
     groups: int,
     run: int,
-    source: tuple,
-    target: tuple,
+    source: Memory,
+    target: Memory,
     table: int,
     sign: int,
     scale: Value,
@@ -232,37 +255,41 @@ def stage(
     """One stage: along runs, or in the last along groups."""
     j, k = var(f"j{number}"), var(f"k{number}")
     width, count = const(run, "i64"), const(groups, "i64")
-    (read, first), (write, begin) = source, target
     is_last = run == 1
 
-    def element(m: int) -> Value:
-        at = first + j * const(r * run, "i64") + const(m * run, "i64") + (ZERO if is_last else k)
-        return load(read, at if groups > 1 else first + const(m * run, "i64") + k, code)
+    def element(m: int) -> Pair:
+        at = j * const(r * run, "i64") + const(m * run, "i64") + (ZERO if is_last else k)
+        return source.read(at if groups > 1 else const(m * run, "i64") + k)
 
-    xs = [pair(element(m)) for m in range(r)]
+    xs = [element(m) for m in range(r)]
     names: list[Statement] = []
     if groups > 1 and is_last:
-        xs = [
-            xs[0],
-            *[times(xs[m], pair(load(1, const(table + (m - 1) * groups, "i64") + j, code))) for m in range(1, r)],
-        ]
+        for m in range(1, r):
+            real_at = const(2 * (table + (m - 1) * groups), "i64") + j
+            xs[m] = times(xs[m], (load(1, real_at, part), load(1, real_at + count, part)))
     elif groups > 1:
         for m in range(1, r):
-            w = load(1, const(table + m - 1, "i64") + j * const(r - 1, "i64"), code)
-            names += [Local(f"w{number}.{m}r", real(w)), Local(f"w{number}.{m}i", imag(w))]
+            at = const(2 * (table + m - 1), "i64") + j * const(2 * (r - 1), "i64")
+            names += [Local(f"w{number}.{m}r", load(1, at, part)), Local(f"w{number}.{m}i", load(1, at + ONE, part))]
             xs[m] = times(xs[m], (var(f"w{number}.{m}r", part), var(f"w{number}.{m}i", part)))
-    ys = small_transform(xs, sign)
-    stores = []
+    held = Held(f"s{number}", r)
+    ys = exchanged(small_transform(exchanged(xs, sign), held), sign)
+    stores: list[Statement] = list(held.statements)
     for m, (re, im) in enumerate(ys):
         if is_last:
-            at, re, im = begin + const(m * groups, "i64") + j, re * scale, im * scale
+            at, re, im = const(m * groups, "i64") + j, re * scale, im * scale
         else:
-            at = begin + (j + const(m * groups, "i64")) * width + k if groups > 1 else begin + const(m * run, "i64") + k
-        stores.append(Store(write, at, complex_(re, im)))
+            at = (j + const(m * groups, "i64")) * width + k if groups > 1 else const(m * run, "i64") + k
+        stores += target.write(at, (re, im))
     if is_last:
         return along_groups(j.attr, groups, max(vector_bits() // 8 // SIZE[part], 2), stores)
     inner = For(k.attr, ZERO, width, tuple(stores), vector=True)
     return For(j.attr, ZERO, count, (*names, inner)) if groups > 1 else inner
+
+
+def exchanged(numbers: list[Pair], sign: int) -> list[Pair]:
+    """What a forward transform makes an inverse one of."""
+    return numbers if sign < 0 else [(im, re) for re, im in numbers]
 
 
 def along_groups(name: str, groups: int, lanes: int, stores: list[Statement]) -> For:
@@ -276,16 +303,25 @@ def along_groups(name: str, groups: int, lanes: int, stores: list[Statement]) ->
 
 
 def table_of(n: int, kind: str) -> list[complex]:
-    """The roots a kernel reads, in order."""
-    sign = 1 if kind in ("inverse", "real") else -1
-    angle = sign * 2 * math.pi / n
-    exponents = [e for part in roots_needed(n) for e in part]
-    known = {e: complex(math.cos(angle * e), math.sin(angle * e)) for e in set(exponents)}
-    found = [known[e] for e in exponents]
+    """The memory of the roots that a kernel reads, in order. Those that vectors are read of lie in planes: real parts
+    of as many as a stage has groups, then imaginary parts."""
+    back = kind in ("inverse", "real")
+    needed = roots_needed(n)
+    known = {e: unit_root(-e if back else e, n) for e in {e for part in needed for e in part}}
+    groups = n // LAST
+    last = [known[e] for e in needed[-1]]
+    found = [z for m in range(0, len(last), groups) for z in planes(last[m : m + groups])]
+    found += [known[e] for part in needed[:-1] for e in part]
     if kind in ("half", "whole", "real"):
         unit = 1j if kind == "real" else -0.5j
-        found += [unit * complex(math.cos(angle / 2 * k), math.sin(angle / 2 * k)) for k in range(n + 1)]
+        found += planes([unit * unit_root(-k if back else k, 2 * n) for k in range(n + 1)])
     return found
+
+
+def planes(numbers: list[complex]) -> list[complex]:
+    """Memory that holds the numbers' real parts, then their imaginary parts."""
+    flat = [z.real for z in numbers] + [z.imag for z in numbers]
+    return [complex(re, im) for re, im in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def times_nest(code: str, is_real: bool, has_table: bool) -> Nest:

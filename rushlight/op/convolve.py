@@ -30,7 +30,9 @@ from ..loops import expr
 from ..loops.lowered import NotLowerable
 from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
+from .convolve_lanes import lanes_step, lanes_weight_step
 from .convolve_pixels import gathered, gathered_gradients, skips_pixels
+from .convolve_points import best_points, is_points, points_step, suits_points
 from .convolve_tiles import (
     depthwise_step,
     depthwise_weight_step,
@@ -42,15 +44,21 @@ from .convolve_tiles import (
     tile_weight_steps,
     weight_suits_tiles,
 )
-from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window
-from .convolve_windows import tap_places, window_product_steps, window_weight_steps
-from .gemm import Matrix, tiled_steps
+from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window, near_rows
+from .convolve_windows import (
+    suits_turned,
+    tap_places,
+    turned_steps,
+    window_product_steps,
+    window_weight_steps,
+)
+from .gemm import Matrix, few_rows_step, tiled_steps
 from .gemm_spans import span_steps
 from .pack import compile_for, packer
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 TAPS = 4                 # neighbouring taps that are worth reading where they lie
-PACKED_FROM = 256        # pixels from which packing weights as rows pays where channels lie apart
+PACKED_FROM = 512        # pixels from which packing weights as rows pays where channels lie apart
 OUTS = 128               # outputs that are worth packing their windows once more
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
 MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
@@ -63,11 +71,13 @@ WIDE_CHANNELS = 64       # channels from which they are: sums of fewer are over 
 # With vectors of 64 bytes: pixels up to which weights should be read seldom, pixels whose products take as long as
 # reading them does, what packing them costs in all products, and sums that keep a processor busy.
 FEW_PIXELS, AGAIN, PACKING, BUSY = 4096, 8, 2.0, 12
+PAGE = 4096              # bytes between channels up to which pixels are copied without masks: they are few streams
 FEW_CROWDED_ROWS = 4     # rows of weights that may share cache sets
 FEW_OUTS = 8             # outputs up to which windows of one pixel are a matrix product, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
 FEW_CHANNELS, MANY_OF_IMAGE = 32, 512
+MOST_DOTS, DOT_PIXELS = 3000, 784    # weights up to which, and pixels of an image from which dot products pay
 FEW_IN_PLACE = 48        # channels or outputs up to which dot products of rows that need no packing are as good
 # chunks of window rows from which gradients of small images are laid side by side once, not packed for each
 GATHERED_FROM = 3
@@ -189,9 +199,9 @@ def line_nest(code: str, height: int) -> Nest:
 def best_shape(code: str, walk: Walk) -> int:
     """The register tile that wastes least: on outputs that are not there, on tiles that cross from one image into the
     next, on sums that wait for each other, and on weights, which are read again for every strip of pixels, where these
-    are few."""
+    are few, or windows are."""
     plane = walk.pixels // walk.images
-    few = vector_bits() == 512 and walk.pixels <= FEW_PIXELS
+    few = vector_bits() == 512 and (walk.pixels <= FEW_PIXELS or walk.taps == 1)
 
     def cost(shape: int) -> float:
         tile = tile_of(code, shape)
@@ -214,14 +224,6 @@ class Placed(Record):
     places: tuple[int, ...]
     depth: int
     near: int
-
-
-def near_rows(rows: int) -> int:
-    """Window rows whose products are summed one after the other: slices of about equal size,
-    whole turns of the kernel's loop."""
-    if rows <= convolve.NEAR_MOST:
-        return rows
-    return ceil(rows / ceil(rows / convolve.NEAR) / micro_kernel.STEPS) * micro_kernel.STEPS
 
 
 def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
@@ -320,6 +322,10 @@ def product_steps(
     s, r, size = walk.source, walk.result, tile.size
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
         return None
+    if suits_turned(walk, weights):
+        turned = turned_steps(code, walk, weights, bias, scratch, offset)
+        if turned is not None:
+            return turned
     if not (suits_product(walk, w.count, size) if tile.by_lane else suits_wide_product(walk, w.count, weights)):
         return None
     left = Matrix(weights.slot, weights.out, weights.channel)
@@ -402,6 +408,14 @@ def refuse_finish(what: str) -> None:
         raise NotLowerable(f"convolution: {what} has no ops behind it")
 
 
+def joint_step(code: str, walks: list[Walk], weights: Weights, bias: int | None) -> tuple | None:
+    """The step that computes several walks of one convolution at once; None where each has steps of its own."""
+    walks = [walk.collapsed() for walk in walks]
+    if len(walks) < 2 or not all(walk.pixels for walk in walks):
+        return None
+    return lanes_step(code, walks, weights, bias, finished)
+
+
 def walk_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, as_product: bool = True
 ) -> tuple[list[tuple], int]:
@@ -418,11 +432,15 @@ def walk_steps(
         copy, walk, used = gathered(code, walk, scratch, offset)
         results, more = walk_steps(code, walk, weights, bias, scratch, offset + used)
         return [copy, *results], used + more
+    unpacked = form is None and _wanted.finish is None and not suits_turned(walk, weights)
+    if as_product and unpacked and suits_points(code, walk):
+        return points_steps(code, walk, weights, bias, scratch, offset)
     if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
         refuse_finish("a matrix product")
         return results
     if suits_depthwise(walk):
-        step = depthwise_step(code, walk, weights, bias, finished)
+        step = lanes_step(code, [walk], weights, bias, finished)
+        step = step or depthwise_step(code, walk, weights, bias, finished)
         if step is not None:
             return [step], 0
     packed = _wanted.packed or _wanted.large
@@ -459,6 +477,7 @@ def walk_steps(
         start,
         placed.depth,
         placed.near,
+        int(is_single(tile, walk) and walk.source.channel * tile.size <= PAGE),
     ]
     spots = [
         (walk.source.slot, walk.source.offset * tile.size),
@@ -477,6 +496,18 @@ def walk_steps(
         walk.table(),
     )
     return [*results, step], used
+
+
+def points_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+) -> tuple[list[tuple], int]:
+    """Steps of a walk that suits `points_step`, whose weights are packed where channels are no neighbours."""
+    shape = best_points(code, walk)
+    tile = tile_of(code, shape)
+    if weights.channel == 1:
+        return [points_step(code, shape, walk, ((weights.slot, 0), weights.out), bias)], 0
+    pack, placed, used = packed_weights(code, tile, weights, walk, (scratch, offset * tile.size), False)
+    return [pack, points_step(code, shape, walk, (placed.spot, placed.places[2]), bias)], used
 
 
 class Cut:
@@ -509,9 +540,11 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
     tile = tile_of(code)
     walk = walk.collapsed()
     if suits_depthwise(walk):
-        step = depthwise_weight_step(code, walk, result)
+        step = lanes_weight_step(code, walk, result) or depthwise_weight_step(code, walk, result)
         if step is not None:
             return [step], 0
+    if (answer := few_outs_steps(code, walk, result, scratch)) is not None:
+        return answer
     if (answer := window_weight_steps(code, walk, result, scratch)) is not None:
         return answer
     if weight_suits_tiles(code, walk):
@@ -522,7 +555,7 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
         return [copy, *results], used + more
     if (answer := weight_product_steps(code, walk, result, scratch)) is not None:
         return answer
-    if not tile.masked:
+    if not tile.masked or suits_dots(code, walk):
         return weight_dot_steps(code, walk, result, scratch)
     chunks = ceil(walk.rows / convolve.CHUNK)
     chunk = min(convolve.CHUNK, ceil(walk.rows / chunks / tile.columns) * tile.columns)
@@ -530,11 +563,34 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
     parts = 1
     if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:
         parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * tile.block)))
-    per_part = ceil(ceil(walk.pixels / parts) / tile.block) * tile.block
+    block = weight_block(tile, walk.pixels // walk.images, walk.images)
+    per_part = ceil(ceil(walk.pixels / parts) / block) * block
     parts = ceil(walk.pixels / per_part)
-    params = [*walk.params(), parts, per_part, chunks, chunk]
+    params = [*walk.params(), parts, per_part, chunks, chunk, block, int(is_single(tile, walk))]
     work = walk.outs * min(walk.rows, chunk) * min(walk.pixels, per_part)
     return weight_parts(code, convolve.WEIGHT, walk, params, parts, chunks, work, result, scratch)
+
+
+def suits_dots(code: str, walk: Walk) -> bool:
+    """Whether a weight's gradient is faster as dot products although vectors have masks: of few weights and large
+    images, which would be transposed as long as they are multiplied."""
+    few = walk.outs * walk.channels <= MOST_DOTS and walk.pixels >= DOT_PIXELS * walk.images
+    return few and is_points(walk) and reads_dots(code, walk)
+
+
+def weight_block(tile: Tile, plane: int, images: int) -> int:
+    """Pixels at a time: as many as fill an image some times over, where that is not too few. Then no block crosses from
+    one into the next, and what lies in one run needs no packing. Those of several images come from afar, and share the
+    nearest cache with what is asked for."""
+    most = tile.block if images == 1 else tile.block // 2
+    fits = next(n for n in range(min(most, plane), 0, -1) if plane % n == 0)
+    return fits if 2 * fits >= most else most
+
+
+def is_single(tile: Tile, walk: Walk) -> bool:
+    """Whether windows are single pixels, neighbours where they lie, of channels that fill squares of lanes."""
+    plain = all(a.is_plain for a in walk.axes) and walk.axes[0].count * walk.axes[1].count == 1
+    return plain and walk.source.spatial[2] == 1 and walk.channels % tile.lanes == 0
 
 
 def weight_dot_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int]:
@@ -594,11 +650,13 @@ def weight_parts(
 
 def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int] | None:
     """The same of a (collapsed) walk whose windows are single pixels: a product that sums over the pixels of all
-    images. None for other walks, where pixels are no run of memory, and where vectors are wide: there rows of gradients
-    are read where they lie."""
+    images. None for other walks, where pixels are no run of memory, and where vectors are wide and images fill blocks
+    of pixels: there rows of gradients are read where they lie."""
     d, h, w = walk.axes
     s, r = walk.source, walk.result
-    if not tile_of(code).by_lane or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
+    crosses = vector_bits() == 512 and 2 * w.count < tile_of(code).block
+    pays = tile_of(code).by_lane or crosses
+    if not pays or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
         return None
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
         return None
@@ -610,6 +668,22 @@ def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> t
     right = Matrix((s.slot, s.offset * size), 1, s.channel, s.image)
     out = Matrix(result, walk.channels, 1)
     return span_steps(code, left, right, out, walk.outs, walk.channels, w.count, walk.images, scratch)
+
+
+def few_outs_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int] | None:
+    """The same of a (collapsed) walk whose windows are single pixels, of few outputs: dot products that read the input
+    once, image by image. None for other walks."""
+    if not is_points(walk) or not 2 <= walk.outs <= FEW_CROWDED:
+        return None
+    s, r, size, count = walk.source, walk.result, tile_of(code).size, walk.outs * walk.channels
+    left = Matrix((r.slot, r.offset * size), r.channel, 1, r.image)
+    right = Matrix((s.slot, s.offset * size), 1, s.channel, s.image)
+    out = Matrix(result if walk.images == 1 else scratch, walk.channels, 1, count)
+    sizes = walk.outs, walk.channels, walk.axes[2].count, walk.images
+    step = few_rows_step(code, _C.device("cpu"), left, right, out, *sizes, None)
+    if step is None or walk.images == 1:
+        return None if step is None else ([step], 0)
+    return [step, sum_step(code, scratch, result, walk.images, count)], walk.images * count
 
 
 PRODUCTS = 8 << 20       # bytes of single taps' products at a time

@@ -11,6 +11,7 @@ from math import prod
 
 from ..codegen.library import pixels
 from ..codegen.library.interface import Interface, kernel_of, tile_of
+from ..codegen.targets import vector_bits
 from .convolve_walk import Array, Axis, Walk, Window
 
 GRAIN = 1 << 14          # elements worth a chunk
@@ -33,7 +34,7 @@ def skips_pixels(code: str, walk: Walk) -> bool:
 def leaves_gaps(code: str, window: Window, sizes: tuple[int, ...], images: int) -> bool:
     """Whether a transposed convolution puts every pixel of its input to one of its result, and has some between."""
     return (
-        tile_of(code).by_lane
+        (tile_of(code).by_lane or vector_bits() == 512)
         and window.groups == 1
         and set(window.kernel) == {1}
         and not any(window.padding)

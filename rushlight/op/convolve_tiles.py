@@ -13,7 +13,7 @@ from itertools import product as combinations
 from math import ceil
 
 from ..codegen.library import depthwise, winograd, winograd_weight
-from ..codegen.library.interface import kernel_of, tile_of, tile_shapes
+from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from ..codegen.library.winograd import HIGH, LARGE, SMALL, WIDE, Form
 from ..loops.record import Record
 from .convolve_walk import WORK, Axis, Walk, Weights
@@ -136,11 +136,12 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 
 # --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------
 
-# bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
-ROOM = 4 << 20
+# bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache; fewer where
+# vectors are long, since the second-level one of those processors is large and the next one slow
+ROOM, MASKED_ROOM = 4 << 20, 2 << 20
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
-FEW_WEIGHTS = 6          # pixels per channel from which transformed weights pay, where register tiles are wide
+FEW_WEIGHTS = 1          # pixels per channel from which transformed weights pay, where register tiles are wide
 LARGER = 0.95            # of the multiplications: from there on it pays to read half as many weights again
 MOST_LARGE = 1 << 18     # elements of the input up to which they do, where register tiles are wide
 FEWER = 0.6              # of a plain sum's multiplications: from there on tiles pay there, if weights are packed
@@ -206,6 +207,15 @@ def large_pays(code: str, walk: Walk) -> bool:
     return products_in(LARGE, walk) < LARGER * products_in(SMALL, walk)
 
 
+def chunk_of(tile: Tile, tiles: int, fit: int) -> int:
+    """How many tiles to handle at a time, of which so many fit a cache: blocks, or where less fits, about equal parts
+    in whole register tiles."""
+    if fit >= winograd.BLOCK:
+        return fit // winograd.BLOCK * winograd.BLOCK
+    count = max(1, round(tiles / max(48, fit)))
+    return ceil(tiles / count / tile.columns) * tile.columns
+
+
 def tile_steps(
     walk: Walk,
     weights: Weights,
@@ -228,8 +238,8 @@ def tile_steps(
     shape = fullest_tile(outs, tiled.pixels)
     tile = tile_of("f32", shape)
     size, out_panels = tile.size, ceil(outs / tile.rows)
-    chunk = max(48, ROOM // (points * size * (channels + outs)))
-    chunk = min(tiled.pixels, chunk // block * block if chunk >= block else chunk)
+    room = MASKED_ROOM if tile.masked else ROOM
+    chunk = min(tiled.pixels, chunk_of(tile, tiled.pixels, room // (points * size * (channels + outs))))
     most = ceil(chunk / tile.columns)
     sizes = [
         points * out_panels * tile.rows * channels,

@@ -10,6 +10,7 @@ import struct
 from itertools import product as combinations
 from math import ceil, gcd, prod
 
+from ..codegen.library import convolve, micro_kernel
 from ..loops.record import Record
 
 WORK = 1 << 20           # multiply-adds worth a chunk
@@ -155,7 +156,7 @@ class Walk(Record):
             self.outs, self.taps, self.rows, d.size, h.size, d.step, h.step, d.base, h.base,
             s.image, s.group, s.channel, s.spatial[0], s.spatial[1], w.step * s.spatial[2], w.base * s.spatial[2],
             d.count, h.count, w.count, self.pixels,
-            r.image, r.group, r.channel, *(n * a.every for n, a in zip(r.spatial, self.axes, strict=True)),
+            r.image, r.group, r.channel, *(n * a.every for n, a in zip(r.spatial, self.axes, strict=True)), w.taps,
         ]  # fmt: skip
 
     def table(self) -> bytes:
@@ -181,3 +182,11 @@ class Weights(Record):
     out: int
     channel: int
     spatial: tuple[int, ...]
+
+
+def near_rows(rows: int) -> int:
+    """Window rows whose products are summed one after the other: slices of about equal size,
+    whole turns of the kernel's loop."""
+    if rows <= convolve.NEAR_MOST:
+        return rows
+    return ceil(rows / ceil(rows / convolve.NEAR) / micro_kernel.STEPS) * micro_kernel.STEPS

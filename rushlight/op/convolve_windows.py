@@ -8,24 +8,24 @@ overlap. Refuses nothing: the answer is None where another form pays (op/convolv
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from itertools import pairwise, product as combinations
 from math import prod
 
 from .. import _C
-from ..codegen.library import overlap
-from ..codegen.library.interface import tile_of
-from ..loops import expr
-from ..loops.nest import For, If, Nest, Store, operands, rows
+from ..codegen import transpose
+from ..codegen.library import overlap, windows
+from ..codegen.library.interface import kernel_of, tile_of
+from ..codegen.targets import vector_bits
 from .convolve_pixels import gathered_gradients
 from .convolve_walk import Array, Walk, Weights, Window
 from .gemm import Matrix, tiled_steps
-from .pack import compile_for
 
 FEW_PIXELS = 256         # pixels up to which packed weights are not used often enough
 FEWER_PIXELS = 96        # nor transformed ones, where windows are 3x3
+TURNED_PIXELS = 256      # pixels up to which products of pixels with weights, transposed after, are faster
 MANY_WEIGHTS = 1 << 18   # weights from which it matters
+MOST_WEIGHTS = 1 << 22   # and from which packing them takes longer than adding up products
 PRODUCTS = 1 << 20       # bytes of single taps' products up to which images are taken together
 MOST_PRODUCTS = 1 << 24  # and from which the outputs of one are not
 SIDE = 16                # outputs at a time, or a multiple: whole tiles of products
@@ -77,8 +77,8 @@ def window_product_steps(
     )  # fmt: skip
     if product is None:
         return None
-    windows = windows_step(code, walk, (scratch, offset * size), plane, walk.rows * plane)
-    return [windows, *product[0]], used + product[1]
+    seen = windows_step(code, walk, (scratch, offset * size), plane, walk.rows * plane)
+    return [seen, *product[0]], used + product[1]
 
 
 def window_weight_steps(
@@ -93,18 +93,29 @@ def window_weight_steps(
     if walk.images > 1 or not is_dense(walk.result, counts):
         copy, own, copied = gathered_gradients(code, walk, scratch)
         copies = [copy]
-    windows = (slot, start + copied * size)
+    seen = (slot, start + copied * size)
     used = walk.pixels * walk.rows
     left = Matrix(own.result.slot, own.result.channel, 1)
     product = tiled_steps(
-        code, _C.device("cpu"), left, Matrix(windows, 1, walk.pixels), Matrix(result, walk.rows, 1),
-        walk.outs, walk.rows, walk.pixels, (slot, windows[1] + used * size),
+        code, _C.device("cpu"), left, Matrix(seen, 1, walk.pixels), Matrix(result, walk.rows, 1),
+        walk.outs, walk.rows, walk.pixels, (slot, seen[1] + used * size),
     )  # fmt: skip
     if product is None:
         return None
     plane = walk.pixels // walk.images
-    steps = [*copies, windows_step(code, walk, windows, walk.pixels, plane), *product[0]]
+    steps = [*copies, windows_step(code, walk, seen, walk.pixels, plane), *product[0]]
     return steps, copied + used + product[1]
+
+
+def scattering_pays(code: str, strided: bool, weights: int, pixels: int) -> bool:
+    """Whether a transposed convolution is better made of products of all taps: of few pixels, and with strides, where
+    the taps of one remainder lie apart. Long vectors gather few weights faster than they add up products."""
+    many = weights >= MANY_WEIGHTS
+    if strided:
+        return tile_of(code).by_lane or (many and vector_bits() == 512)
+    if vector_bits() == 512 and weights >= MOST_WEIGHTS:
+        return 1 < pixels <= FEW_PIXELS
+    return (tile_of(code).by_lane or vector_bits() == 512) and many and 1 < pixels <= FEWER_PIXELS
 
 
 def scattered_steps(
@@ -116,9 +127,9 @@ def scattered_steps(
     taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
     columns = shape[0] * taps
     dense = (weights.out, *weights.spatial) == tuple([prod(window.kernel[k:]) for k in range(len(sizes) + 1)])
-    few = outnumbers(code, window.groups, channels * columns, images * plane, FEWER_PIXELS)
-    strided = tile_of(code).by_lane and window.groups == 1 and max(window.stride) > 1
-    if taps == 1 or not dense or not (few or strided) or not is_dense(source, sizes):
+    if taps == 1 or window.groups != 1 or not dense or not is_dense(source, sizes):
+        return None
+    if not scattering_pays(code, max(window.stride) > 1, channels * columns, images * plane):
         return None
     lanes, outs = tile_of(code).lanes, shape[0]
     some = max(1, min(images, PRODUCTS // (plane * columns * size)))
@@ -147,13 +158,36 @@ def scattered_steps(
     return steps, used + more
 
 
-# --- windows as a matrix ----------------------------------------------------------------------------------------------
+def suits_turned(walk: Walk, weights: Weights) -> bool:
+    """Whether a walk over single pixels has so few of them that weights, whose outputs are neighbours, are better read
+    as columns, where they lie, than packed as rows."""
+    return vector_bits() == 512 and weights.out == 1 and 1 < walk.pixels <= TURNED_PIXELS
 
-AXES = ("depth", "high", "wide")
-PARAMS = (
-    "images", "in_image", "in_channel", "to_row", "to_image",
-    *[f"{what}_{axis}" for what in ("taps", "count", "size", "step", "base", "tap", "stride") for axis in AXES],
-)  # fmt: skip
+
+def turned_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+) -> tuple[list[tuple], int] | None:
+    """Steps of such a walk: products of pixels with weights, [image, pixel, output], which are transposed then; and the
+    elements used from `offset` of slot `scratch`."""
+    size, s, r, plane = tile_of(code).size, walk.source, walk.result, walk.axes[2].count
+    used = walk.pixels * walk.outs
+    left = Matrix((s.slot, s.offset * size), 1, s.channel, s.image)
+    out = Matrix((scratch, offset * size), walk.outs, 1, plane * walk.outs)
+    product = tiled_steps(
+        code, _C.device("cpu"), left, Matrix(weights.slot, weights.channel, 1), out, plane, walk.outs, walk.channels,
+        (scratch, (offset + used) * size), walk.images, None if bias is None else Matrix(bias, 0, 1),
+    )  # fmt: skip
+    if product is None:
+        return None
+    strips = -(-plane // transpose.ROWS)
+    params = [plane, walk.outs, walk.outs, r.channel, strips, plane * walk.outs, r.image]
+    spots = [(scratch, offset * size), (r.slot, r.offset * size)]
+    grain = max(1, GRAIN // (transpose.ROWS * walk.outs))
+    turn = (transpose.transpose_kernel(size).address, spots, params, walk.images * strips, grain, -1)
+    return [*product[0], turn], used + product[1]
+
+
+# --- windows as a matrix ----------------------------------------------------------------------------------------------
 
 
 def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image: int) -> tuple:
@@ -166,54 +200,5 @@ def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image
     params += s.spatial
     grain = max(1, GRAIN // walk.pixels)
     place = (s.slot, s.offset * tile_of(code).size)
-    return (windows_kernel(code), [place, target], params, walk.rows, grain, -1)
-
-
-@functools.cache
-def windows_kernel(code: str) -> int:
-    return compile_for(_C.device("cpu"), windows_nest(code))
-
-
-def windows_nest(code: str) -> Nest:
-    """Window rows are the parallel range."""
-    p = {name: expr.var(name) for name in PARAMS}
-    item, image, z, y, x = (expr.var(name) for name in ("i", "image", "z", "y", "x"))
-    zero, one = expr.const(0, "i64"), expr.const(1, "i64")
-    nth_tap = expr.irem(item, p["taps_depth"] * p["taps_high"] * p["taps_wide"])
-    channel = expr.idiv(item, p["taps_depth"] * p["taps_high"] * p["taps_wide"])
-    taps = (
-        expr.idiv(nth_tap, p["taps_high"] * p["taps_wide"]),
-        expr.irem(expr.idiv(nth_tap, p["taps_wide"]), p["taps_high"]),
-        expr.irem(nth_tap, p["taps_wide"]),
-    )
-    first = {axis: p[f"base_{axis}"] + tap * p[f"tap_{axis}"] for axis, tap in zip(AXES, taps, strict=True)}
-
-    def pixels_below(place: expr.Value) -> expr.Value:
-        """Pixels of a line that see less than an element `place` behind what the first one sees."""
-        count = expr.idiv(expr.max_(place, zero) + p["step_wide"] - one, p["step_wide"])
-        return expr.min_(count, p["count_wide"])
-
-    low = pixels_below(zero - first["wide"])
-    high = expr.max_(low, pixels_below(p["size_wide"] - first["wide"]))
-    there = [at * p[f"step_{axis}"] + first[axis] for at, axis in ((z, "depth"), (y, "high"))]
-    inside = expr.ge(there[0], zero)
-    for condition in (expr.lt(there[0], p["size_depth"]), expr.ge(there[1], zero), expr.lt(there[1], p["size_high"])):
-        inside = expr.and_(inside, condition)
-    line = item * p["to_row"] + image * p["to_image"] + (z * p["count_high"] + y) * p["count_wide"]
-    source = image * p["in_image"] + channel * p["in_channel"]
-    source += there[0] * p["stride_depth"] + there[1] * p["stride_high"]
-    seen = expr.load(0, source + (x * p["step_wide"] + first["wide"]) * p["stride_wide"], code)
-
-    def fill(begin: expr.Value, end: expr.Value, value: expr.Value) -> For:
-        return For("x", begin, end, (Store(1, line + x, value),))
-
-    none = expr.const(0.0, code)
-    body = If(
-        inside,
-        (fill(zero, low, none), fill(low, high, seen), fill(high, p["count_wide"], none)),
-        (fill(zero, p["count_wide"], none),),
-    )
-    loops = For("z", zero, p["count_depth"], (For("y", zero, p["count_high"], (body,)),))
-    return Nest(
-        "conv_windows", operands([code], [code]), PARAMS, rows(For("image", zero, p["images"], (loops,)))
-    )
+    kernel = kernel_of(windows.WINDOWS, code).address
+    return (kernel, [place, target], params, walk.rows, grain, -1)

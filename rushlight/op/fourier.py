@@ -10,8 +10,10 @@ The kinds say how rows come and go:
     rows, columns     dense rows; elements of a row `stride` apart, lanes next to each other
     rotated           columns, each result multiplied by an entry of a table: the first half of a long transform
     across            dense rows in, columns out: its second half
-    half, whole       two real rows to a lane; half their spectra, or all of them
-    real              half spectra of two rows to a lane, to real rows
+    half, whole       real rows, read as complex ones of half as many points; half their spectra, or all of them
+    real              half spectra, to real rows, likewise. No lane holds two rows: digits of a quiet one would be lost
+                      beside a loud one, and one that is not a number would spoil the other
+    odd_half, ...     the same of an odd number of points, as complex ones
     chirp             rows of any length as a convolution (Bluestein) of one that `smooth` accepts
 
 A prime p whose p - 1 has small factors is a cyclic convolution of p - 1 points (Rader): for every kind, its stages are
@@ -20,7 +22,6 @@ those of two transforms of p - 1, between three that put points in another order
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from ..codegen.targets import vector_bits
@@ -48,11 +49,14 @@ from ..loops.expr import (
     var,
 )
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, rows
-from .butterflies import Pair, rotated, times
-from .fourier_tables import FIELDS, ORDERED, PRODUCT, RETURNED, SUMMED, prime_block, smallest_factor
+from .fourier_tables import FIELDS, ORDERED, PRODUCT, RETURNED, SUMMED, prime_block
+from .small_transforms import Held, Pair, small_transform, times
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-KINDS = ("rows", "columns", "rotated", "across", "half", "whole", "real", "chirp")
+LINE = 64    # bytes of a cache line
+COLUMNS = ("columns", "rotated", "across")   # kinds whose rows are the middle dim of three
+ODD = ("odd_half", "odd_whole", "odd_real")
+KINDS = ("rows", "columns", "rotated", "across", "half", "whole", "real", *ODD, "chirp")
 IN, ROOTS, STAGES, OUT, ROOM = range(5)
 SIZES = ("n", "given", "count", "stages", "scale", "swap", "room", "grain")
 PLACES = ("inner", "in_outer", "in_stride", "out_outer", "out_stride", "tail")
@@ -63,63 +67,19 @@ def lanes(code: str) -> int:
     return max(vector_bits() // 8 // (4 if code == "c64" else 8), 2)
 
 
-def room_for(n: int, code: str) -> int:
+def pieces_of(kind: str, code: str, inner: int) -> int:
+    """Registers of columns that are transformed together: as many as a cache line fills, or one."""
+    each = LINE // (8 if code == "c64" else 16)
+    return each // lanes(code) if kind in COLUMNS and inner >= each > lanes(code) else 1
+
+
+def room_for(n: int, code: str, pieces: int = 1) -> int:
     """Parts of scratch memory that a buffer of a chunk needs, of which there are two;
     they do not begin in the same set of a cache."""
-    return (n + 9) * 2 * lanes(code)
+    return (n + 9) * 2 * lanes(code) * pieces
 
 
 # --- small transforms in registers ------------------------------------------------------------------------------------
-
-
-def small_transform(xs: list[Pair]) -> list[Pair]:
-    """The forward transform of a few numbers."""
-    r = len(xs)
-    if r == 1:
-        return xs
-    if r == 2:
-        (a, b), (c, d) = xs
-        return [(a + c, b + d), (a - c, b - d)]
-    if smallest_factor(r) == r:
-        return prime_transform(xs)
-    p = 4 if r % 4 == 0 and r > 4 else smallest_factor(r)
-    q = r // p
-    inner = [small_transform(xs[a::p]) for a in range(p)]
-    result: list[Pair] = [xs[0]] * r
-    for k in range(q):
-        column = [rotated(inner[a][k], root(a * k, r)) for a in range(p)]
-        for m, y in enumerate(small_transform(column)):
-            result[k + q * m] = y
-    return result
-
-
-def root(e: int, r: int) -> complex:
-    """exp(-2 pi i e / r), exact on the axes."""
-    e %= r
-    if 4 * e % r == 0:
-        return (1, -1j, -1, 1j)[4 * e // r]
-    return complex(math.cos(2 * math.pi * e / r), -math.sin(2 * math.pi * e / r))
-
-
-def prime_transform(xs: list[Pair]) -> list[Pair]:
-    """An odd number of points: sums and differences of opposite ones, which share their products."""
-    r, half = len(xs), len(xs) // 2
-    sums = [(xs[q][0] + xs[r - q][0], xs[q][1] + xs[r - q][1]) for q in range(1, half + 1)]
-    gaps = [(xs[q][0] - xs[r - q][0], xs[q][1] - xs[r - q][1]) for q in range(1, half + 1)]
-    result = [xs[0]] * r
-    total = xs[0]
-    for s in sums:
-        total = (total[0] + s[0], total[1] + s[1])
-    result[0] = total
-    for m in range(1, half + 1):
-        even, odd = xs[0], None
-        for q in range(1, half + 1):
-            c, s = (const(f(2 * math.pi * (m * q % r) / r), xs[0][0].dtype) for f in (math.cos, math.sin))
-            even = (fma(sums[q - 1][0], c, even[0]), fma(sums[q - 1][1], c, even[1]))
-            gap = gaps[q - 1]
-            odd = (gap[0] * s, gap[1] * s) if odd is None else (fma(gap[0], s, odd[0]), fma(gap[1], s, odd[1]))
-        result[m], result[r - m] = (even[0] + odd[1], even[1] - odd[0]), (even[0] - odd[1], even[1] + odd[0])
-    return result
 
 
 def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement]:
@@ -133,28 +93,41 @@ def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement
 # --- the nest ---------------------------------------------------------------------------------------------------------
 
 
-def transform_nest(code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> Nest:
-    """Blocks of as many rows as there are lanes, transformed one block at a time by stages of these forms.
+Forms = tuple[tuple[int, bool], ...]
+
+
+def transform_nest(code: str, kind: str, forms: Forms, pieces: int = 1, between: Forms = ()) -> Nest:
+    """Blocks of as many rows as there are lanes in `pieces` registers, transformed one block at a time by stages of
+    these forms; `between`: of columns, those of them that are neither first nor last.
 
     A kernel of all forms would serve every length, and take a second to generate.
     """
-    return Writer(code, kind, forms).nest()
+    return Writer(code, kind, forms, pieces, between).nest()
 
 
 class Writer:
-    def __init__(self, code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> None:
-        self.code, self.part, self.kind, self.lanes, self.forms = code, PART[code], kind, lanes(code), forms
+    def __init__(self, code: str, kind: str, forms: Forms, pieces: int = 1, between: Forms = ()) -> None:
+        self.code, self.part, self.kind, self.forms, self.pieces = code, PART[code], kind, forms, pieces
+        self.lanes, self.side = lanes(code) * pieces, lanes(code)     # of a block, and of a square of registers
         self.width, self.point = const(self.lanes, "i64"), const(2 * self.lanes, "i64")
         self.scale = cast(bitcast(var("scale"), "f64"), self.part)
+        turning = [r for r, turns in forms if turns]
+        # Columns need no exchange between lanes, so their first stage reads them and their last one writes them.
+        whole = bool(turning) and min(r for r, _ in forms) > 1
+        self.reads = whole and kind in ("columns", "rotated")
+        self.writes = whole and kind in COLUMNS
+        self.first, self.last = next((r for r, turns in forms if not turns), 0), min(turning, default=0)
+        if self.writes:
+            self.forms = between if self.reads else ((self.first, False), *between)
 
     @property
     def given_code(self) -> str:
         """The type of what comes in."""
-        return self.part if self.kind in ("half", "whole") else self.code
+        return self.part if self.kind in ("odd_half", "odd_whole") else self.code
 
     @property
     def result_code(self) -> str:
-        return self.part if self.kind == "real" else self.code
+        return self.part if self.kind == "odd_real" else self.code
 
     @property
     def takes_dense_rows(self) -> bool:
@@ -166,26 +139,29 @@ class Writer:
                     Operand(self.part))  # fmt: skip
         room = idiv(var("begin"), var("grain")) * (var("room") * const(2, "i64"))
         body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
-        body += [*self.where(), *self.read_in(), self.stages(), *self.write_out()]
+        stages = [self.stages()] if self.forms else []
+        body += [*self.where(), *self.read_in(), *stages, *self.write_out()]
         return Nest(f"fourier_{self.kind}", operands, (*SIZES, *PLACES), rows(*body))
 
     def read_in(self) -> list[Statement]:
-        return {"half": self.real_in, "whole": self.real_in, "real": self.spectra_in, "chirp": self.chirp_in,
+        return {"real": self.spectra_in, "odd_real": self.odd_spectra_in, "chirp": self.chirp_in,
                 "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
 
     def write_out(self) -> list[Statement]:
-        return {"half": self.spectra_out, "whole": self.spectra_out, "real": self.real_out, "chirp": self.chirp_out,
-                "rows": self.rows_out}.get(self.kind, self.columns_out)()  # fmt: skip
+        if self.kind in ("rows", "real", *ODD):
+            return self.rows_out()
+        return {"half": self.spectra_out, "whole": self.spectra_out, "chirp": self.chirp_out}.get(
+            self.kind, self.columns_out
+        )()
 
     def where(self) -> list[Statement]:
         """Which rows a block holds. The last block of columns begins early, so that it is full."""
         i = var("i")
-        if self.kind in ("columns", "rotated", "across"):
+        if self.kind in COLUMNS:
             blocks = idiv(var("inner") + self.width - ONE, self.width)
             first = min_(irem(i, var("blocks")) * self.width, var("inner") - self.width)
             return [Local("blocks", blocks), Local("outer", idiv(i, var("blocks"))), Local("first", first)]
-        each = 2 * self.lanes if self.kind in ("half", "whole", "real") else self.lanes
-        return [Local("first", i * const(each, "i64"))]
+        return [Local("first", i * self.width)]
 
     # Scratch
 
@@ -216,14 +192,24 @@ class Writer:
         places = [self.at("source", point, lane, plane) for point, _ in points for plane in (low, high)]
         return stored(lane.attr, places, [part for _, z in points for part in z])
 
-    def across_lanes(self, name: str, body: list[Statement]) -> For:
-        return For(name, ZERO, self.width, tuple(body), vector=True)
+    def negated_write(self, lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
+        """The same for a last stage that negates imaginary parts instead of exchanging parts."""
+        return self.write("source", lane, *[(point, (z[0], z[1] * var("sign", self.part))) for point, z in points])
+
+    def across_lanes(self, name: str, body: list[Statement], transposed: bool = False) -> For:
+        """A loop over all lanes, a register at a time."""
+        if self.pieces == 1:
+            return For(name, ZERO, self.width, tuple(body), vector=True, transposed=transposed)
+        piece, lane, side = f"{name}.piece", f"{name}.lane", const(self.side, "i64")
+        here = Local(name, var(piece) * side + var(lane))
+        inner = For(lane, ZERO, side, (here, *body), vector=True, transposed=transposed)
+        return For(piece, ZERO, const(self.pieces, "i64"), (inner,))
 
     # In
 
     def block_of(self, name: str, body: list[Statement]) -> For:
         """A loop over the lanes of a square of points and lanes, all points of one written out."""
-        return For(name, ZERO, self.width, tuple(body), vector=True, transposed=True)
+        return self.across_lanes(name, body, transposed=True)
 
     def squares_in(
         self, limit: Value, reads: Callable, write: Callable, full: Value, slow: Callable, tag: str = "q"
@@ -233,7 +219,7 @@ class Writer:
 
         Whole squares of rows and points are exchanged in registers; `slow(begin)` is for the points from there on."""
         lane, tile, count = var(f"l{tag}"), var(f"t{tag}"), var(f"squares_{tag}")
-        points = [var(f"at_{tag}") + const(k, "i64") for k in range(self.lanes)]
+        points = [var(f"at_{tag}") + const(k, "i64") for k in range(self.side)]
         square = self.block_of(lane.attr, write(lane, *[(point, reads(lane, point)) for point in points]))
         return [self.squares(count.attr, limit, full),
                 For(tile.attr, ZERO, count, (self.square_at(tag, limit), square)),
@@ -241,16 +227,23 @@ class Writer:
 
     def squares(self, name: str, limit: Value, full: Value) -> Local:
         """How many squares cover `limit` points; none where there are fewer than one has."""
-        enough = idiv(limit + self.width - ONE, self.width)
-        return Local(name, select(full, select(le(self.width, limit), enough, ZERO), ZERO))
+        side = const(self.side, "i64")
+        enough = idiv(limit + side - ONE, side)
+        return Local(name, select(full, select(le(side, limit), enough, ZERO), ZERO))
 
     def square_at(self, tag: str, limit: Value) -> Local:
         """The last square begins early, so that it is whole."""
-        return Local(f"at_{tag}", min_(var(f"{'t' if tag[0] == 'q' else 'u'}{tag}") * self.width, limit - self.width))
+        side = const(self.side, "i64")
+        return Local(f"at_{tag}", min_(var(f"{'t' if tag[0] == 'q' else 'u'}{tag}") * side, limit - side))
 
     def row(self, number: Value, stride: Value) -> Value:
         """Where a row begins; lanes without one repeat the last."""
         return min_(number, var("count") - ONE) * stride
+
+    def number(self, place: Value) -> Pair:
+        """What comes in there."""
+        z = load(IN, place, self.given_code)
+        return (real(z), imag(z)) if self.given_code == self.code else (z, const(0.0, self.part))
 
     def rows_in(self) -> list[Statement]:
         lane, k = var("l"), var("c")
@@ -261,53 +254,55 @@ class Writer:
         )
 
         def read(lane: Value, point: Value) -> Pair:
-            z = load(IN, start + lane * var("n") + point, self.code)
-            return real(z), imag(z)
+            return self.number(start + lane * var("n") + point)
 
         def slow(begin: Value) -> list[Statement]:
             base = start + lane * var("n") if self.takes_dense_rows else self.row(var("first") + lane, var("n"))
-            z = load(IN, var("from") + k, self.code)
-            inner = For("c", begin, var("n"), tuple(self.exchanged_write(lane, (k, (real(z), imag(z))))))
+            inner = For("c", begin, var("n"), tuple(write(lane, (k, self.number(var("from") + k)))))
             return [For("l", ZERO, self.width, (Local("from", base), inner))]
 
-        return self.squares_in(var("n"), read, self.exchanged_write, self.is_full(), slow)
+        write = self.negated_write if self.writes else self.exchanged_write
+        before = [self.sign()] if self.writes else []
+        return [*before, *self.squares_in(var("n"), read, write, self.is_full(), slow)]
 
-    def is_full(self, each: int = 1) -> Value:
+    def is_full(self) -> Value:
         """Whether every lane of the block stands for a row."""
-        return (
-            eq(ZERO, ZERO)
-            if self.takes_dense_rows
-            else le(var("first") + const(each * self.lanes, "i64"), var("count"))
-        )
+        return eq(ZERO, ZERO) if self.takes_dense_rows else le(var("first") + self.width, var("count"))
 
     def columns_in(self) -> list[Statement]:
         k, lane = var("c"), var("l")
+        column = Local("column", var("outer") * var("in_outer") + var("first"))
+        if self.reads:
+            return [column, *self.first_stage()]
         z = load(IN, var("from") + lane, self.code)
-        base = Local("from", var("outer") * var("in_outer") + k * var("in_stride") + var("first"))
-        return [
-            For(
-                "c", ZERO, var("n"), (base, self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z))))))
-            )
-        ]
+        base = Local("from", var("column") + k * var("in_stride"))
+        put = self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z)))))
+        return [column, For("c", ZERO, var("n"), (base, put))]
 
-    def real_in(self) -> list[Statement]:
-        """One row of every lane as real parts, then the other as imaginary ones."""
-        lane, k, n, two, which = var("l"), var("c"), var("n"), const(2, "i64"), var("which")
+    def first_stage(self) -> list[Statement]:
+        """Columns to the results of their first stage, which has one group. What is exchanged elsewhere has its
+        imaginary part negated here: either makes an inverse transform of a forward one."""
+        k, v, r, run = var("kf"), var("vf"), self.first, var("run_f")
+        base: list[Statement] = []
+        for m in range(r):
+            point = const(m, "i64") * run + k
+            base.append(Local(f"if.{m}", var("column") + point * var("in_stride")))
+            base.append(Local(f"of.{m}", var("target") + point * self.point))
+        numbers = [load(IN, var(f"if.{m}") + v, self.code) for m in range(r)]
+        held = Held("f", r)
+        results = small_transform([(real(z), imag(z) * var("sign", self.part)) for z in numbers], held)
+        places = [var(f"of.{m}") + v + plane for m in range(r) for plane in (ZERO, self.width)]
+        lanes = self.across_lanes(v.attr, held.statements + stored("f", places, [part for z in results for part in z]))
+        return [Local("run_f", load(STAGES, const(2, "i64"), "i64")), self.sign(),
+                For(k.attr, ZERO, run, (*base, lanes)), *self.buffers_exchanged("first")]  # fmt: skip
 
-        def write(lane: Value, *points: tuple[Value, Value]) -> list[Statement]:
-            places = [self.at("source", point, lane, var("plane")) for point, _ in points]
-            return stored(lane.attr, places, [x for _, x in points])
+    def sign(self) -> Local:
+        """Of imaginary parts, which an inverse transform negates."""
+        return Local("sign", select(eq(var("swap"), ONE), const(-1.0, self.part), const(1.0, self.part)))
 
-        def slow(begin: Value) -> list[Statement]:
-            base = Local("from", self.row(var("first") + lane * two + which, n))
-            inner = For("c", begin, n, tuple(write(lane, (k, load(IN, var("from") + k, self.part)))))
-            return [For("l", ZERO, self.width, (base, inner))]
-
-        start = (var("first") + which) * n
-        result = self.squares_in(
-            n, lambda lane, point: load(IN, start + lane * (n * two) + point, self.part), write, self.is_full(2), slow
-        )
-        return [self.both([Local("plane", which * self.width), *result])]
+    def buffers_exchanged(self, tag: str) -> list[Statement]:
+        previous = f"previous_{tag}"
+        return [Local(previous, var("source")), Assign("source", var("target")), Assign("target", var(previous))]
 
     def chirp_in(self) -> list[Statement]:
         lane, k, swap, given = var("l"), var("c"), eq(var("swap"), ONE), var("given")
@@ -329,55 +324,69 @@ class Writer:
         ]  # fmt: skip
 
     def spectra_in(self) -> list[Statement]:
-        """Z = A + i B of two half spectra, and its mirrored half;
-        what 0 and n / 2 hold beside a real part counts as 0."""
-        given, which, two = var("given"), var("which"), const(2, "i64")
-        body = self.spectrum_in(
-            (var("first") + which) * given, given * two, self.is_full(2),
-            lambda lane: self.row(var("first") + lane * two + which, given),
-        )  # fmt: skip
-        return [self.both(body), self.joined()]
-
-    def both(self, body: list[Statement]) -> For:
-        """The same for either row of a lane; written out twice it would take twice as long to generate."""
-        return For("which", ZERO, const(2, "i64"), tuple(body))
-
-    def spectrum_in(self, start: Value, step: Value, full: Value, row: Callable) -> list[Statement]:
-        """One of the two rows of every lane, as it is: `step` apart from `start` on where all lanes have one, else at
-        `row(lane)`."""
-        given, which = var("given"), var("which")
-
-        def number(place: Value) -> Pair:
-            z = load(IN, place, self.code)
-            return real(z), imag(z)
-
-        def write(lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
-            return self.write("target", lane, *[(which * given + point, z) for point, z in points])
+        """Half spectra, in the other buffer, to those of pairs of neighbours: of X(p) and X(n - p) the sum S and the
+        difference D, times the root, give Z(p) = S + i D and Z(n - p) = conj(S) + i conj(D). What the first and the
+        last hold beside a real part counts as 0."""
+        lane, k, n, given, p, v = var("l"), var("c"), var("n"), var("given"), var("p"), var("v")
 
         def slow(begin: Value) -> list[Statement]:
-            lane, k = var("l"), var("c")
-            inner = For("c", begin, given, tuple(write(lane, (k, number(var("from") + k)))))
-            return [For("l", ZERO, self.width, (Local("from", row(lane)), inner))]
+            inner = For("c", begin, given, tuple(self.write("target", lane, (k, self.number(var("from") + k)))))
+            return [For("l", ZERO, self.width, (Local("from", self.row(var("first") + lane, given)), inner))]
 
-        return self.squares_in(given, lambda lane, point: number(start + lane * step + point), write, full, slow)
-
-    def joined(self) -> For:
-        given, p, v = var("given"), var("p"), var("v")
-        nothing = const(0.0, self.part)
-        keep = select(eq(p, ZERO), nothing, select(eq(p * const(2, "i64"), var("n")), nothing, const(1.0, self.part)))
-        (ar, ai), (br, bi) = self.read("target", p, v), self.read("target", given + p, v)
+        rows_read = self.squares_in(
+            given, lambda lane, point: self.number((var("first") + lane) * given + point),
+            lambda lane, *points: self.write("target", lane, *points), self.is_full(), slow,
+        )  # fmt: skip
+        (ar, ai), (br, bi) = self.read("target", p, v), self.read("target", n - p, v)
         kept = var("kept", self.part)
         ai, bi = ai * kept, bi * kept
-        ends = self.exchanged_write(v, (p, (ar - bi, ai + br)), (var("n") - p, (ar + bi, br - ai)))
-        return For("p", ZERO, given, (Local("kept", keep), self.across_lanes("v", ends)))
+        keep = select(eq(p, ZERO), const(0.0, self.part), const(1.0, self.part))
+        total, (dr, di) = (ar + br, ai - bi), times((ar - br, ai + bi), (self.turn[0], neg(self.turn[1])))
+        ends = self.exchanged_write(v, (p, (total[0] - di, total[1] + dr)), (n - p, (total[0] + di, dr - total[1])))
+        joined = For("p", ZERO, self.middle, (Local("kept", keep), *self.turned_by(p), self.across_lanes("v", ends)))
+        return [*rows_read, joined]
+
+    def odd_spectra_in(self) -> list[Statement]:
+        """Half spectra, doubled but for the first number, and zeros: the real part of what that transforms to is what
+        the whole spectrum would."""
+        lane, k, given = var("l"), var("c"), var("given")
+
+        def doubled(place: Value, point: Value) -> Pair:
+            times_two = select(eq(point, ZERO), const(1.0, self.part), const(2.0, self.part))
+            z = self.number(place + point)
+            return z[0] * times_two, z[1] * times_two
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For("c", begin, given, tuple(self.exchanged_write(lane, (k, doubled(var("from"), k)))))
+            return [For("l", ZERO, self.width, (Local("from", self.row(var("first") + lane, given)), inner))]
+
+        nothing = const(0.0, self.part)
+        rest = self.across_lanes("l2", self.write("source", var("l2"), (var("c2"), (nothing, nothing))))
+        return [
+            *self.squares_in(given, lambda lane, point: doubled((var("first") + lane) * given, point),
+                             self.exchanged_write, self.is_full(), slow),
+            For("c2", given, var("n"), (rest,)),
+        ]  # fmt: skip
+
+    @property
+    def middle(self) -> Value:
+        """Pairs of a point and its mirror image, the first its own."""
+        return idiv(var("n"), const(2, "i64")) + ONE
+
+    @property
+    def turn(self) -> Pair:
+        return var("turn_r", self.part), var("turn_i", self.part)
+
+    def turned_by(self, point: Value) -> list[Statement]:
+        """The root between the spectra of every second number, from the table behind the roots of the stages."""
+        w = self.root(var("tail") + point)
+        return [Local("turn_r", w[0]), Local("turn_i", w[1])]
 
     # Out
 
-    def valid(self, each: int = 1) -> Value:
+    def valid(self) -> Value:
         """Lanes of this block that stand for rows."""
-        left = var("count") - var("first")
-        left = left if each == 1 else idiv(left + const(each - 1, "i64"), const(each, "i64"))
-        return min_(left, self.width)
+        return min_(var("count") - var("first"), self.width)
 
     def squares_out(
         self, limit: Value, read: Callable, to: Callable, full: Value, slow: Callable, tag: str = "r"
@@ -394,18 +403,21 @@ class Writer:
 
     def rows_out(self) -> list[Statement]:
         lane, k = var("l3"), var("c3")
+        width = self.middle if self.kind == "odd_half" else var("n")
 
         def value(k: Value, lane: Value) -> Value:
             z = self.exchanged_read(k, lane)
-            return complex_(z[0] * self.scale, z[1] * self.scale)
+            return z[0] * self.scale if self.kind == "odd_real" else complex_(z[0] * self.scale, z[1] * self.scale)
 
         def slow(begin: Value) -> list[Statement]:
-            inner = For("c3", begin, var("n"), (Store(OUT, var("to") + k, value(k, lane)),))
-            return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * var("n")), inner))]
+            inner = For("c3", begin, width, (Store(OUT, var("to") + k, value(k, lane)),))
+            return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * width), inner))]
 
-        return self.squares_out(var("n"), value, lambda lane: (var("first") + lane) * var("n"), self.is_full(), slow)
+        return self.squares_out(width, value, lambda lane: (var("first") + lane) * width, self.is_full(), slow)
 
     def columns_out(self) -> list[Statement]:
+        if self.writes:
+            return self.last_stage()
         lane, k = var("l3"), var("c3")
         z = self.exchanged_read(k, lane)
         names: list[Statement] = [Local("to", var("outer") * var("out_outer") + k * var("out_stride") + var("first"))]
@@ -416,61 +428,67 @@ class Writer:
         store = Store(OUT, var("to") + lane, complex_(z[0] * self.scale, z[1] * self.scale))
         return [For("c3", ZERO, var("n"), (*names, self.across_lanes("l3", [store])))]
 
-    def real_out(self) -> list[Statement]:
-        n, two, which = var("n"), const(2, "i64"), var("which")
-        # Real parts are the first row's and imaginary ones the second's, or the other way if parts are exchanged.
-        plane = Local("plane", (var("swap") + which - var("swap") * which * two) * self.width)
-
-        def value(k: Value, lane: Value) -> Value:
-            return load(ROOM, self.at("source", k, lane, var("plane")), self.part) * self.scale
-
-        result = self.paired_out("a", n, value, lambda lane: (var("first") + lane * two + which) * n, which)
-        return [self.both([plane, *result])]
-
-    def paired_out(self, tag: str, limit: Value, value: Callable, to: Callable, which: Value) -> list[Statement]:
-        """Row `which` of the two of every lane, of `limit` numbers: whole squares, then what is left."""
-        lane, k = var(f"l3{tag}"), var(f"c3{tag}")
-
-        def slow(begin: Value) -> list[Statement]:
-            inner = For(k.attr, begin, limit, (Store(OUT, var(f"to{tag}") + k, value(k, lane)),))
-            is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
-            return [For(lane.attr, ZERO, self.valid(2), (If(is_row, (Local(f"to{tag}", to(lane)), inner)),))]
-
-        return self.squares_out(limit, value, to, self.is_full(2), slow, f"r{tag}")
+    def last_stage(self) -> list[Statement]:
+        """Results of the last stage but one to columns, by the last one, which has runs of one point."""
+        r, j, v, groups, sign = self.last, var("je"), var("ve"), var("groups_e"), var("sign", self.part)
+        number = (var("stages") - ONE) * const(FIELDS, "i64")
+        before: list[Statement] = [
+            Local("groups_e", load(STAGES, number + ONE, "i64")),
+            Local("roots_e", load(STAGES, number + const(3, "i64"), "i64")),
+            Local("to", var("outer") * var("out_outer") + var("first")),
+        ]
+        names: list[Statement] = []
+        xs = [self.numbers(var("source") + (j * const(r, "i64") + const(m, "i64")) * self.point + v) for m in range(r)]
+        for m in range(1, r):
+            w = self.root(var("roots_e") + j * const(r - 1, "i64") + const(m - 1, "i64"))
+            names += [Local(f"we.{m}r", w[0]), Local(f"we.{m}i", w[1])]
+            xs[m] = times(xs[m], (var(f"we.{m}r", self.part), var(f"we.{m}i", self.part)))
+        held = Held("e", r)
+        results = small_transform(xs, held)
+        stores: list[Statement] = list(held.statements)
+        for m, z in enumerate(results):
+            point = j + const(m, "i64") * groups
+            names.append(Local(f"oe.{m}", var("to") + point * var("out_stride")))
+            if self.kind == "rotated":
+                names.append(Local(f"te.{m}", var("tail") + point * var("inner") + var("first")))
+                w = load(ROOTS, var(f"te.{m}") + v, self.code)
+                z = times(z, (real(w), imag(w)))
+            re, im = z[0] * self.scale, z[1] * (self.scale * sign)
+            stores.append(Store(OUT, var(f"oe.{m}") + v, complex_(re, im)))
+        return [*before, For(j.attr, ZERO, groups, (*names, self.across_lanes(v.attr, stores)))]
 
     def spectra_out(self) -> list[Statement]:
-        """The spectra of both rows, from Z(k) and Z(n - k): in the other buffer, then row by row."""
-        n, count = var("n"), idiv(var("n"), const(2, "i64")) + ONE
-        p, v = var("p"), var("v")
-        mirror = Local("mirror", select(eq(p, ZERO), ZERO, n - p))
+        """Spectra of real rows from those of pairs of neighbours: Z(p) and Z(n - p) give the spectra E and O of every
+        second number, and these X(p) = E + w O and X(n - p) = conj(E - w O). In the other buffer, then row by row."""
+        n, p, v = var("n"), var("p"), var("v")
         a, b = self.read("source", p, v), self.read("source", var("mirror"), v)
-        half = cast(bitcast(var("scale"), "f64"), self.part) * const(0.5, self.part)
-        one = ((a[0] + b[0]) * half, (a[1] - b[1]) * half)
-        two = ((a[1] + b[1]) * half, (b[0] - a[0]) * half)
-        both = self.write("target", v, (p, one), (var("bins") + p, two))
-        split = For("p", ZERO, var("bins"), (mirror, self.across_lanes("v", both)))
-        return [
-            Local("bins", count),
-            split,
-            self.both(self.spectrum_row("a", var("which"), var("which") * var("bins"))),
-        ]
-
-    def spectrum_row(self, tag: str, which: Value, begin: Value) -> list[Statement]:
-        """One of the two spectra of every lane, which lies from `begin` on; all of it has a mirrored half."""
-        width = var("bins") if self.kind == "half" else var("n")
-
-        def to(lane: Value) -> Value:
-            return (var("first") + lane * const(2, "i64") + which) * width
-
-        result = self.paired_out(
-            tag, var("bins"), lambda k, lane: complex_(*self.read("target", begin + k, lane)), to, which
+        half = self.scale * const(0.5, self.part)
+        even = ((a[0] + b[0]) * half, (a[1] - b[1]) * half)
+        odd = times(((a[1] + b[1]) * half, (b[0] - a[0]) * half), self.turn)
+        ends = self.write(
+            "target", v, (p, (even[0] + odd[0], even[1] + odd[1])), (n - p, (even[0] - odd[0], odd[1] - even[1]))
         )
+        mirror = Local("mirror", select(eq(p, ZERO), ZERO, n - p))
+        split = For("p", ZERO, self.middle, (mirror, *self.turned_by(p), self.across_lanes("v", ends)))
+        return [Local("bins", n + ONE), split, *self.spectrum_rows()]
+
+    def spectrum_rows(self) -> list[Statement]:
+        """The spectrum of every lane; all of it has a mirrored half."""
+        bins, lane, k, m = var("bins"), var("l3"), var("c3"), var("m3")
+        width = bins if self.kind == "half" else var("n") * const(2, "i64")
+
+        def value(k: Value, lane: Value) -> Value:
+            return complex_(*self.read("target", k, lane))
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For("c3", begin, bins, (Store(OUT, var("to") + k, value(k, lane)),))
+            return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * width), inner))]
+
+        result = self.squares_out(bins, value, lambda lane: (var("first") + lane) * width, self.is_full(), slow)
         if self.kind == "whole":
-            m, lane = var(f"m{tag}"), var(f"l4{tag}")
-            z = self.read("target", begin + (var("n") - m), lane)
-            mirrored = For(m.attr, var("bins"), var("n"), (Store(OUT, to(lane) + m, complex_(z[0], neg(z[1]))),))
-            is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
-            result.append(For(lane.attr, ZERO, self.valid(2), (If(is_row, (mirrored,)),)))
+            z = self.read("target", width - m, lane)
+            mirrored = For("m3", bins, width, (Store(OUT, var("to") + m, complex_(z[0], neg(z[1]))),))
+            result.append(For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * width), mirrored)))
         return result
 
     def chirp_out(self) -> list[Statement]:
@@ -517,11 +535,11 @@ class Writer:
         choice: tuple[Statement, ...] = tuple(known[-1][1]) if known else ()   # the last needs no test
         for test, stage in reversed(known[:-1]):
             choice = (If(test, tuple(stage), choice),)
-        swap = (Local("previous", var("source")), Assign("source", var("target")), Assign("target", var("previous")))
-        return For("s", ZERO, var("stages"), (*numbers, *choice, *swap))
+        begin, end = ONE if self.reads else ZERO, var("stages") - ONE if self.writes else var("stages")
+        return For("s", begin, end, (*numbers, *choice, *self.buffers_exchanged("s")))
 
     def stage(self, r: int, turns: bool) -> list[Statement]:
-        if not turns or r != min(form for form, turning in self.forms if turning and form > 0):
+        if self.writes or not turns or r != min(form for form, turning in self.forms if turning and form > 0):
             return self.runs(r, turns, f"{r}{'t' if turns else 'f'}")
         # The last stage, of the smallest radix, has runs of one point: no loop over them.
         return [If(eq(var("run"), ONE), tuple(self.runs(r, True, f"{r}s", True)), tuple(self.runs(r, True, f"{r}t")))]
@@ -546,7 +564,9 @@ class Writer:
                 names += [Local(f"w{tag}.{m}r", w[0]), Local(f"w{tag}.{m}i", w[1])]
                 xs[m] = times(xs[m], (var(f"w{tag}.{m}r", self.part), var(f"w{tag}.{m}i", self.part)))
         places = [var(f"o{tag}.{m}") + along + plane for m in range(r) for plane in (ZERO, self.width)]
-        lanes = self.across_lanes(v.attr, stored(tag, places, [part for z in small_transform(xs) for part in z]))
+        held = Held(tag, r)
+        results = [part for z in small_transform(xs, held) for part in z]
+        lanes = self.across_lanes(v.attr, held.statements + stored(tag, places, results))
         inner = lanes if single else For(k.attr, ZERO, run, (lanes,))
         if not turns:
             return [Local(j.attr, ZERO), *base, *goal, inner]

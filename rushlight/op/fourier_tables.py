@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 from ..codegen.targets import vector_bits
 
-RADICES = (13, 11, 8, 7, 6, 5, 4, 3, 2)
+RADICES = (16, 13, 11, 8, 7, 6, 5, 4, 3, 2)
 LARGEST_PRIME = 257     # a stage of one prime costs as many products as it has points; above, a chirp costs less
 # What a stage of eight costs where registers hold 16 bytes: eight points, their roots and what is between do not fit
 # the 32 there are. Less than a four and a two, more than half of three fours.
 EIGHT = 4.75
+SIXTEEN = 4.8           # less than two fours, more than an eight and what is saved elsewhere
 PRODUCT = 1             # the "radix" of the stage between the two transforms of a chirp
 # and of what is around and between those of a prime: points in the order of powers, products and sums, points put back
 ORDERED, SUMMED, RETURNED = -1, -2, -3
@@ -33,6 +35,8 @@ def stage_cost(r: int) -> float:
         return EIGHT
     if r in (11, 13):      # twice as many numbers as registers hold
         return 2 + 0.5 * r
+    if r == 16:            # more numbers than short registers hold
+        return SIXTEEN if vector_bits() == 512 else math.inf
     return 2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8, 16) else 1.4) if r in RADICES else 2.0 + r
 
 
@@ -114,6 +118,30 @@ def convolution_length(n: int) -> int:
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
+# Cosine and sine of an angle from those of one in the first eighth of a turn: whether they change places, their signs.
+EIGHTHS = ((0, 1, 1), (1, 1, 1), (1, -1, 1), (0, -1, 1), (0, -1, -1), (1, -1, -1), (1, 1, -1), (0, 1, -1))
+
+
+def unit_root(e: int, n: int) -> complex:
+    """exp(-2 pi i e / n). Angles beyond an eighth of a turn are mirrored into it, where their rounding is that of a
+    small number: a table's errors are those of a transform."""
+    eighth, rest = divmod(8 * (e % n), n)
+    angle = (n - rest if eighth % 2 else rest) / n * (math.pi / 4)
+    pair = (math.cos(angle), math.sin(angle)) if rest or not eighth % 2 else (math.sqrt(0.5), math.sqrt(0.5))
+    second, c, s = EIGHTHS[eighth]
+    return complex(c * pair[second], -s * pair[1 - second])
+
+
+def unit_roots(exponents: Any, n: int) -> Any:
+    """The same for an array of integers."""
+    import numpy as np  # loaded with the first long transform
+
+    eighth, rest = np.divmod(8 * (exponents % n), n)
+    angle = np.where(eighth % 2, n - rest, rest) / n * (np.pi / 4)
+    second, c, s = np.array(EIGHTHS).T[:, eighth]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return c * np.where(second, sin, cos) - 1j * (s * np.where(second, cos, sin))
+
 
 def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
     """The numbers of every stage, and the roots of unity of all of them in the order they are read."""
@@ -121,7 +149,7 @@ def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
         return cyclic_tables(n)
     numbers: list[int] = []
     roots: list[complex] = []
-    unit = [complex(math.cos(2 * math.pi * e / n), -math.sin(2 * math.pi * e / n)) for e in range(n)]
+    unit = [unit_root(e, n) for e in range(n)]
     groups = 1
     for r in radices(n):
         step = n // (groups * r)
@@ -138,8 +166,7 @@ def chirp_tables(n: int) -> tuple[list[int], list[complex]]:
     import numpy as np  # loaded with the first chirp
 
     m = convolution_length(n)
-    angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi / n)
-    factors = np.exp(-1j * angles)
+    factors = unit_roots(np.arange(n, dtype=np.int64) ** 2, 2 * n)
     wave = np.zeros(m, dtype=np.complex128)
     wave[:n] = factors.conj()
     wave[m - n + 1 :] = factors[:0:-1].conj()
@@ -156,7 +183,7 @@ def cyclic_tables(p: int) -> tuple[list[int], list[complex]]:
     import numpy as np  # loaded with the first such prime
 
     order = powers(p)
-    spectrum = np.fft.fft(np.exp(-2j * np.pi / p * np.array(order[:0:-1]))) / (p - 1)
+    spectrum = np.fft.fft(unit_roots(np.array(order[:0:-1]), p)) / (p - 1)
     numbers, roots = stages_and_roots(p - 1)
     moved = [x + (p - 1 if k % FIELDS == FIELDS - 1 else 0) for k, x in enumerate(numbers)]
     at = 2 * len(moved) + 3 * FIELDS
@@ -176,6 +203,12 @@ def forms(n: int) -> tuple[tuple[int, bool], ...]:
         return ((ORDERED, True), *forms(n - 1))
     stages = radices(n)
     return tuple(sorted({(r, k > 0) if r in RADICES else (0, True) for k, r in enumerate(stages)}))
+
+
+@cache
+def between(n: int) -> tuple[tuple[int, bool], ...]:
+    """The kinds of stages of `n` points that are neither first nor last, where all of them are small."""
+    return tuple(sorted({(r, True) for r in radices(n)[1:-1]}))
 
 
 def prime_block() -> int:

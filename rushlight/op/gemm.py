@@ -7,28 +7,32 @@ layout neither can read; callers make those contiguous first.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any
 
 from .. import _C
 from ..base.show import is_shown, show
-from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
+from ..codegen import few_rows, tiled_products, transpose
 from ..codegen.schedule import schedule
 from ..codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
 from ..codegen.schedule.launch import grain_of
-from ..codegen.targets import cpu_words, machine, vector_bits
+from ..codegen.targets import vector_bits
 from ..devices import handlers
 from ..loops import expr
 from ..loops.contraction import ADDING, contraction, with_addend
 from ..loops.lowered import Folding, Lowered, Memory
-from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
+from ..loops.nest import For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
 from ..loops.show_lowered import show_lowered
+from ..loops.sizes import larger, smaller
 from . import blas
 from .gemm_padded import Matrix, padded_steps
 from .pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
+TINY, MANY_TINY = 4, 16         # sizes up to which a product of many has a kernel of its own, and how many these are
+MANY_VECTORS = 2048             # and from which those of many vectors are sums, not products that fill no vector
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
 # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 SHARED = 1 << 27
@@ -41,15 +45,10 @@ PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
 ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
 FROM_MEMORY = 1 << 20           # bytes of a matrix that meets one vector from which reading it is all that takes time
+ROWS_FROM_MEMORY = {128: 4096, 512: 1024}     # bytes of its rows from which such a matrix is read row by row
+ALONE_CHUNK = 1 << 18           # multiply-adds worth a part of a product with one row, which waits for memory
 # elements of the right operand from which few rows have kernels of their own: its rows are runs, or its columns
 FEW_ROWS_FROM = (1 << 15, 1 << 11)
-# blocks of the right operand that stay in the second-level cache (1 MiB) while rows pass, columns of blocks of a part
-# at least and at most, its rows where they stay and where they do not, and how many parts there should be at least
-TILE_STAY, TILE_ACROSS, TILE_DOWN, TILE_PARTS = 512, (8, 32), (2, 8), 16
-# blocks of k in a slice, and how many of a row of blocks the first-level cache holds
-TILE_SLICE, TILE_NEAR = 32, 18
-# bytes between rows from which the left operand is packed: its lines would fall into too few sets of that cache
-TILE_PITCH = 2048
 
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
@@ -291,22 +290,37 @@ def few_rows_step(
     if device.type != "cpu" or code not in SIZES or packs_apart():
         return None
     along = b.col != 1
-    if not (1 if right else least) <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0]:
+    least, most = 1 if right else least, few_rows.MOST
+    if along and vector_bits() == 512 and not right:
+        least, most = 1, larger(most, smaller(few_rows.MOST_ALONG, k // few_rows.DEEP_ALONG))
+    if not least <= m <= most or n * k < FEW_ROWS_FROM[1 if along else 0]:
         return None
     if a.col != 1 or c.col != 1:
         return None
     if along and b.row != 1:
         return None
-    part = max(1, CHUNK // (m * k)) if along else few_rows.PART_BYTES // SIZES[code]
+    crowded = not along and int(b.row) * (2 if right else SIZES[code]) % few_rows.SAME_SETS == 0
+    chunk = ALONE_CHUNK if m == 1 and vector_bits() == 512 else CHUNK
+    part = max(1, chunk // (m * k)) if along else few_rows_part(SIZES[code], n, k, crowded)
+    if m == 1 and not along and not right:
+        part = alone_part(SIZES[code], n)
     parts = -(-n // part)
     d = c if addend is None else addend
     params = [n, k, a.row, b.col if along else b.row, c.row, d.row, d.col, int(addend is not None)]
-    params += [part, parts, a.batch, b.batch, c.batch, d.batch]
-    crowded = not along and int(b.row) * (2 if right else SIZES[code]) % few_rows.SAME_SETS == 0
+    params += [part, parts, a.batch, b.batch, c.batch, d.batch, m]
     step = few_rows.NARROW_BYTES if crowded else few_rows.STEP_BYTES
     explain(right or code, m, n, k, batch, "a kernel for few rows, which reads the right operand once, where it lies")
     kernel = few_rows.few_rows_kernel(code, int(m), along, step, right).address
-    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
+    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, chunk // (m * k * part)), -1)
+
+
+def few_rows_part(size: int, n: int, k: int, crowded: bool) -> int:
+    """Columns of a part, of which there are enough for all threads. Changes no result."""
+    if not crowded and k < few_rows.LONG_ROWS:
+        return few_rows.PART_BYTES // size
+    threads = _C.get_num_threads()
+    share = few_rows.LONG_PART_BYTES if threads == 1 else n * size // (2 * threads)
+    return larger(few_rows.PART_BYTES, smaller(few_rows.LONG_PART_BYTES, share)) // size
 
 
 _vector_kernels: dict[tuple, Any] = {}
@@ -319,7 +333,11 @@ def vector_steps(
     so it is a sum like any other.
 
     None where neither side is one. Operands are slots 0, 1 and 2."""
-    if device.type != "cpu" or code not in SIZES or (m != 1 and n != 1) or m * n * k <= SMALL:
+    if device.type != "cpu" or code not in SIZES or (m != 1 and n != 1):
+        return None
+    if m * n * k <= SMALL and (in_rows(b, n) or batch * m * n * k < MANY_VECTORS):
+        return None
+    if m <= TINY and n <= TINY and k <= TINY:
         return None
     alone = row_step(code, device, a, b, c, m, n, k, batch)
     if alone is not None:
@@ -345,19 +363,34 @@ def vector_steps(
     return lowered_steps(lowered, device, _vector_kernels, slots)
 
 
+def in_rows(b: Matrix, n: int) -> bool:
+    """Whether rows of a right operand fill vectors, so that the kernels for small products run along them."""
+    return b.col == 1 and n >= 8
+
+
 def row_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int
 ) -> tuple | None:
     """The same where a matrix of long runs comes from memory, which wide vectors wait for: as of few rows, some of its
     lines are read side by side and asked for ahead of time. None elsewhere."""
-    if vector_bits() != 512 or m * n * k * SIZES[code] < FROM_MEMORY:
+    bits, size = vector_bits(), SIZES[code]
+    if bits not in few_rows.ALONE_ROWS or m * n * k * size < FROM_MEMORY:
         return None
     if m != 1:      # a matrix times a vector: the vector times the matrix whose columns were rows
         left, right = Matrix(b.slot, 0, b.row, b.batch), Matrix(a.slot, a.col, a.row, a.batch)
         a, b, c, n = left, right, Matrix(c.slot, 0, 1, c.batch), m
-    if b.row != 1 or a.col != 1:
+    in_columns, in_rows = b.row == 1 and bits == 512, b.col == 1 and bool(n * size >= ROWS_FROM_MEMORY[bits])
+    if a.col != 1 or not (in_columns or in_rows):
         return None
     return few_rows_step(code, device, a, b, c, 1, n, k, batch, None, least=1)
+
+
+def alone_part(size: int, n: int) -> int:
+    """Columns of a matrix that one row meets at a time: no more than sums stay in the first-level cache, and each
+    thread has some, in whole lines of the cache."""
+    line = few_rows.LINE // size
+    shares = -(-n // (line * _C.get_num_threads())) * line
+    return smaller(few_rows.ALONE_PART[vector_bits()] // size, shares)
 
 
 def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:
@@ -468,78 +501,16 @@ class Product(Record):
         )
 
 
-def has_tiles(code: str = "bf16") -> bool:
-    """Whether products of a type can use tile registers."""
-    if code not in tiles.KINDS or machine() not in ("x86_64", "AMD64"):
-        return False
-    return (code == "bf16" or b"amx_int8" in cpu_words()) and _C.request_tiles()
-
-
-def tile_steps(
-    code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1,
-    bias: int | None = None,
-) -> tuple[list[tuple], tuple[int, int]] | None:  # fmt: skip
-    """bfloat16, or int8 summed in int32, on tile registers: pack the operands, multiply.
-    Returns steps and the bytes of the two scratch slots. `bias`: a slot of n numbers that are added before rounding.
-
-    None if neither rows nor columns of an operand are consecutive."""
-    if (a.col != 1 and a.row != 1) or (b.col != 1 and b.row != 1) or c.col != 1:
-        return None
-    explain(code, m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
-    kind = tiles.KINDS[code]
-    deep, pitch = kind.deep, a.row * kind.size
-    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // deep)
-    left_turned, right_turned = a.col != 1, b.col != 1
-    left = tile_packs.params_of(kind, *((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
-    right = tile_packs.params_of(kind, *((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
-    is_read_in_place = not left_turned and pitch < TILE_PITCH and not (m % 32 or k % deep or pitch % 64)
-    strips = (
-        0 if is_read_in_place else -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
-        -(-right[0] // tile_packs.block_of(kind, not right_turned)[0]),
-    )
-    pack, multiply = tile_packs.pack_kernel(kind, left_turned, right_turned).address, tiles.product_kernel(kind).address
-    part_m, part_n = tile_parts(blocks_m, blocks_n, blocks_k)
-    parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
-    walk = [32 * pitch, 64, 16 * pitch, pitch] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
-    shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), TILE_NEAR, part_m, part_n, parts_m, *walk]
-    shape.append(int(bias is not None))
-    outs = []
-    for i in range(batch):
-        x, y, z = ((o.slot, i * o.batch * size) for o, size in ((a, kind.size), (b, kind.size), (c, result_size(code))))
-        outs.append(
-            (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
-        )
-        left_slot, added = x if is_read_in_place else scratch, scratch if bias is None else bias
-        outs.append((multiply, [left_slot, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
-    return outs, (blocks_m * blocks_k * 2048 if strips[0] else 0, blocks_n * blocks_k * 2048)
-
-
-def result_size(code: str) -> int:
-    """Bytes of an element of a product: int8 are summed in int32."""
-    return {"i8": 4, "bf16": 2}[code]
-
-
-def tile_parts(blocks_m: int, blocks_n: int, blocks_k: int) -> tuple[int, int]:
-    """Blocks of the result that a thread takes at a time: few enough to share out,
-    many enough to reuse what was read."""
-    least, most = TILE_ACROSS
-    stays = TILE_STAY // blocks_k
-    across, down = min(max(least, min(most, stays)), blocks_n), min(TILE_DOWN[stays < least], blocks_m)
-    while max(down, across) > 2 and -(-blocks_m // down) * -(-blocks_n // across) < TILE_PARTS:
-        down, across = (down // 2, across) if down > 1 else (down, across // 2)
-    return down, across
-
-
-def tile_slice(blocks_k: int) -> int:
-    """Blocks of k between which sums stay in registers: slices of about equal size."""
-    slices = -(-blocks_k // TILE_SLICE)
-    return -(-blocks_k // slices)
-
-
 def generated(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float
 ) -> tuple:
     """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
+    if device.type == "cpu" and code in SIZES and beta == 0.0 and n <= TINY and k <= TINY:
+        if batch >= MANY_TINY and m <= TINY:
+            return tiny_step(code, a, b, c, m, n, k, batch)
+        if batch == 1 and m >= MANY_TINY:    # its rows are products of their own
+            left, right = Matrix(a.slot, 0, a.col, a.row), Matrix(b.slot, b.row, b.col, 0)
+            return tiny_step(code, left, right, Matrix(c.slot, 0, c.col, c.row), 1, n, k, m)
     key = (code, device.type, beta == 1.0, batch > 1)
     kernel = _small_kernels.get(key)
     if kernel is None and device.type != "meta":
@@ -547,6 +518,33 @@ def generated(
     params = [m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
     grain = max(1, CHUNK // max(1, n * k))
     return (kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)
+
+
+def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int) -> tuple:
+    """A step of many products of matrices so small that a kernel has all of one written out."""
+    sizes = tuple([next(s for s in range(1, TINY + 1) if d == s) for d in (m, n, k)])   # numbers, for these alone
+    key = ("tiny", code, *sizes)
+    if key not in _small_kernels:
+        _small_kernels[key] = as_step(compile_for(_C.device("cpu"), tiny_nest(code, *sizes)))
+    params = [a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
+    grain = max(1, CHUNK // (m * n * k))
+    return (_small_kernels[key], [a.slot, b.slot, c.slot], params, batch, grain, -1)
+
+
+def tiny_nest(code: str, m: int, n: int, k: int) -> Nest:
+    """c = a @ b for each i, element by element."""
+    p = {name: expr.var(name) for name in ("ar", "ac", "br", "bc", "cr", "cc", "ab", "bb", "cb")}
+    i, body = expr.var("i"), []
+    for name, slot, sizes in (("a", 0, (m, k)), ("b", 1, (k, n))):
+        for r, q in itertools.product(*map(range, sizes)):
+            at = i * p[name + "b"] + p[name + "r"] * r + p[name + "c"] * q
+            body.append(Local(f"{name}{r}{q}", expr.load(slot, at, code)))
+    for r, q in itertools.product(range(m), range(n)):
+        total = expr.var(f"a{r}0", code) * expr.var(f"b0{q}", code)
+        for l in range(1, k):
+            total = multiply_add(expr.var(f"a{r}{l}", code), expr.var(f"b{l}{q}", code), total, code)
+        body.append(Store(2, i * p["cb"] + p["cr"] * r + p["cc"] * q, total))
+    return Nest("matmul_tiny", operands([code, code], [code]), tuple(p), rows(*body))
 
 
 def small_nest(code: str, accumulate: bool, batched: bool) -> Nest:

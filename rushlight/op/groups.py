@@ -12,7 +12,8 @@ from typing import Any
 from ..codegen import grouped_products
 from ..codegen.dot_instructions import Dots, host_dots
 from ..codegen.grouped_products import BLOCK, PAST, together_of
-from .gemm import Matrix, result_size
+from .gemm import Matrix
+from .gemm_tiles import result_size
 
 WORK = 1 << 22           # multiply-adds worth an item
 ITEMS = 8                # parts of a product, if it is large enough

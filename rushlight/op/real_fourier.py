@@ -13,15 +13,17 @@ spectrum is mirrored, so what those n1 // 2 + 1 rows do not give is the conjugat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..loops.expr import Value, complex_, const, eq, idiv, imag, irem, load, min_, neg, real, select, var
 from ..loops.nest import For, Local, Nest, Statement, Store
-from .butterflies import Pair, times
-from .fourier import IN, ONE, OUT, ROOTS, ZERO, Writer
+from .fourier import IN, ONE, OUT, ROOTS, ZERO, Forms, Writer
+from .small_transforms import Pair, times
 
 KINDS = ("folded", "mirrored", "mirrored_all", "unmirrored", "unfolded")
 
 
-def transform_nest(code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> Nest:
+def transform_nest(code: str, kind: str, forms: Forms) -> Nest:
     """The nest of one step, of stages of these forms."""
     return _RealWriter(code, kind, forms).nest()
 
@@ -135,11 +137,44 @@ class _RealWriter(Writer):
         ]
 
     def half_rows_in(self) -> list[Statement]:
-        """Half spectra of two rows to a lane, in the other buffer, then joined."""
+        """Half spectra of two columns to a lane, in the other buffer, then joined."""
         given = var("given")
         start = var("outer") * var("in_outer") + (var("first") + var("which") * self.width) * given
         body = self.spectrum_in(start, given, eq(ZERO, ZERO), lambda lane: start + lane * given)
         return [self.both(body), self.joined()]
+
+    def both(self, body: list[Statement]) -> For:
+        """The same for either row of a lane; written out twice it would take twice as long to generate."""
+        return For("which", ZERO, const(2, "i64"), tuple(body))
+
+    def spectrum_in(self, start: Value, step: Value, full: Value, row: Callable) -> list[Statement]:
+        """One of the two rows of every lane, as it is: `step` apart from `start` on where all lanes have one, else at
+        `row(lane)`."""
+        given, which = var("given"), var("which")
+
+        def number(place: Value) -> Pair:
+            z = load(IN, place, self.code)
+            return real(z), imag(z)
+
+        def write(lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
+            return self.write("target", lane, *[(which * given + point, z) for point, z in points])
+
+        def slow(begin: Value) -> list[Statement]:
+            lane, k = var("l"), var("c")
+            inner = For("c", begin, given, tuple(write(lane, (k, number(var("from") + k)))))
+            return [For("l", ZERO, self.width, (Local("from", row(lane)), inner))]
+
+        return self.squares_in(given, lambda lane, point: number(start + lane * step + point), write, full, slow)
+
+    def joined(self) -> For:
+        given, p, v = var("given"), var("p"), var("v")
+        nothing = const(0.0, self.part)
+        keep = select(eq(p, ZERO), nothing, select(eq(p * const(2, "i64"), var("n")), nothing, const(1.0, self.part)))
+        (ar, ai), (br, bi) = self.read("target", p, v), self.read("target", given + p, v)
+        kept = var("kept", self.part)
+        ai, bi = ai * kept, bi * kept
+        ends = self.exchanged_write(v, (p, (ar - bi, ai + br)), (var("n") - p, (ar + bi, br - ai)))
+        return For("p", ZERO, given, (Local("kept", keep), self.across_lanes("v", ends)))
 
     def real_columns_out(self) -> list[Statement]:
         k, lane = var("c3"), var("l3")

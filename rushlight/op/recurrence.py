@@ -16,19 +16,38 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..codegen.targets import vector_bits
+from ..codegen import few_rows
+from ..codegen.schedule.cpu_pieces import copy_nest
+from ..codegen.targets import second_cache, vector_bits
 from ..codegen.widths import FEW
 from ..loops.expr import Value, const, idiv, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from ..loops.vocabulary import Scalars
-from .gemm import PACKED_ROWS, SIZES, SMALL, Matrix, copy_step, pack_strips, steps, strip_products
+from .gemm import (
+    PACKED_ROWS,
+    SIZES,
+    SMALL,
+    Matrix,
+    copy_step,
+    few_rows_step,
+    pack_strips,
+    packing_apart,
+    steps,
+    strip_products,
+    tiled_steps,
+)
 from .pack import BY_CODE, compile_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 # values per unit that the forward kernel keeps for the backward one
 KEPT = {"lstm": 4, "gru": 4, "tanh": 0, "relu": 0}
 WORK = 4096                                            # units of a row block that one thread takes
+COPIED = 1 << 15                                       # elements that one thread copies
 LONG = 512                                             # steps of a sequence whose plan is not kept
+# Rows of every step that read the hidden weight where it lies (four fill a tile, which is as fast), and vectors of k
+# from which on that pays.
+FEW_ROWS, FEW_FROM = (1, 2, 3, 5, 6, 7), 16
+PLACES = range(5)                                      # left, right, what is added, result, packed right of a product
 CPU = _C.device("cpu")
 s = Scalars()
 
@@ -155,6 +174,12 @@ def kernel(mode: str, code: str, backward: bool, turn: int) -> int:
     return compile_for(CPU, nests[mode][backward](code, turn))
 
 
+@functools.cache
+def copy_kernel(code: str) -> int:
+    """The address of a copy of elements in a row, one that last states are joined by too."""
+    return compile_for(CPU, copy_nest(code, code, 1))
+
+
 def turn_of(code: str, width: int) -> int:
     """Elements of a turn of a loop over vectors, where the width is a number of turns: else 1."""
     turn = FEW * vector_bits() // 8 // SIZES[code]
@@ -196,20 +221,64 @@ class Walk:
         self.steps: list[tuple] = []
         # One product with few rows is over before packing the weight would pay.
         self.packs = len(sizes) > 1 or self.batch >= PACKED_ROWS or self.batch * self.gates * width <= SMALL
+        self.tiles: dict[int, tuple] = {}              # steps of products by their rows, with PLACES for slots
 
     def slot(self, rows: int, cols: int, kind: str = "new") -> tuple:
         return (kind, self.dtype, (rows, cols), None, -1, 0)
 
     def copy(self, source: int, target: int, rows: int, cols: int, row: int) -> None:
         """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
+        if row == cols:
+            count = rows * cols
+            self.steps.append((copy_kernel(self.code), [source, target], [count, 1, 1], count, COPIED, -1))
+            return
         self.steps.append(copy_step(CPU, source, target, self.code, (rows, cols), (row, 1), cols))
 
-    def pack(self, weight: int, scratch: int, transposed: bool) -> None:
-        """The hidden weight [gates, width] for products with states (transposed) or with gradients of gates."""
+    def pack(self, weight: int, scratch: int, transposed: bool, added: int | None = None, tiles: bool = True) -> tuple:
+        """The hidden weight [gates, width] for products with states (transposed) or with gradients of gates; leaves
+        what the slot `scratch` is. `added`: columns of what is added to all products (0: a bias), None for nothing.
+
+        Few rows meet weights where they lie. Else these are packed, for the register tiles of all products where every
+        step has rows enough, and `tiles` says that nothing is added in place, or for tiles that read rows as they lie.
+        """
         n, k = (self.gates, self.width) if transposed else (self.width, self.gates)
         self.weight = Matrix(weight, 1, k) if transposed else Matrix(weight, n, 1)
-        if self.packs:
+        if not self.packs:
+            return self.slot(n, k, "temp")
+        sizes = {m for m, _ in self.order}
+        if len(sizes) == 1 and self.suits_few(n, k):       # each number of rows has a kernel of its own
+            few = few_rows_step(self.code, CPU, *self.matrices(n, k), self.batch, n, k, 1, self.addend(added), least=1)
+            if few is not None:
+                self.tiles[self.batch] = few
+                return self.slot(0, 0, "temp")
+        found = {m: self.tiled(m, n, k, added) for m in sizes} if tiles else {}
+        if not found or None in found.values():
             self.steps += pack_strips(self.code, self.weight, n, k, scratch)
+            return self.slot(n, k, "temp")
+        self.tiles = {m: product for m, ((_, product), _) in found.items()}
+        (packing, _), elements = found[self.batch]
+        self.steps.append((packing[0], [weight, scratch], *packing[2:]))
+        return self.slot(1, elements, "temp")
+
+    def suits_few(self, n: int, k: int) -> bool:
+        """Whether a step's rows are better multiplied with weights where these lie."""
+        wide = vector_bits() == 512
+        if wide and self.batch <= few_rows.MOST and n * k * self.size > second_cache():    # memory is waited for
+            return True
+        return self.batch in FEW_ROWS and k * self.size * 8 >= FEW_FROM * vector_bits()
+
+    def matrices(self, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
+        """Left, right and result of a product, at PLACES."""
+        a, b, _, c, _ = PLACES
+        return Matrix(a, k, 1), Matrix(b, self.weight.row, self.weight.col), Matrix(c, n, 1)
+
+    def addend(self, added: int | None) -> Matrix | None:
+        return None if added is None else Matrix(PLACES[2], added, 1)
+
+    def tiled(self, m: int, n: int, k: int, added: int | None) -> tuple[list[tuple], int] | None:
+        """Steps that pack the weight and multiply m rows in register tiles, and elements of the packed weight."""
+        with packing_apart():
+            return tiled_steps(self.code, CPU, *self.matrices(n, k), m, n, k, PLACES[4], 1, self.addend(added))
 
     def multiply(
         self,
@@ -227,9 +296,14 @@ class Walk:
             self.steps += steps(
                 self.code, CPU, x, self.weight, out, m, c[2], a[2], 1, 1.0, 0.0 if addend is None else 1.0
             )
-            return
-        starts = (a[1], c[1], addend[1] if addend else 0)
-        self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)
+        elif self.tiles:
+            kernel, own, *rest = self.tiles[m]
+            given = (a, (self.weight.slot, 0), addend, c, (scratch, 0))
+            places = {place: t and (t[0], t[1] * self.size) for place, t in zip(PLACES, given, strict=True)}
+            self.steps.append((kernel, [places[place] for place in own], *rest))
+        else:
+            starts = (a[1], c[1], addend[1] if addend else 0)
+            self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)
 
     def gate(self, m: int, backward: bool, places: Sequence[tuple[int, int]]) -> None:
         """The kernel over m rows; places are (slot, first element)."""
@@ -240,12 +314,14 @@ class Walk:
 
 def short_lived(make: Callable) -> Callable:
     """Keep the plans of recent calls, but not those of very long sequences, which are large. Graphs ask for new ones,
-    which they take apart."""
-    kept = functools.lru_cache(maxsize=64)(make)
+    which they take apart. Products are cut for a number of threads."""
+    kept = functools.lru_cache(maxsize=64)(lambda threads, *args: make(*args))
 
     @functools.wraps(make)
     def plan(mode: str, code: str, runs: tuple[int, ...], *rest: Any, is_new: bool = False) -> Any:
-        return (make if is_new or sum(runs[::2]) > LONG else kept)(mode, code, runs, *rest)
+        if is_new or sum(runs[::2]) > LONG:
+            return make(mode, code, runs, *rest)
+        return kept(_C.get_num_threads(), mode, code, runs, *rest)
 
     return plan
 
@@ -265,11 +341,13 @@ def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwa
     if w.kept:
         slots.append(w.slot(w.rows, w.kept))
     packed, projected = count + len(slots), count + len(slots) + 1
-    slots += [w.slot(w.gates, width, "temp"), w.slot(w.batch if mode == "gru" else 0, w.gates, "temp")]
+    added = (0 if has_bias else None) if mode == "gru" else w.gates
+    slots += [
+        w.pack(weight, packed, True, added), w.slot(w.batch if mode == "gru" else 0, w.gates, "temp"),
+    ]  # fmt: skip
     w.copy(first_h, h, w.batch, width, width)
     if mode == "lstm":
         w.copy(first_c, c, w.batch, width, width)
-    w.pack(weight, packed, True)
     for m, row in w.order:
         state, rows_out, ahead = (h, 0, width), row * width, row * w.gates
         if mode == "lstm":
@@ -298,11 +376,11 @@ def backward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backw
     d_given = count + len(slots)
     slots += [w.slot(w.rows, w.gates)] * (2 if mode == "gru" else 1)
     d_hidden, packed = count + len(slots) - 1, count + len(slots)
-    slots.append(w.slot(w.gates, width, "temp"))
+    in_place = mode == "gru"         # the product is added to what the gate's kernel left there
+    slots.append(w.pack(weight, packed, False, width if in_place else None, tiles=not in_place))
     w.copy(1, dh, w.batch, width, width)
     if mode == "lstm":
         w.copy(2, dc, w.batch, width, width)
-    w.pack(weight, packed, False)
     for m, row in reversed(w.order):
         at, ahead = row * width, row * w.gates
         if mode == "lstm":

@@ -76,7 +76,12 @@ class Interpreter:
         for strip in range(count):
             for r in range(s.width):
                 there = min(strip * s.width + r, lines - 1) * line
-                for k in range(length):
+                for k in range(length if s.pairs else 0):
+                    other = min(strip * s.width + r, lines - 2 + r % 2) ^ (k & 1)
+                    value = self.arrays[s.source][start + other + k // 2 * step]
+                    turned = k % 2 == 1 and r % 2 == 0
+                    self.arrays[s.target][at + strip * apart + k * pitch + r] = -value if turned else value
+                for k in range(0 if s.pairs else length):
                     self.arrays[s.target][at + strip * apart + k * pitch + r] = self.arrays[s.source][
                         start + there + k * step
                     ]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from rushlight.codegen import library
 from rushlight.codegen.cpu import compile_ir
-from rushlight.codegen.library import convolve, depthwise, dots, overlap, winograd, winograd_weight
+from rushlight.codegen.library import convolve, winograd
 from rushlight.codegen.library.interface import INTERFACES, assembly_of, text_of, tile_of, tile_shapes
 from rushlight.codegen.targets import find_target
 
 WIDTHS = {"aarch64": 128, "x86-64-avx2": 256, "x86-64-avx512": 512}
-MODULES = (convolve, depthwise, dots, overlap, winograd, winograd_weight)
+# Kernels are declared where their module is imported: all of them here, or what is collected would depend on what was
+# collected before.
+for module in pkgutil.iter_modules(library.__path__, library.__name__ + "."):
+    importlib.import_module(module.name)
 
 
 def test_every_kernel_is_declared_with_operands_parameters_and_items() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import struct
 
@@ -26,18 +27,20 @@ def compiled(nest: Nest, arrays: list, params: list[int], count: int) -> None:
     KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), 0, count)
 
 
-def interpreted(nest: Nest, arrays: list, params: list[int], count: int) -> None:
-    Interpreter(nest, [x.reshape(-1) for x in arrays], params, Cut("f32").unit).run(0, count)
+def interpreted(nest: Nest, arrays: list, params: list[int], count: int, bits: int = 0) -> None:
+    Interpreter(nest, [x.reshape(-1) for x in arrays], params, Cut("f32", bits).unit).run(0, count)
 
 
 class Case:
-    """Operands of a call: batch 1, `group` query heads to a head of keys, rows of whole vectors with gaps."""
+    """Operands of a call: batch 1, `group` query heads to a head of keys, rows of whole vectors with gaps. `wide`: bits
+    of the vectors that nests are made for, if not this processor's."""
 
     def __init__(
-        self, length: int, keys: int, width: int, value_width: int, group: int, causal: bool, mask: str | None
-    ) -> None:
+        self, length: int, keys: int, width: int, value_width: int, group: int, causal: bool, mask: str | None,
+        wide: int = 0,
+    ) -> None:  # fmt: skip
         random = np.random.default_rng(length * keys + width)
-        lanes = Cut("f32").lanes
+        self.wide, lanes = wide, Cut("f32", wide).lanes
         self.sizes = (length, keys, width, value_width, group)
         self.causal, self.mask_code = causal, mask
 
@@ -69,12 +72,12 @@ class Case:
     def forward(self, run, form: str = "tiles"):
         length, keys, width, value_width, group = self.sizes
         out, log = np.full((1, group, length, value_width), 7, "f4"), np.zeros((1, group, length), "f4")
-        block = 1 if form == "rows" else 2 * Cut("f32").height
+        block = 1 if form == "rows" else 2 * Cut("f32", self.wide).height
         blocks = -(-length // block)
         params = [group, group, length, keys, width, value_width, block, blocks, self.bits]
         params += [*self.strides(self.query, self.key, self.value, out), *self.mask_strides()]
         masks = [] if self.mask is None else [self.mask]
-        nest = forward_nest("f32", self.causal, self.mask_code, form)
+        nest = forward_nest("f32", self.causal, self.mask_code, form, self.wide)
         assert len(params) == len(forward_params(self.mask_code))
         run(nest, [*self.given(self.query, self.key, self.value), *masks, out, log], params, group * blocks)
         return out, log
@@ -87,7 +90,7 @@ class Case:
         params += [*self.strides(self.gradient, self.query, self.key, self.value, *made), *self.mask_strides()]
         masks = [] if self.mask is None else [self.mask]
         assert len(params) == len(backward_params(self.mask_code))
-        nest = backward_nest("f32", self.causal, self.mask_code)
+        nest = backward_nest("f32", self.causal, self.mask_code, self.wide)
         run(nest, [*self.given(self.gradient, self.query, self.key, self.value), log, inner, *masks, *made], params, 1)
         return made
 
@@ -119,14 +122,16 @@ def close(got, want, tolerance: float = 2e-5) -> None:
     assert np.abs(got - want).max() <= tolerance * max(1.0, np.abs(want).max())
 
 
+@pytest.mark.parametrize("wide", [128, 256, 512])
 @pytest.mark.parametrize(("causal", "mask"), KINDS[1:3])
-def test_nests_say_what_attention_is(causal: bool, mask: str | None) -> None:
+def test_nests_say_what_attention_is(causal: bool, mask: str | None, wide: int) -> None:
     """Statement by statement: small, with edges of strips in every direction and a group of heads."""
-    case = Case(Cut("f32").height + 2, 5, 3, 4, 2, causal, mask)
+    case = Case(Cut("f32", wide).height + 2, 5, 3, 4, 2, causal, mask, wide)
+    run = functools.partial(interpreted, bits=wide)
     out, log, inner, gradients = case.wanted()
-    for got, want in zip(case.forward(interpreted), (out, log), strict=True):
+    for got, want in zip(case.forward(run), (out, log), strict=True):
         close(got, want)
-    for got, want in zip(case.backward(interpreted, log.astype("f4"), inner.astype("f4")), gradients, strict=True):
+    for got, want in zip(case.backward(run, log.astype("f4"), inner.astype("f4")), gradients, strict=True):
         close(got, want)
 
 

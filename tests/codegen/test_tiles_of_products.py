@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import pytest
 from interpreter import Interpreter
@@ -19,7 +22,7 @@ from rushlight.codegen.schedule.cpu_product import (
     span_pack_nest,
 )
 from rushlight.codegen.targets import TARGETS
-from rushlight.codegen.tile_functions import TileShape
+from rushlight.codegen.tile_shapes import TileShape
 from rushlight.loops.expr import cast, const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
@@ -35,6 +38,8 @@ SIZES = [
     (3, 5, 700),
     (131, 257, 385),
     (1, 40, 384),
+    (24, 49, 66),       # a last column that is alone
+    (20, 53, 515),
 ]
 
 
@@ -392,3 +397,43 @@ def test_wide_processors_ask_for_the_next_strip(target: str) -> None:
     text = codegen.emit_asm(product_nest("f32", bits=TARGETS[target].vector_bits), target)
     loops = text.split(".LBB")
     assert any(loop.count("vfmadd") >= 24 and "prefetcht1" in loop for loop in loops)
+
+
+WIDE = """
+import numpy as np
+import rushlight as rl
+from rushlight.codegen import cpu, few_rows, tile_functions, tile_objects
+from rushlight.codegen.schedule import cpu_contraction, cpu_product
+from rushlight.op import gemm
+for module in (tile_objects, cpu_product, cpu_contraction, gemm, few_rows):
+    module.vector_bits = lambda: 512                        # LLVM splits vectors that the processor does not have
+tile_functions.TileShape.by_lane = property(lambda self: False)
+host = cpu.host_target().but(vector_bits=512)
+cpu.host_target = lambda: host
+random = np.random.default_rng(0)
+SIZES = (1, 100, 300), (17, 513, 40), (30, 70, 700), (63, 33, 1100), (100, 100, 300), (200, 700, 64), (9, 16, 900)
+for m, n, k in SIZES:
+    a, b, c = (random.standard_normal(size).astype("f4") for size in ((m, k), (k, n), (n,)))
+    exact = a.astype("f8") @ b.astype("f8")
+    bound = 2.0**-21 * (np.abs(a).astype("f8") @ np.abs(b).astype("f8")) + 1e-6
+    lefts = [rl.from_numpy(a), rl.from_numpy(np.ascontiguousarray(a.T)).t()]
+    rights, bias = [rl.from_numpy(b), rl.from_numpy(np.ascontiguousarray(b.T)).t()], rl.from_numpy(c)
+    for x in lefts:
+        for y in rights:
+            found = []
+            for threads in (1, 3):
+                rl.set_num_threads(threads)
+                found.append((x @ y).numpy())
+                assert (np.abs(found[-1] - exact) <= bound).all(), (m, n, k, threads)
+                assert (np.abs(rl.addmm(bias, x, y).numpy() - exact - c) <= bound).all(), (m, n, k, threads)
+            assert (found[0] == found[1]).all(), (m, n, k)
+        linear = rl.nn.functional.linear(lefts[0], rights[1].t(), bias).numpy()
+        assert (np.abs(linear - exact - c) <= bound).all(), (m, n, k)
+"""
+
+
+def test_products_of_all_forms_where_vectors_are_wide(tmp_path) -> None:
+    """Rows packed in groups, columns read where they lie, dot products of many rows, strips that are not whole."""
+    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", WIDE], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 """Tile registers in plain LLVM IR: kernels over them run on processors that have none, to the same results.
 
-`product(kind)` is the kernel of codegen/tiles.py as a function of addresses, `compiled(text, name)` that of any module,
-their instructions exchanged for functions over 8 KiB of memory.
+`product(kind)` is the kernel of codegen/tile_products.py as a function of addresses, `compiled(text, name)` that of any
+module, their instructions exchanged for functions over 8 KiB of memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.codegen import tiles
+from rushlight.codegen import tile_products, tiles
 from rushlight.codegen.writer import Reg, Writer
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -114,9 +114,10 @@ def text_of(text: str, kind: tiles.TileKind) -> str:
 
 
 @functools.cache
-def product(kind: tiles.TileKind):
+def product(kind: tiles.TileKind, left_turned: bool = False, right_turned: bool = False):
     """The kernel of products as a function."""
-    return compiled(tiles.module_text(kind, "host"), tiles.TileProduct(kind).name, kind)
+    name = tile_products.TileProduct(kind, left_turned, right_turned).name
+    return compiled(tile_products.module_text(kind, "host", left_turned, right_turned), name, kind)
 
 
 def compiled(text: str, name: str, kind: tiles.TileKind = tiles.BF16):

@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import rushlight.definitions.conv as ops  # noqa: E402
 import rushlight.op.convolve as planner  # noqa: E402
+import rushlight.op.convolve_lanes as lanes  # noqa: E402
 import rushlight.op.convolve_tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 from rushlight.codegen.library.interface import tile_of, tile_shapes  # noqa: E402
@@ -53,6 +54,12 @@ CASES = (
         Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c)
         for c, s, k, stride in ((31, 113, 3, 1), (97, 57, 3, 2), (129, 14, 5, 1), (131, 7, 7, 1))
     ),
+    *(
+        Conv("lanes", 2, c, s, c, k, stride, k // 2, groups=c)
+        for c, s, k, stride in ((19, 59, 3, 1), (17, 57, 3, 2), (125, 14, 5, 1), (133, 7, 5, 1), (130, 15, 5, 2))
+    ),
+    Conv("lanes", 2, 40, 13, 40, 3, 1, 2, dilation=2, groups=40),
+    Conv("lanes", 1, 21, 9, 21, 4, 2, 1, groups=21, transposed=True),
     Conv("overlap", 2, 65, 27, 3, 4, 2, 1, transposed=True),
 )
 
@@ -80,13 +87,16 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for module, name, algorithm in (
         (planner, "tile_steps", "tiles"),
         (planner, "depthwise_step", "depthwise"),
+        (planner, "lanes_step", "lanes"),
         (ops, "overlap_steps", "overlap"),
     ):
         result = getattr(module, name)
 
         def watched(*args: Any, result: Any = result, algorithm: str = algorithm) -> Any:
-            found.add(algorithm)
-            return result(*args)
+            steps = result(*args)
+            if steps is not None:
+                found.add(algorithm)
+            return steps
 
         monkeypatch.setattr(module, name, watched)
     return found
@@ -100,8 +110,22 @@ def tiles_wherever_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "weight_suits_tiles", suits)
 
 
+@pytest.fixture
+def lanes_of_channels(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set that channels are in lanes wherever they can be, or nowhere: processors differ in where that pays."""
+
+    def chosen(everywhere: bool) -> None:
+        for name in ("NARROW", "NARROW_STRIDED"):
+            monkeypatch.setattr(lanes, name, dict.fromkeys((4, 8, 16), 1 << 20 if everywhere else 0))
+
+    return chosen
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(str(case).split()))
-def test_error_stays_within_the_stated_bound(case: Conv, planned: set[str], tiles_wherever_they_fit: None) -> None:
+def test_error_stays_within_the_stated_bound(
+    case: Conv, planned: set[str], tiles_wherever_they_fit: None, lanes_of_channels: Any
+) -> None:
+    lanes_of_channels(case.algorithm == "lanes")
     found = errors(case)
     if case.algorithm != "products":       # wide vectors have tiles and panels for them
         assert (case.algorithm in planned) if case.algorithm != "panels" else not planned - {"overlap"}

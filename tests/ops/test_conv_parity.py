@@ -245,7 +245,7 @@ def test_large_channels_last_tensors_agree(groups: int) -> None:
 # images, channels, outputs, spatial sizes
 SINGLE_PIXELS = [
     (1, 300, 70, (7, 7)), (3, 130, 200, (5, 6)), (2, 64, 2, (40, 33)), (2, 512, 33, (50,)), (1, 150, 140, (2, 3, 4)),
-    (9, 160, 100, (3, 3)), (1, 1100, 24, (4, 4)),
+    (9, 160, 100, (3, 3)), (1, 1100, 24, (4, 4)), (3, 24, 40, (30, 31)), (2, 16, 16, (48, 50)), (1, 40, 20, (24, 24)),
 ]  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def test_windows_of_one_pixel(images: int, channels: int, outs: int, spatial: tu
 
 @pytest.mark.parametrize("images, channels, outs, spatial, stride", [
     (3, 100, 20, (26, 31), (2, 2)), (1, 20, 100, (40, 35), (2, 3)), (2, 9, 70, (900,), (3,)),
-    (2, 30, 9, (5, 17, 16), (1, 2, 2)),
+    (2, 30, 9, (5, 17, 16), (1, 2, 2)), (4, 24, 16, (14, 14), (2, 2)), (8, 12, 10, (6, 13), (2, 2)),
 ])  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_windows_of_one_pixel_some_steps_apart(
@@ -351,6 +351,8 @@ FEW_PIXELS = [
     # more weights than pixels: windows are written as a matrix, and weights read where they lie
     ("conv2d", (1, 96, 7, 7), (330, 96, 3, 3), (1, 1)),
     ("conv2d", (2, 128, 9, 6), (257, 128, 3, 3), (2, 1)),
+    ("conv2d", (1, 64, 7, 5), (460, 64, 3, 3), (1, 2, 2)),
+    ("conv2d", (1, 64, 9, 3), (300, 64, 5, 3), (1, (2, 1))),
     ("conv1d", (3, 150, 20), (400, 150, 5), (1, 2, 2)),
     ("conv3d", (1, 64, 5, 4, 6), (160, 64, 3, 3, 3), (2, 1)),
     # transposed ones with strides: products of all taps, added where windows overlap
@@ -360,6 +362,9 @@ FEW_PIXELS = [
     ("conv_transpose1d", (2, 64, 100), (64, 31, 4), (3, 1, 2)),
     ("conv_transpose3d", (1, 48, 5, 6, 7), (48, 25, 3, 2, 3), (2, 1)),
     ("conv_transpose2d", (1, 256, 5, 5), (256, 130, 3, 3), (1, 1)),
+    # to few channels, two columns apart: products of neighbouring taps are added together
+    ("conv_transpose2d", (2, 16, 12, 19), (16, 3, 7, 7), (2, 3, 1)),
+    ("conv_transpose2d", (1, 8, 5, 22), (8, 2, 3, 4), ((1, 2), (1, 0))),
 ]
 
 

@@ -63,6 +63,44 @@ for m, k in ((611, 577), (83, 9001), (5000, 64)):
 """
 
 
+ALONE = """
+import sys
+import numpy as np
+import rushlight as rl
+from rushlight.codegen import few_rows
+from rushlight.op import gemm
+bits = int(sys.argv[1])
+made = []
+kept = gemm.few_rows_step
+gemm.few_rows_step = lambda *args, **given: made.append(kept(*args, **given)) or made[-1]
+gemm.vector_bits = few_rows.vector_bits = lambda: bits     # LLVM splits vectors that the processor does not have
+random = np.random.default_rng(1)
+for k, n in ((311, 2049), (9001, 1030), (64, 20003)):
+    for dtype, bound in (("f4", 2.0**-22), ("f8", 2.0**-50)):
+        a, x = random.standard_normal((k, n)).astype(dtype), random.standard_normal(k).astype(dtype)
+        exact, most = x.astype("f8") @ a.astype("f8"), bound * (np.abs(x).astype("f8") @ np.abs(a).astype("f8") + 1)
+        matrix, vector = rl.from_numpy(a), rl.from_numpy(x)
+        made.clear()
+        found = []
+        for threads in (1, 3):
+            rl.set_num_threads(threads)
+            found += [matrix.t() @ vector, vector @ matrix]
+            found += [(vector[None] @ matrix)[0], (matrix.t() @ vector[:, None])[:, 0]]
+        assert all((np.abs(y.numpy() - exact) <= most).all() and y.equal(found[0]) for y in found), (k, n, dtype)
+        assert made and all(made), (k, n, dtype)
+        both = vector @ rl.stack([matrix, matrix + 1])
+        assert both[0].equal(found[0]) and both[1].allclose(vector @ (matrix + 1))
+"""
+
+
+@pytest.mark.parametrize("bits", [128, 512])
+def test_rows_of_a_matrix_meet_one_vector(bits: int, tmp_path) -> None:
+    """Sums are no less exact than those of columns, and threads, which have columns each, change none."""
+    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", ALONE, str(bits)], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_matrices_of_long_runs_meet_one_vector_where_vectors_are_wide(tmp_path) -> None:
     env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", WIDE], env=env, capture_output=True, text=True)

@@ -280,3 +280,16 @@ def test_large_products_agree_with_exact_ones() -> None:
         compare(x.double() @ y.double(), (ours(x) @ ours(y)).double(), rtol=rtol)
     n = torch.iinfo(torch.int64).max // 3
     agree(lambda m, a, b: a @ b, torch.full((2, 2), n), torch.full((2, 2), 5))   # integers wrap around
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((300, 1, 40), (300, 40, 1)), ((300, 3, 3), (300, 3, 1)), ((90, 16, 16), (90, 16, 1)), ((300, 1, 4), (300, 4, 4)),
+     ((50, 1, 16), (50, 16, 16))],
+)  # fmt: skip
+def test_many_small_products_with_vectors(left, right, dtype):
+    """They are sums from some thousand multiply-adds on, and not where rows of the right operand fill vectors."""
+    a, b = torch.randn(left, dtype=getattr(torch, dtype)), torch.randn(right, dtype=getattr(torch, dtype))
+    agree(lambda t, a, b: t.bmm(a, b), a, b)
+    agree(lambda t, a, b: t.bmm(a, b), a, b.mT.contiguous().mT)

@@ -119,6 +119,25 @@ def test_sizes_that_do_not_fill_vectors(width: int, batch: int) -> None:
         same(*result, 1e-4)
 
 
+@pytest.mark.parametrize("lengths", [[4] * 3, [4] * 4, [4] * 7, [4] * 20, [4] * 20 + [2] * 3], ids=str)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_every_way_weights_meet_rows(kind: str, lengths: list[int]) -> None:
+    """Few rows where weights lie, four in tiles of their own, many in those of all products, and numbers that vary."""
+    results = []
+    for t in (rl, torch):
+        t.manual_seed(0)
+        layer = getattr(t.nn, kind)(40, 200, bias=True).double()
+        x = t.randn(max(lengths), len(lengths), 40, dtype=t.float64).requires_grad_()
+        rows = t.nn.utils.rnn.pack_padded_sequence(x, t.tensor(lengths))
+        out, last = layer(rows)
+        (out.data * out.data).sum().backward()
+        last = last if isinstance(last, tuple) else (last,)
+        tensors = [out.data, *last, x.grad, *(p.grad for p in layer.parameters())]
+        results.append([value.detach().numpy() for value in tensors])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_a_wide_cell_with_one_row(kind: str) -> None:
     results = []

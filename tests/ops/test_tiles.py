@@ -10,8 +10,10 @@ import emulated_tiles
 import pytest
 
 import rushlight as rl
-from rushlight.codegen import tile_packs, tiles
-from rushlight.op.gemm import tile_parts, tile_slice
+from rushlight.codegen import tile_packs, tile_products, tiles
+from rushlight.op import gemm_tiles
+from rushlight.op.gemm import Matrix
+from rushlight.op.gemm_tiles import tile_parts, tile_slice
 
 SIZES = [(40, 300, 70), (300, 40, 70), (3, 5, 7), (32, 32, 64), (33, 65, 40), (70, 31, 96), (96, 64, 130)]
 
@@ -25,10 +27,12 @@ KINDS = pytest.mark.parametrize("kind", tiles.KINDS.values(), ids=lambda kind: k
 
 
 @KINDS
-def test_product_compiles_for_a_processor_with_tiles(machine, kind):
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_product_compiles_for_a_processor_with_tiles(machine, kind, turned):
     import llvmlite.binding as llvm
 
-    text = machine.emit_assembly(llvm.parse_assembly(tiles.module_text(kind, "x86_64-unknown-linux-gnu")))
+    source = tile_products.module_text(kind, "x86_64-unknown-linux-gnu", *turned)
+    text = machine.emit_assembly(llvm.parse_assembly(source))
     loops = 3 + 2     # with rows that are written meanwhile, without, from further away; first products of two forms
     assert text.count(kind.multiply.rpartition(".")[2]) == 4 * loops and "tilerelease" in text
 
@@ -86,8 +90,11 @@ def test_packing_keeps_every_element_and_pads_with_zeros(m, n, k, left_turned, r
 def test_parts_fit_a_thread_s_sums_and_slices_cover_k():
     for blocks in (1, 3, 16, 33, 128):
         for deep in (1, 16, 60, 200):
-            rows, columns = tile_parts(blocks, blocks, deep)
-            assert 1 <= rows * columns <= tiles.PART
+            for items in (1, 4, 16):
+                cut = tile_parts(blocks, blocks, deep, True, items)
+                parts = -(-blocks // cut.part_m) * -(-blocks // cut.part_n)
+                assert 1 <= cut.part_m * cut.part_n <= tile_products.PART and 1 <= cut.chunk <= parts
+                assert not cut.packs or cut.chunk % -(-blocks // cut.part_m) == 0, "two threads would pack the same"
         assert tile_slice(blocks) >= 1
 
 
@@ -121,12 +128,12 @@ def test_products_on_emulated_registers(m, n, k, biased, slice_, kind):
         left, pitch = a, k * kind.size
         walk = [32 * pitch, 64, 16 * pitch, pitch]
     out = rl.full((m + 1, n + 5), 7, dtype=rl.bfloat16 if kind is tiles.BF16 else rl.int32)
-    params = [m, n, blocks_k, blocks_n, n + 5, slice_, 2, 2, 1, -(-blocks_m // 2), *walk, int(biased)]
-    pointers = [left.data_ptr(), right.data_ptr(), out.data_ptr(), bias.data_ptr()]
+    params = [m, n, blocks_k, blocks_n, n + 5, slice_, 2, 2, 1, -(-blocks_m // 2), *walk, int(biased), 1, *[0] * 8, m]
+    pointers = [left.data_ptr(), right.data_ptr(), out.data_ptr(), bias.data_ptr(), 0, 0]
     parts = -(-blocks_m // 2) * blocks_n
     kernel = emulated_tiles.product(kind)
     for begin, end in ((0, parts // 2), (parts // 2, parts)):
-        kernel((ctypes.c_int64 * 4)(*pointers), (ctypes.c_int64 * len(params))(*params), begin, end)
+        kernel((ctypes.c_int64 * 6)(*pointers), (ctypes.c_int64 * len(params))(*params), begin, end)
     assert bool((out[m:] == 7).all()) and bool((out[:, n:] == 7).all())
     exact = a.double() @ b.double()
     if kind is not tiles.BF16:
@@ -136,6 +143,41 @@ def test_products_on_emulated_registers(m, n, k, biased, slice_, kind):
     distance = (out[:m, :n].double() - exact).abs()
     slack = 1e-5 * (a.double().abs() @ b.double().abs())       # of sums in single precision
     assert bool((distance <= exact.abs() * 2**-8 * 1.01 + slack).all()), "rounded more than once"
+
+
+@KINDS
+@pytest.mark.parametrize("left_turned", [False, True])
+@pytest.mark.parametrize("right_turned", [False, True])
+@pytest.mark.parametrize("m, n, k", [(70, 300, 100), (200, 45, 70), (96, 330, 1100), (70, 160, 64)])
+@pytest.mark.parametrize("items", [1, 2, 16])
+def test_steps_on_emulated_registers(m, n, k, left_turned, right_turned, items, kind, monkeypatch):
+    """All that a product's plan does, operands packed where they are used or before, by any number of threads."""
+    pytest.importorskip("llvmlite.binding")
+
+    def emulated(*order):
+        code = emulated_tiles.product(*order)
+        return tile_products.Kernel("emulated", ctypes.cast(code, ctypes.c_void_p).value, ())
+
+    monkeypatch.setattr(tile_products, "product_kernel", emulated)
+    monkeypatch.setattr(gemm_tiles, "items_for_threads", lambda: items)
+    rl.manual_seed(m)
+    left, right = ordered(random(kind, m, k), left_turned), ordered(random(kind, k, n), right_turned)
+    matrices = Matrix(0, *left.stride()), Matrix(1, *right.stride()), Matrix(2, n, 1)
+    steps, sizes = gemm_tiles.tile_steps(kind.code, *matrices, 3, m, n, k)
+    dtype = rl.bfloat16 if kind is tiles.BF16 else rl.int32
+    slots = [("new", dtype, (m, n), None, -1, 0), *(("temp", rl.int8, (size,), None, -1, 0) for size in sizes)]
+    threads = rl.get_num_threads()
+    rl.set_num_threads(1)      # emulated registers are the process's, not a thread's
+    try:
+        out = rl._C.Plan(2, rl.device("cpu"), slots, steps, True)(left, right)
+    finally:
+        rl.set_num_threads(threads)
+    exact = left.double() @ right.double()
+    if kind is not tiles.BF16:
+        assert rl.equal(out, exact.to(rl.int32))
+        return
+    slack = 1e-5 * (left.double().abs() @ right.double().abs())
+    assert bool(((out.double() - exact).abs() <= exact.abs() * 2**-8 * 1.01 + slack).all())
 
 
 needs_tiles = pytest.mark.skipif(

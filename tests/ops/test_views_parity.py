@@ -426,3 +426,19 @@ def overlapping(t: Any) -> bool:
             return True
         reach = stride * (size - 1) + reach
     return False
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 15, 16, 17, 33])
+def test_copies_of_short_rows(length):
+    """Rows of up to 16 elements are written out in kernels of their own, which must not serve another length."""
+    x = torch.arange(6 * length * 900, dtype=torch.float32).reshape(6, length, 900)
+    agree(lambda t, x: x.permute(0, 2, 1).contiguous(), x)
+    agree(lambda t, x: x.permute(2, 0, 1).contiguous(), x)
+    agree(lambda t, x: x.unfold(2, min(length, 20), 3).contiguous(), x)
+    agree(lambda t, x: x.permute(0, 2, 1).double().permute(1, 0, 2).clone(memory_format=t.contiguous_format), x)
+
+
+@pytest.mark.parametrize("count", [1, 4, 255, 256, 257, 5000])
+def test_lines_backwards(count):
+    agree(lambda t, x: x.flip(0), torch.arange(count, dtype=torch.float32))
+    agree(lambda t, x: x.flip(0, 1), torch.arange(3 * count).reshape(3, count))

@@ -14,7 +14,16 @@ from contextlib import contextmanager
 from ..writer import ABI, Reg, Writer, declarations, mask_declarations
 from .finish import Finish, finish_text
 from .interface import Interface, Tile, declare, load_params, load_pointers
-from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multiply_texts, transposed
+from .micro_kernel import (
+    ADD,
+    BIAS,
+    ZERO,
+    call_multiply,
+    multiply_near_text,
+    multiply_text,
+    multiply_texts,
+    transposed,
+)
 from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
 
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
@@ -24,7 +33,9 @@ PLACES = ("a_group", "a_panel", "a_row", "inner", "a_jump")   # where weights li
 # whose blocks meet more outputs
 SPARE, MASKED_SPARE = 49152 * 4, 49152 * 8
 CHUNK = 192        # window rows transposed at once
+LINE = 64          # bytes of a line of the cache
 SLICE = 64         # outputs whose gradients are packed at once
+IN_PLACE = 48      # channels up to which single pixels are read where they lie: each is in a page of memory of its own
 
 
 def spare_tiles(tile: Tile) -> int:
@@ -68,7 +79,15 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
         weights = w.at(w["weights"], w.mul(group, w["a_group"]), tile.element)
         panel0 = w.mul(cut, w["per_cut"])
         panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
-        with w.loop(0, w["rows"], w["depth"]) as slice_:
+        packed_rows = w["rows"]
+        if tile.by_lane:
+            in_place = reads_pixels(w, tile, number, count)
+            packed_rows = w.select(in_place, 0, packed_rows)
+            with w.when(in_place):
+                first_pixel = w.at(source, w.load("i64", runs, 8), tile.element)
+                to = w.at(target, w.load("i64", offsets, 8), tile.element)
+                multiply_pixels(w, tile, first_pixel, count, to, bias, weights, panel0, panels)
+        with w.loop(0, packed_rows, w["depth"]) as slice_:
             depth = w.min(w.sub(w["rows"], slice_.i), w["depth"])
             rest = (offsets, joined, stretches, count, target, bias, weights, spare, panel0, panels)
             if tile.masked:
@@ -76,26 +95,20 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
                 with tiles.strips() as (nth, column, vectors):
                     past = w.min(w.add(column, w.mul(vectors, tile.lanes)), count)
                     begin, end = (w.load("i64", w.at(numbers, pixel, "i64"), 8) for pixel in (column, w.sub(past, 1)))
-                    # Lanes past the last pixel are multiplied too: zeros,
-                    # since small numbers that memory may hold would be slow.
-                    last = w.at(windows, w.mul(w.sub(vectors, 1), tile.lanes), tile.element)
-                    with w.when(w.compare("ne", w.rem(count, tile.lanes), 0)):
-                        clear_vectors(w, tile, last, depth, stride, 1)
-                    w.call(
-                        "pack",
-                        windows,
-                        runs,
-                        begin,
-                        w.add(end, 1),
-                        column,
-                        past,
-                        source,
-                        w["table"],
-                        slice_.i,
-                        depth,
-                        w["params"],
-                    )
+                    # Windows of one pixel, neighbours of one run: copied as they lie, and the next ones come nearer
+                    # while tiles are multiplied.
+                    whole = w.compare("eq", w.sub(past, column), w.mul(vectors, tile.lanes))
+                    lies = w.both(w.both(w.compare("ne", w["single"], 0), w.compare("eq", begin, end)), whole)
+                    own = single_pixels(w, tile, source, runs, begin, column, slice_.i)
+                    copy_pixels(w, tile, windows, stride, own, depth, w.select(lies, vectors, 0))
+                    with w.when(w.negate(lies)):
+                        pack_strip(w, tile, windows, stride, runs, begin, end, column, past, count, source, slice_.i,
+                                   depth, vectors)  # fmt: skip
+                    next_ = w.at(own, w.mul(vectors, tile.lanes), tile.element)
+                    some = w.div(w.add(depth, w.sub(w.sub(panels, panel0), 1)), w.sub(panels, panel0))
                     with w.loop(panel0, panels) as p:
+                        row = w.mul(w.sub(p.i, panel0), some)
+                        ask_rows(w, tile, next_, row, w.min(w.add(row, some), w.select(lies, depth, 0)), tile.columns)
                         tiles.one_tile(p.i, nth, column, vectors, windows)
             else:
                 w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], slice_.i, depth, w["params"])
@@ -108,8 +121,77 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
             row0 = w.mul(panel0, tile.rows)
             rows = w.sub(w.min(w.mul(panels, tile.rows), w["outs"]), row0)
             finish_item(w, tile, target, joined, stretches, row0, rows, w.add(w.mul(group, w["outs"]), row0))
-    products = [multiply_text(tile, stride)] if tile.by_lane else multiply_texts(tile, stride)
+    products = (
+        [multiply_text(tile, stride), multiply_near_text(tile)] if tile.by_lane else multiply_texts(tile, stride)
+    )
     return with_finish("\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)]), tile, finish, FORWARD)
+
+
+def reads_pixels(w: Writer, tile: Tile, number: Reg, count: Reg) -> Reg:
+    """Whether a block's windows are single pixels, neighbours in memory that fill whole tiles, and few: register tiles
+    read them where they lie, since packing takes as long as a few sums."""
+    result = w.compare("sle", w["rows"], IN_PLACE)
+    for one, other in (
+        (number, 1), (w["taps"], 1), (w["in_step"], 1), (w["out_column"], 1), (w.rem(count, tile.columns), 0),
+        (w.rem(w["outs"], tile.rows), 0),
+    ):  # fmt: skip
+        result = w.both(result, w.compare("eq", one, other))
+    return result
+
+
+def multiply_pixels(
+    w: Writer, tile: Tile, of: Reg, count: Reg, to: Reg, bias: Reg, weights: Reg, panel0: Reg, panels: Reg
+) -> None:
+    """Such a block, panel after panel of weights, so that results are written in long runs; the first one asks for the
+    next block."""
+    with w.loop(panel0, panels) as p:
+        a = w.at(weights, w.mul(p.i, w["a_panel"]), tile.element)
+        row0, ahead = w.mul(p.i, tile.rows), w.select(w.compare("eq", p.i, panel0), count, 0)
+        row, own = w.at(to, w.mul(row0, w["out_channel"]), tile.element), w.at(bias, row0, tile.element)
+        with w.loop(0, count, tile.columns) as j:
+            pixels, result = (w.at(pointer, j.i, tile.element) for pointer in (of, row))
+            w.call("multiply_near", a, pixels, w["rows"], result, w["out_channel"], own, w["bias"], w["in_channel"],
+                   ahead)  # fmt: skip
+
+
+def pack_strip(
+    w: Writer, tile: Tile, windows: Reg, stride: int, runs: Reg, begin: Reg, end: Reg, column: Reg, past: Reg,
+    count: Reg, source: Reg, row: Reg, depth: Reg, vectors: Reg,
+) -> None:  # fmt: skip
+    """Window rows of the pixels [column, past) of a block, which are in runs [begin, end]."""
+    # Lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow.
+    last = w.at(windows, w.mul(w.sub(vectors, 1), tile.lanes), tile.element)
+    with w.when(w.compare("ne", w.rem(count, tile.lanes), 0)):
+        clear_vectors(w, tile, last, depth, stride, 1)
+    w.call("pack", windows, runs, begin, w.add(end, 1), column, past, source, w["table"], row, depth, w["params"])
+
+
+def single_pixels(w: Writer, tile: Tile, source: Reg, runs: Reg, number: Reg, column: Reg, row: Reg) -> Reg:
+    """Where pixel `column` of a block, which is in the run of a number, lies in a window row, if windows are single
+    pixels."""
+    run = w.at(runs, w.mul(number, RUN), "i64")
+    begin, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, RUN - 1))
+    return w.at(source, w.total(w.mul(row, w["in_channel"]), begin, w.sub(column, place)), tile.element)
+
+
+def copy_pixels(w: Writer, tile: Tile, target: Reg, stride: int, source: Reg, rows: Reg, vectors: Reg) -> None:
+    """So many vectors, or none, of rows that are a channel apart."""
+    for count in range(1, tile.vectors + 1):
+        with w.when(w.compare("eq", vectors, count)), w.loop(0, rows, carry=[target, source]) as r:
+            to, of = r.carry
+            values = [w.load(tile.vector, w.at(of, v * tile.lanes, tile.element), tile.size) for v in range(count)]
+            for v, value in enumerate(values):
+                w.store(value, w.at(to, v * tile.lanes, tile.element), tile.size)
+            r.next = [w.at(to, stride, tile.element), w.at(of, w["in_channel"], tile.element)]
+
+
+def ask_rows(w: Writer, tile: Tile, source: Reg, first: Reg, past: Reg, columns: Reg | int) -> None:
+    """Ask for so many elements of rows [first, past), which are a channel apart."""
+    start = w.at(source, w.mul(first, w["in_channel"]), tile.element)
+    with w.loop(first, past, carry=[start]) as r:
+        with w.loop(0, columns, LINE // tile.size) as c:
+            w.prefetch(w.at(r.carry[0], c.i, tile.element))
+        r.next = [w.at(r.carry[0], w["in_channel"], tile.element)]
 
 
 def finish_item(
@@ -140,7 +222,7 @@ FORWARD = declare(
     Interface(
         "conv_forward",
         ("input", "weights", "bias_data", "table", "result"),
-        (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near"),
+        (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near", "single"),
         "groups, cuts of outputs, blocks of pixels",
         forward_text,
         refuses=(
@@ -248,13 +330,21 @@ def put_row(w: Writer, tile: Tile, to: Reg, of: Reg, count: Reg, value: Reg, ste
     """to[k * step] = of[k] + value."""
     begin: Reg | int = 0
     if tile.masked:
-        unit = w.compare("eq", step, 1)
+        unit, pair = (w.compare("eq", step, apart) for apart in (1, 2))
         every = w.splat(value, tile.lanes)
-        with w.loop(0, w.select(unit, count, 0), tile.lanes) as v:
-            mask = w.lanes_in(0, w.sub(count, v.i), tile.lanes)
-            result = w.fadd(w.load_some(tile.vector, w.at(of, v.i, tile.element), mask, tile.size), every)
-            w.store_some(result, w.at(to, v.i, tile.element), mask, tile.size)
-        begin = w.select(unit, count, 0)
+        for condition, apart in ((unit, 1), (pair, 2)):
+            with w.loop(0, w.select(condition, count, 0), tile.lanes) as v:
+                left = w.min(w.sub(count, v.i), tile.lanes)
+                some = w.lanes_in(0, left, tile.lanes)
+                result = w.fadd(w.load_some(tile.vector, w.at(of, v.i, tile.element), some, tile.size), every)
+                place = w.at(to, w.mul(v.i, apart), tile.element)
+                if apart == 2:      # each lane twice, of which the first is stored
+                    result = w.shuffle(result, result, [k // 2 for k in range(2 * tile.lanes)])
+                    past = w.sub(w.binary("shl", 1, w.mul(left, 2)), 1)
+                    even = sum(1 << k for k in range(0, 2 * tile.lanes, 2))
+                    some = w.mask(w.binary("and", past, even), 2 * tile.lanes)
+                w.store_some(result, place, some, tile.size)
+        begin = w.select(w.new("i1", f"or {unit}, {pair.text}"), count, 0)
     with w.loop(begin, count, carry=[to]) as j:
         w.store(w.fadd(w.load(tile.element, w.at(of, j.i, tile.element), tile.size), value), j.carry[0], tile.size)
         j.next = [w.at(j.carry[0], step, tile.element)]
@@ -359,11 +449,20 @@ def weight_text(tile: Tile) -> str:
             stride,
             stride // tile.lanes,
         )
-        with w.loop(pixel0, pixels, tile.block) as first:
-            count = w.min(w.sub(pixels, first.i), tile.block)
+        with w.loop(pixel0, pixels, w["block"]) as first:
+            count = w.min(w.sub(pixels, first.i), w["block"])
             number = find_runs(w, runs, offsets, first.i, count)
-            w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
-            transpose_rows(w, tile, transposed, across, windows, stride, depth, count)
+            # Windows of one pixel, of one run: transposed from where they lie.
+            lies = w.both(w.compare("eq", number, 1), w.compare("ne", w["single"], 0))
+            with w.when(lies):
+                own = w.at(source, w.add(w.mul(row0, w["in_channel"]), w.load("i64", runs, 8)), tile.element)
+                transpose_rows(w, tile, transposed, across, own, w["in_channel"], depth, count, True)
+            with w.when(w.negate(lies)):
+                w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
+                transpose_rows(w, tile, transposed, across, windows, stride, depth, count)
+            next_ = next_pixels(w, tile, source, row0, w.add(first.i, w["block"]))
+            asked = w.min(w["block"], w.sub(pixels, w.add(first.i, count)))
+            asked = w.select(w.compare("ne", w["single"], 0), asked, 0)
             stretches = join_runs(w, joined, runs, offsets, number)
             start = w.select(w.compare("eq", first.i, pixel0), ZERO, ADD)
             # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
@@ -373,7 +472,9 @@ def weight_text(tile: Tile) -> str:
                 outs = w.min(w.sub(w["outs"], slice_.i), SLICE)
                 read = w.select(dense, w.mul(w.div(outs, tile.rows), tile.rows), 0)
                 pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
-                with w.loop(0, outs, tile.rows) as i, w.loop(0, depth, tile.columns) as j:
+                # Windows outside: those of a tile stay in the nearest cache while gradients meet them.
+                with w.loop(0, depth, tile.columns) as j, w.loop(0, outs, tile.rows) as i:
+                    ask_some(w, tile, next_, asked, j.i, w.min(w.sub(depth, j.i), tile.columns), w.add(slice_.i, i.i))
                     in_place = w.compare("slt", i.i, read)
                     row = w.add(slice_.i, i.i)
                     own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
@@ -416,9 +517,10 @@ def weight_text(tile: Tile) -> str:
 
 WEIGHT = declare(
     Interface(
-        "conv_weight", ("gradient", "input", "table", "result"), (*GEOMETRY, "parts", "per_part", "chunks", "chunk"),
+        "conv_weight", ("gradient", "input", "table", "result"),
+        (*GEOMETRY, "parts", "per_part", "chunks", "chunk", "block", "single"),
         "groups, parts of the pixels, chunks of window rows; the result is [group, part, outs, rows]", weight_text,
-        refuses=f"chunks of more than {CHUNK} rows; vectors without masks",
+        refuses=f"chunks of more than {CHUNK} rows, blocks beyond the tile's; vectors without masks",
     )
 )  # fmt: skip
 
@@ -431,14 +533,35 @@ def clear_vectors(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, vec
             w.store(Reg("zeroinitializer", tile.vector), w.at(row, w.mul(v.i, tile.lanes), tile.element), tile.size)
 
 
+def ask_some(w: Writer, tile: Tile, source: Reg, columns: Reg, first: Reg, count: Reg, out: Reg) -> None:
+    """Ask for some of `count` rows from `first` on, for all of them by the last tile of outputs."""
+    turn, turns = w.div(out, tile.rows), w.div(w.add(w["outs"], tile.rows - 1), tile.rows)
+    begin, end = (w.add(first, w.div(w.mul(count, n), turns)) for n in (turn, w.add(turn, 1)))
+    ask_rows(w, tile, source, begin, end, columns)
+
+
+def next_pixels(w: Writer, tile: Tile, source: Reg, row: Reg, pixel: Reg) -> Reg:
+    """Where a pixel lies in a window row, if windows are single pixels and planes are runs."""
+    image, inside = w.div(pixel, w["out_w"]), w.rem(pixel, w["out_w"])
+    at = w.total(w.mul(row, w["in_channel"]), w.mul(image, w["in_image"]), inside)
+    return w.at(source, at, tile.element)
+
+
 def transpose_rows(
-    w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: int, rows: Reg, columns: Reg
-) -> None:
-    """target[column, row] = source[row, column], square by square; what the last squares hold besides is never used."""
+    w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: Reg | int, rows: Reg, columns: Reg,
+    bounded: bool = False,
+) -> None:  # fmt: skip
+    """target[column, row] = source[row, column], square by square; what the last squares hold besides is never used.
+    `bounded`: nor read, of columns; rows fill squares."""
     with w.loop(0, rows, tile.lanes) as i, w.loop(0, columns, tile.lanes) as j:
         of = w.at(source, w.add(w.mul(i.i, stride), j.i), tile.element)
         to = w.at(target, w.add(w.mul(j.i, across), i.i), tile.element)
-        square = [w.load(tile.vector, w.at(of, k * stride, tile.element), tile.size) for k in range(tile.lanes)]
+        square, mask = [], w.lanes_in(0, w.sub(columns, j.i), tile.lanes) if bounded else None
+        for _ in range(tile.lanes):
+            square.append(
+                w.load(tile.vector, of, tile.size) if mask is None else w.load_some(tile.vector, of, mask, tile.size)
+            )
+            of = w.at(of, stride, tile.element)
         for k, value in enumerate(transposed(w, tile, square)):
             w.store(value, w.at(to, k * across, tile.element), tile.size)
 

@@ -43,6 +43,31 @@ def multiply_text(tile: Tile, stride: int) -> str:
     return w.text()
 
 
+def multiply_near_text(tile: Tile) -> str:
+    """multiply_near(weights, pixels, depth, result, row stride, bias, start, step, ahead): the same where rows of b are
+    in memory, `step` elements apart, and nothing is added to what is there. Sums begin with products, for they are
+    short; what is `ahead` of the pixels is asked for."""
+    w = Writer("multiply_near", [*NEAR, ("i64", "step"), ("i64", "ahead")], "internal ")
+    step = w.mul(w["step"], tile.size)
+
+    def columns_of(b: Reg) -> list[Reg]:
+        w.prefetch(w.at(b, w["ahead"], tile.element), 1)
+        return [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(tile.vectors)]
+
+    columns = columns_of(w["b"])
+    sums = [w.fmul(column, factor) for factor in weight_factors(w, tile, w["a"]) for column in columns]
+    places = [w.at(w["a"], tile.rows, tile.element), w.at(w["b"], step, "i8")]
+    with w.loop(1, w["depth"], carry=[*places, *sums]) as k:
+        a, b, *sums = k.carry
+        columns = columns_of(b)
+        results = []
+        for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
+            results += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
+        k.next = [w.at(a, tile.rows, tile.element), w.at(b, step, "i8"), *results]
+    store_tile(w, tile, k.carry[2:], tile.vectors, adds=False)
+    return w.text()
+
+
 def weight_factors(w: Writer, tile: Tile, a: Reg):
     """The tile's weights of one window row, each as a vector of copies;
     loaded one vector at a time where lanes can be operands."""
@@ -104,8 +129,8 @@ def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
     return w.text()
 
 
-def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int) -> None:
-    """Put the sums where `start` says: over what is there, on the bias, or added to what is there."""
+def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int, adds: bool = True) -> None:
+    """Put the sums where `start` says: over what is there, on the bias, or, if it `adds`, added to what is there."""
     places = []
     for r in range(tile.rows):
         row = w.at(w["c"], w.mul(w["row"], r), tile.element)
@@ -118,6 +143,8 @@ def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int) -> None:
             bias = w.splat(w.load(tile.element, w.at(w["bias"], r, tile.element), tile.size), tile.lanes)
             for n in range(r * vectors, (r + 1) * vectors):
                 w.store(w.fadd(sums[n], bias), places[n], tile.size)
+    if not adds:
+        return
     with w.when(w.compare("eq", w["start"], ADD)):
         for value, place in zip(sums, places, strict=True):
             w.store(w.fadd(value, w.load(tile.vector, place, tile.size)), place, tile.size)

@@ -39,21 +39,27 @@ def params_of(sizes: tuple[int, ...], shape: tuple[int, ...], window: Any, resul
 
 
 def overlap_text(tile: Tile) -> str:
-    """The kernel: start a plane with the bias, then add the products of one tap after another."""
+    """The kernel: start a plane with the bias, then add the products of one tap after another; of two neighbours at
+    once where pixels are two columns apart, for together they fill these."""
     w = Writer("conv_overlap", ABI)
     load_params(w, PARAMS)
     load_pointers(w, *OVERLAP.operands)
     pixels = w.mul(w.mul(w["in_d"], w["in_h"]), w["in_w"])
     taps = w.mul(w.mul(w["taps_d"], w["taps_h"]), w["taps_w"])
+    pairs = w.both(w.compare("eq", w["stride_w"], 2), w.compare("eq", w["column"], 1))
+    pairs = w.both(pairs, w.compare("eq", w["tap_w"], 1))
     with w.loop(w["begin"], w["end"]) as item:
         image, channel = w.div(item.i, w["outs"]), w.rem(item.i, w["outs"])
         plane = w.at(w["result"], w.add(w.mul(image, w["image"]), w.mul(channel, w["channel"])), tile.element)
         start_plane(w, tile, plane, channel)
         source = w.at(w["products"], w.mul(w.mul(item.i, taps), pixels), tile.element)
-        with w.loop(0, w["taps_d"]) as d, w.loop(0, w["taps_h"]) as h, w.loop(0, w["taps_w"]) as k:
+        loops = w.loop(0, w["taps_d"]), w.loop(0, w["taps_h"]), w.loop(0, w["taps_w"], w.select(pairs, 2, 1))
+        with loops[0] as d, loops[1] as h, loops[2] as k:
             tap = w.add(w.mul(w.add(w.mul(d.i, w["taps_h"]), h.i), w["taps_w"]), k.i)
             own = w.at(source, w.mul(tap, pixels), tile.element)
             at, first, last = columns_of(w, k.i)
+            _, *second = columns_of(w, w.add(k.i, 1))
+            both = w.both(pairs, w.compare("slt", w.add(k.i, 1), w["taps_w"]))
             with w.loop(0, w["in_d"]) as z, w.loop(0, w["in_h"]) as y:
                 to_z = w.sub(w.add(w.mul(z.i, w["stride_d"]), w.mul(d.i, w["tap_d"])), w["pad_d"])
                 to_y = w.sub(w.add(w.mul(y.i, w["stride_h"]), w.mul(h.i, w["tap_h"])), w["pad_h"])
@@ -64,7 +70,11 @@ def overlap_text(tile: Tile) -> str:
                         w.total(w.mul(to_z, w["depth"]), w.mul(to_y, w["row"]), w.mul(at, w["column"])),
                         tile.element,
                     )
-                    add_row(w, tile, target, row, first, last)
+                    with w.when(both):
+                        next_row = w.at(row, pixels, tile.element)
+                        add_pairs(w, tile, target, (row, next_row), ((first, last), (second[0], second[1])))
+                    with w.when(w.negate(both)):
+                        add_row(w, tile, target, row, first, last)
     return w.text() + "\n" + declarations(tile.lanes, tile.element)
 
 
@@ -110,6 +120,27 @@ def add_row(w: Writer, tile: Tile, target: Reg, row: Reg, first: Reg, last: Reg)
         value = w.load(tile.element, w.at(row, x.i, tile.element), tile.size)
         w.store(w.fadd(w.load(tile.element, x.carry[0], tile.size), value), x.carry[0], tile.size)
         x.next = [w.at(x.carry[0], apart, tile.element)]
+
+
+def add_pairs(
+    w: Writer, tile: Tile, target: Reg, rows: tuple[Reg, Reg], columns: tuple[tuple[Reg, Reg], tuple[Reg, Reg]]
+) -> None:
+    """The same of a tap and its neighbour, whose products belong between the first one's."""
+    (first, last), (first1, last1) = columns
+    begin = w.max(first, first1)
+    with w.loop(begin, w.sub(w.min(last, last1), tile.lanes - 1), tile.lanes) as v:
+        values = [w.load(tile.vector, w.at(row, v.i, tile.element), tile.size) for row in rows]
+        for half in range(2):
+            middle = half * tile.lanes // 2
+            order = [n for j in range(middle, middle + tile.lanes // 2) for n in (j, tile.lanes + j)]
+            place = w.at(target, w.add(w.mul(v.i, 2), half * tile.lanes), tile.element)
+            w.store(w.fadd(w.load(tile.vector, place, tile.size), w.shuffle(*values, order)), place, tile.size)
+    for n, (low, high) in enumerate(columns):
+        for start, stop in ((low, w.min(begin, high)), (w.max(v.i, low), high)):
+            with w.loop(start, stop) as x:
+                place = w.at(target, w.add(w.mul(x.i, 2), n), tile.element)
+                value = w.load(tile.element, w.at(rows[n], x.i, tile.element), tile.size)
+                w.store(w.fadd(w.load(tile.element, place, tile.size), value), place, tile.size)
 
 
 OVERLAP = declare(

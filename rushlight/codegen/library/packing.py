@@ -22,6 +22,7 @@ GEOMETRY = (
     "in_image", "in_group", "in_channel", "in_depth", "in_row", "in_step", "in_base",
     "out_d", "out_h", "out_w", "pixels",
     "out_image", "out_group", "out_channel", "out_depth", "out_row", "out_column",
+    "taps_w",                                     # taps of a line of the kernel
 )  # fmt: skip
 TAP = 5            # a tap: element offset, depth and row offsets, first and last+1 output column that it serves
 AHEAD = 6          # window rows between asking for memory and reading it
@@ -172,16 +173,23 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     the same for all channels."""
     w = Writer("pack", PACK, "internal ")
     pieces, found = w.scratch("i64", PIECE * (stride + 1)), w.scratch("i64", 1)
-    load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step", "out_w"))
+    load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step", "out_w", "taps_w"))
     unit, pair = w.compare("eq", w["in_step"], 1), w.compare("eq", w["in_step"], 2)
     other = w.negate(w.new("i1", f"or {unit}, {pair.text}"))
-    with w.loop(0, w["taps"]) as tap:
+    bounds = line_bounds(w)
+    # Taps of a column one after the other: where all that they see is inside, they copy the same vectors.
+    columns = w.loop(0, w["taps_w"])
+    with columns as first, w.loop(first.i, w["taps"], w["taps_w"], carry=[Reg("false", "i1")]) as tap:
         entry = w.at(w["table"], w.mul(tap.i, TAP), "i64")
         begin, end = channels_of(w, tap.i)
         row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
         base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
-        with w.when(w.compare("slt", begin, end)):
-            number = find_pieces(w, tile, pieces, found, entry, unit, pair)
+        is_met, is_inside = w.compare("slt", begin, end), all_inside(w, entry, bounds)
+        tap.next = [w.select(is_met, is_inside, tap.carry[0])]
+        with w.when(w.both(is_met, w.negate(w.both(is_inside, tap.carry[0])))):
+            find_pieces(w, tile, pieces, found, entry, unit, pair)
+        with w.when(is_met):
+            number = w.load("i64", found, 8)
             channels, apart = w.sub(end, begin), w.mul(w["taps"], stride)
             for condition, read in ((unit, read_neighbours), (pair, read_seconds), (other, read_far)):
                 with w.when(condition), w.loop(0, channels, carry=[row, base]) as c:
@@ -198,8 +206,30 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     return w.text()
 
 
-def find_pieces(w: Writer, tile: Tile, pieces: Reg, found: Reg, entry: Reg, unit: Reg, pair: Reg) -> Reg:
-    """Write the vectors that a tap copies, in order of their places: source offset, place, mask; returns how many.
+def line_bounds(w: Writer) -> list[Reg]:
+    """The least and the greatest depth and row of the runs, where a kernel has several taps."""
+    limit = 1 << 62
+    start = [Reg(str(bound), "i64") for bound in (limit, -limit, limit, -limit)]
+    with w.loop(w["begin"], w.select(w.compare("sgt", w["taps"], 1), w["end"], w["begin"]), carry=start) as r:
+        run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
+        z, y = (w.load("i64", w.at(run, n, "i64"), 8) for n in (1, 2))
+        low_z, high_z, low_y, high_y = r.carry
+        r.next = [w.min(low_z, z), w.max(high_z, z), w.min(low_y, y), w.max(high_y, y)]
+    return r.carry
+
+
+def all_inside(w: Writer, entry: Reg, bounds: list[Reg]) -> Reg:
+    """Whether the lines that a tap sees are inside of the input for all runs."""
+    result = w.compare("sgt", w["taps"], 1)
+    for n, (low, high, size) in enumerate(((*bounds[:2], "in_d"), (*bounds[2:], "in_h")), 1):
+        offset = w.load("i64", w.at(entry, n, "i64"), 8)
+        result = w.both(result, w.compare("sge", w.add(low, offset), 0))
+        result = w.both(result, w.compare("slt", w.add(high, offset), w[size]))
+    return result
+
+
+def find_pieces(w: Writer, tile: Tile, pieces: Reg, found: Reg, entry: Reg, unit: Reg, pair: Reg) -> None:
+    """Write the vectors that a tap copies, in order of their places: source offset, place, mask; and how many.
 
     Short runs share a vector where they are neighbours in memory, as those of one image are whose rows are as long as
     the result's: a mask leaves out what a tap does not meet. That takes longer to find out, so others are not asked.
@@ -208,7 +238,6 @@ def find_pieces(w: Writer, tile: Tile, pieces: Reg, found: Reg, entry: Reg, unit
     for condition, joins in ((short, True), (w.negate(short), False)):
         with w.when(condition):
             w.store(list_pieces(w, tile, pieces, entry, pair, joins), found, 8)
-    return w.load("i64", found, 8)
 
 
 def list_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg, joins: bool) -> Reg:

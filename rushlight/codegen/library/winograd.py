@@ -24,11 +24,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..writer import ABI, Reg, Writer, declarations
+from ..writer import ABI, Reg, Writer, declarations, mask_declarations
 from .convolve import with_finish
 from .finish import Finish
 from .interface import Interface, Tile, declare, load_params, load_pointers
-from .micro_kernel import ADD, ZERO, multiply_text
+from .micro_kernel import ADD, QUAD, ZERO, multiply_text
 from .packing import GEOMETRY, RUN, copy_row, fill_zeros, find_runs
 
 HIGH, WIDE = 2, 4        # results of a tile
@@ -167,6 +167,62 @@ def vectors(w: Writer, tile: Tile, source: Reg, columns: int, apart: int | Reg) 
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
+def kernels(w: Writer, tile: Tile, panel: Reg, channel: Reg) -> list[list[Reg]]:
+    """The weights of a panel's outputs for a channel, a vector for each of 3x3; zeros past the last output."""
+    vector = f"<{tile.rows} x {tile.element}>"
+    square = [[Reg("zeroinitializer", vector) for _ in range(3)] for _ in range(3)]
+    for r in range(tile.rows):
+        out = w.add(w.mul(panel, tile.rows), r)
+        exists = w.compare("slt", out, w["outs"])
+        own = w.total(w.mul(w.select(exists, out, 0), w["out"]), w.mul(channel, w["channel"]), w["start"])
+        for i in range(3):
+            for j in range(3):
+                place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
+                value = w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size)
+                value = w.select(exists, value, Reg("0.0", tile.element))
+                square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
+    return square
+
+
+def near_kernels(w: Writer, tile: Tile, panel: Reg, channel: Reg, turned: Reg) -> list[list[Reg]]:
+    """The same where all outputs are there and the nine lie side by side, `turned` the other way round: transposed four
+    by four."""
+    piece = f"<{QUAD} x {tile.element}>"
+    taps: list[list[Reg]] = [[] for _ in range(9)]
+    for first in range(0, tile.rows, QUAD):
+        owns = [
+            w.add(w.mul(w.add(w.mul(panel, tile.rows), first + r), w["out"]), w.mul(channel, w["channel"]))
+            for r in range(QUAD)
+        ]
+        places = [w.at(w["weight"], own, tile.element) for own in owns]
+        for k in (0, QUAD):
+            a, b, c, d = (w.load(piece, w.at(place, k, tile.element), tile.size) for place in places)
+            low, low_, high, high_ = (
+                w.shuffle(x, y, order) for order in ((0, 4, 1, 5), (2, 6, 3, 7)) for x, y in ((a, b), (c, d))
+            )
+            for n, (x, y) in enumerate(((low, low_), (high, high_))):
+                taps[k + 2 * n].append(w.shuffle(x, y, (0, 1, 4, 5)))
+                taps[k + 2 * n + 1].append(w.shuffle(x, y, (2, 3, 6, 7)))
+        last = Reg("poison", piece)
+        for r, place in enumerate(places):
+            value = w.load(tile.element, w.at(place, 8, tile.element), tile.size)
+            last = w.new(piece, f"insertelement {last}, {value}, i64 {r}")
+        taps[8].append(last)
+    joined = [joined_pieces(w, pieces) for pieces in taps]
+    order = [w.new(joined[0].type, f"select {turned}, {joined[8 - k]}, {joined[k]}") for k in range(9)]
+    return [order[3 * i : 3 * i + 3] for i in range(3)]
+
+
+def joined_pieces(w: Writer, pieces: list[Reg]) -> Reg:
+    """Vectors of four, one behind the other."""
+    result = pieces[0]
+    for k, piece in enumerate(pieces[1:], 1):
+        wide = (k + 1) * QUAD
+        longer = w.shuffle(piece, piece, [n % QUAD for n in range(k * QUAD)]) if k > 1 else piece
+        result = w.shuffle(result, longer, range(wide))
+    return result
+
+
 def weights_text(form: Form, tile: Tile) -> str:
     """A panel's outputs are the lanes of one vector.
 
@@ -174,32 +230,25 @@ def weights_text(form: Form, tile: Tile) -> str:
     and go there in rows.
     """
     w = Writer(f"conv_winograd_weights{form.suffix}", ABI)
-    vector = f"<{tile.rows} x {tile.element}>"
     line = GATHER * tile.rows
     collected = w.scratch(tile.element, form.points * line + tile.lanes)
     load_params(w, WEIGHTS)
     load_pointers(w, "weight", "result")
+    turned = w.compare("eq", w["column"], -1)
+    neighbours = w.new("i1", f"or {w.compare('eq', w['column'], 1)}, {turned.text}")
+    neighbours = w.both(neighbours, w.compare("eq", w["row"], w.mul(w["column"], 3)))
     with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"], GATHER) as some:
         past = w.min(w.add(some.i, GATHER), w["channels"])
-        with w.loop(some.i, past) as c:
-            square = [[Reg("zeroinitializer", vector) for _ in range(3)] for _ in range(3)]
-            for r in range(tile.rows):
-                out = w.add(w.mul(panel.i, tile.rows), r)
-                exists = w.compare("slt", out, w["outs"])
-                own = w.total(w.mul(w.select(exists, out, 0), w["out"]), w.mul(c.i, w["channel"]), w["start"])
-                for i in range(3):
-                    for j in range(3):
-                        place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
-                        value = w.select(
-                            exists,
-                            w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size),
-                            Reg("0.0", tile.element),
-                        )
-                        square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
-            target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
-            points = flat(in_both(w, form.weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
-            for point, value in enumerate(points):
-                w.store(value, w.at(target, point * line, tile.element), tile.size)
+        whole = w.compare("sle", w.mul(w.add(panel.i, 1), tile.rows), w["outs"])
+        near = w.both(neighbours, whole)
+        both = tile.masked and tile.rows % QUAD == 0      # short vectors gain nothing
+        for condition, is_near in ((near, True), (w.negate(near), False)) if both else ((Reg("true", "i1"), False),):
+            with w.when(condition), w.loop(some.i, past) as c:
+                square = near_kernels(w, tile, panel.i, c.i, turned) if is_near else kernels(w, tile, panel.i, c.i)
+                target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
+                points = flat(in_both(w, form.weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
+                for point, value in enumerate(points):
+                    w.store(value, w.at(target, point * line, tile.element), tile.size)
         with w.loop(0, form.points) as point:
             place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point.i), panel.i), w["channels"]), some.i), tile.rows)
             source = w.at(collected, w.mul(point.i, line), tile.element)
@@ -269,18 +318,71 @@ def input_text(form: Form, tile: Tile) -> str:
     return "\n".join([w.text(), windows_text(tile, stride, size), declarations(tile.lanes, tile.element)])
 
 
+WINDOWS = [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")]
+
+
 def windows_text(tile: Tile, stride: int, size: tuple[int, int] = (ROWS, COLUMNS)) -> str:
-    """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile].
+    """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile]."""
+    return masked_windows_text(tile, stride, size) if tile.masked else plain_windows_text(tile, stride, size)
+
+
+def masked_windows_text(tile: Tile, stride: int, size: tuple[int, int]) -> str:
+    """The same in vectors longer than most runs: every row of the windows is laid out with its padding, what a run's
+    tiles begin with behind that of the run before, and likewise what follows it. So a vector takes its tiles' columns
+    from several runs."""
+    w = Writer("windows", WINDOWS, "internal ")
+    high, across = size
+    length = WIDE * BLOCK + 4 * tile.lanes
+    parts = [w.scratch(tile.element, high * length) for _ in range(1 if across == WIDE else 2)]
+    load_params(w, TILES)
+    unit, none = w.compare("eq", w["in_column"], 1), Reg("zeroinitializer", f"<{tile.lanes} x i1>")
+    with w.loop(0, w["number"], carry=[Reg("0", "i64")]) as r:
+        run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
+        source, y, column, tiles, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, 2, 3, 4, 5))
+        x = w.add(w.mul(column, WIDE), w["base_w"])
+        left, right = w.max(w.sub(0, x), 0), w.sub(w["in_w"], x)
+        first, rows = w.mul(place, WIDE), [w.add(source, w.mul(w["in_row"], i)) for i in range(high)]
+        inside = [w.compare("ult", w.add(y, i), w["in_h"]) for i in range(high)]
+        wide = w.mul(tiles, WIDE)
+        with w.loop(0, w.select(unit, wide, 0), tile.lanes) as v:
+            for part, line in enumerate(parts):
+                at = w.add(v.i, part * WIDE)
+                some = w.lanes_in(w.sub(left, at), w.sub(right, at), tile.lanes)
+                for i in range(high):
+                    own = w.at(w["plane"], w.add(rows[i], at), tile.element)
+                    value = w.load_some(tile.vector, own, w.select(inside[i], some, none), tile.size)
+                    w.store(value, w.at(line, w.total(first, v.i, i * length), tile.element), tile.size)
+        with w.loop(0, w.select(unit, 0, wide)) as v:
+            for part, line in enumerate(parts):
+                at = w.add(v.i, part * WIDE)
+                seen = w.both(w.compare("sge", at, left), w.compare("slt", at, right))
+                for i in range(high):
+                    exists = w.both(seen, inside[i])
+                    own = w.select(exists, w.add(rows[i], w.mul(at, w["in_column"])), 0)
+                    value = w.load(tile.element, w.at(w["plane"], own, tile.element), tile.size)
+                    value = w.select(exists, value, Reg("0.0", tile.element))
+                    w.store(value, w.at(line, w.total(first, v.i, i * length), tile.element), tile.size)
+        r.next = [w.add(place, tiles)]
+    with w.loop(0, r.carry[0], tile.lanes) as j, w.loop(0, high) as i:
+        own = []
+        for part, line in enumerate(parts):
+            here = w.at(line, w.add(w.mul(i.i, length), w.mul(j.i, WIDE)), tile.element)
+            near = w.load(f"<{WIDE * tile.lanes} x {tile.element}>", here, tile.size)
+            own += [w.every(near, WIDE, tile.lanes, k) for k in range(across - WIDE if part else WIDE)]
+        target = w.at(w["target"], w.add(w.mul(i.i, across * stride), j.i), tile.element)
+        for k, value in enumerate(own):
+            w.store(value, w.at(target, k * stride, tile.element), tile.size)
+    return w.text() + "\n" + mask_declarations(tile.lanes, tile.element)
+
+
+def plain_windows_text(tile: Tile, stride: int, size: tuple[int, int]) -> str:
+    """The same run by run.
 
     Windows are 4x6 or 6x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles
     then take every fourth element of it, and the next tiles' first two. What spills over the end of a run is written
     again by the next.
     """
-    w = Writer(
-        "windows",
-        [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")],
-        "internal ",
-    )
+    w = Writer("windows", WINDOWS, "internal ")
     high, across = size
     line = w.scratch(tile.element, WIDE * BLOCK + 16 * tile.lanes)
     load_params(w, TILES)
@@ -459,7 +561,8 @@ def store_tiles(
     count: Reg,
     corner: Reg,
 ) -> None:
-    """Store the results of as many tiles as a vector has lanes."""
+    """Store the results of as many tiles as a vector has lanes: as rows, or row by row of each, whose columns are
+    neighbours in most."""
     last = w.min(w.add(here, tile.lanes - 1), w.sub(count, 1))
     begin, end, height, width = (
         w.load("i64", w.at(table, at, "i64"), 8)
@@ -474,20 +577,22 @@ def store_tiles(
             target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
             w.store(interleaved(w, tile, row), target, tile.size)
     with w.when(w.negate(whole)):
-        for n, value in enumerate(flat(values)):
-            w.store(value, w.at(corner, n * tile.lanes, tile.element), tile.size)
+        line = WIDE * tile.lanes
+        for i, row in enumerate(values):
+            w.store(interleaved(w, tile, row), w.at(corner, i * line, tile.element), tile.size)
+        unit = w.compare("eq", w["column"], 1)
         with w.loop(here, w.add(last, 1)) as t:
             own, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))
-            lane = w.at(corner, w.sub(t.i, here), tile.element)
-            with w.loop(0, high) as i, w.loop(0, wide) as j:
-                value = w.load(
-                    tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, WIDE), j.i), tile.lanes), tile.element), tile.size
-                )
-                w.store(
-                    value,
-                    w.at(plane, w.total(own, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element),
-                    tile.size,
-                )
+            quad = w.both(unit, w.compare("eq", wide, WIDE))
+            lane = w.at(corner, w.mul(w.sub(t.i, here), WIDE), tile.element)
+            with w.loop(0, high, carry=[w.at(plane, own, tile.element), lane]) as i:
+                to, of = i.carry
+                with w.when(quad):
+                    w.store(w.load(f"<{WIDE} x {tile.element}>", of, tile.size), to, tile.size)
+                with w.loop(0, w.select(quad, 0, wide)) as j:
+                    value = w.load(tile.element, w.at(of, j.i, tile.element), tile.size)
+                    w.store(value, w.at(to, w.mul(j.i, w["column"]), tile.element), tile.size)
+                i.next = [w.at(to, w["row"], tile.element), w.at(of, line, tile.element)]
 
 
 def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:

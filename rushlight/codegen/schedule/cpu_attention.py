@@ -32,30 +32,35 @@ from ...loops.nest import (
     rows,
 )
 from ..targets import vector_bits
-from .cpu_product import SIZES, Blocking, Sizes, number
+from .cpu_product import Blocking, number
 
-KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in a near cache
+# About as many keys meet a block of queries at a time, by bits of vectors: their scores stay in a near cache.
+KEYS = {128: 384, 256: 256, 512: 256}
+# Vectors of a turn of loops over scores. A processor with short vectors looks ahead over few instructions, so that an
+# exponential of four is a chain that it waits for.
+TURN = {128: 8, 256: 4, 512: 4}
 SPAN = 256               # elements of a head that are summed at a time
-STRIPS = 28              # strips of rows in a block of queries, at most
-GROUP = 4                # strips that meet the keys together
+GROUP, LOW_GROUP = 4, 8  # strips of rows that meet the keys together, and where rows are not packed: those are low
+GROUPS = 7               # of them in a block of queries, at most
 DEPTHS = {128: 128}      # keys whose values are multiplied at a time, by bits of vectors: they stay in the first-level
 DEPTH = 64               # cache, and a tile is summed in as many steps as make up for writing it
 NEAR_ZERO = {"f32": 1e-30, "f64": 1e-200}     # what scores are multiplied by instead of 0
-TILES = {**SIZES, 512: Sizes(14, 2)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 Join = Callable[[Value, Value], Value]
 
 
 class Cut(Blocking):
-    """Sizes of blocks: a block of keys is a number of whole tiles, and of whole turns of a loop over vectors. Tiles are
-    high where vectors are wide: rows of scores are packed for them once more."""
+    """Sizes of blocks: a block of keys is a number of whole tiles, and of whole turns of a loop over vectors."""
 
     def __init__(self, code: str, bits: int = 0) -> None:
-        super().__init__(code, bits, TILES)
-        self.turn = 4 * self.lanes
+        bits = bits or vector_bits()
+        super().__init__(code, bits)
+        self.turn = TURN[bits] * self.lanes
         both = math.lcm(self.turn, self.width)
-        self.keys = KEYS // both * both
-        self.depth = DEPTHS.get(bits or vector_bits(), DEPTH)
+        self.keys = KEYS[bits] // both * both
+        self.depth = DEPTHS.get(bits, DEPTH)
+        self.group = LOW_GROUP if self.sizes.in_lines else GROUP
+        self.strips = GROUPS * self.group                # in a block of queries, at most
 
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "block", "blocks", "scale")
@@ -89,6 +94,7 @@ class Attention:
 
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
         self.cut, self.code, self.causal, self.mask = Cut(code, bits), code, causal, mask
+        self.in_lines = self.cut.sizes.in_lines          # whether tiles read rows where they lie
         self.height, self.wide = number(self.cut.height), number(self.cut.width)
         self.keys = number(self.cut.keys)
         # Elements between rows of scores. They are read down the rows, which must not share the sets of a cache.
@@ -120,20 +126,13 @@ class Attention:
             Local("hides", hides),
         )
 
-    def score_tile(self, a: int, a_at: Value, b: int, c: int, c_at: Value, high: Value) -> Multiply:
-        """Rows packed in `a` times strip t of the lines packed in `b`.
-
-        Its last columns are whole vectors: there is room for them, and nobody looks at them."""
-        t = var("t")
-        return Multiply(
-            a, a_at, b, t * var("deep") * self.wide, self.wide, c, c_at + t * self.wide, self.row,
-            high, self.some_columns(t), var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
-            self.packed_pitch,
-        )  # fmt: skip
-
-    def some_columns(self, t: Value) -> Value:
-        """Columns of strip `t` of the scores that are wanted, up to whole vectors."""
-        return min_(self.wide, self.whole(var("seen")) - t * self.wide)
+    def some_columns(self, t: Value, stop: Value) -> Value:
+        """Columns of strip `t` of the scores that rows before row `stop` of the block of queries want, up to whole
+        vectors. Tiles of as few vectors are as fast where rows are not packed."""
+        columns = self.whole(var("seen")) - t * self.wide
+        if self.causal and self.in_lines:
+            columns = min_(columns, self.whole(var("i0") + stop - var("j0")) - t * self.wide)
+        return min_(self.wide, columns)
 
     def first_strip(self, t: Value, r0: Value) -> Value:
         """The first strip of rows, of those from row `r0` of the block of queries on, that sees strip `t` of keys."""
@@ -163,9 +162,12 @@ class Attention:
         return idiv(count + number(self.cut.lanes - 1), number(self.cut.lanes)) * number(self.cut.lanes)
 
     def turns(self) -> Local:
-        """How many turns a loop over the block's columns takes."""
-        turn = number(self.cut.turn)
-        return Local("turns", idiv(var("seen") + turn - ONE, turn))
+        """How many turns a loop over a row's columns takes. A causal row ends where it sees nothing, but for what tiles
+        of several rows read."""
+        turn, stop = number(self.cut.turn), var("seen")
+        if self.causal:
+            stop = min_(stop, var("limit") + self.height - ONE)
+        return Local("turns", idiv(stop + turn - ONE, turn))
 
     @property
     def padded(self) -> Value:
@@ -197,23 +199,24 @@ class _Forward(Attention):
     @property
     def group_rows(self) -> int:
         """Rows of queries that meet keys together."""
-        return GROUP * self.cut.height
+        return self.cut.group * self.cut.height
 
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
         super().__init__(code, causal, mask, bits)
         self.out = 4 if mask else 3
         self.log = self.out + 1
         self.scores, self.tops, self.sums, self.newer, self.factors = range(self.log + 1, self.log + 6)
-        self.queries, self.packed_keys, self.powers = range(self.log + 6, self.log + 9)
+        self.packed_keys, self.queries, self.powers = range(self.log + 6, self.log + 9)
         # States of a group of strips lie in whole vectors: what is made of them beyond its rows, nobody looks at.
-        self.state_pitch = -(-GROUP * self.cut.height // self.cut.lanes) * self.cut.lanes
+        self.state_pitch = -(-self.group_rows // self.cut.lanes) * self.cut.lanes
 
     def stack(self) -> list[int]:
         """Elements of the kernel's own memory."""
         cut = self.cut
-        packed = [STRIPS * SPAN * cut.pitch, SPAN * cut.keys, GROUP * cut.keys * cut.pitch]
-        states = STRIPS // GROUP * self.state_pitch
-        return [GROUP * cut.height * self.pitch, *[states] * 2, *[self.state_pitch] * 2, *packed]
+        packed = [SPAN * cut.keys]
+        packed += [] if self.in_lines else [cut.strips * SPAN * cut.pitch, cut.group * cut.keys * cut.pitch]
+        states = GROUPS * self.state_pitch
+        return [self.group_rows * self.pitch, *[states] * 2, *[self.state_pitch] * 2, *packed]
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
@@ -257,13 +260,13 @@ class _Forward(Attention):
             Local("k0", var("u") * number(cut.depth)),
             For("v", ZERO, var("row_strips"), self.weighed("v", var("r0"), "c", "value_width", self.weigh())),
         ))  # fmt: skip
-        work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax(), pack, weigh)
+        work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax())
+        work = (*work, weigh) if self.in_lines else (*work, pack, weigh)
         return (
             Local("r0", var("g") * number(self.group_rows)),
             Local("tall", min_(number(self.group_rows), var("high") - var("r0"))),
             Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
             Local("seen", visible),
-            self.turns(),
             Local("state", var("g") * number(self.state_pitch)),
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
@@ -271,16 +274,20 @@ class _Forward(Attention):
     def scores_of_slice(self) -> tuple[Statement, ...]:
         start, many = var("slice") * number(SPAN), gt(var("slices"), ONE)
         apart = number(SPAN * self.cut.pitch)
-        packed = var("g") * number(GROUP) * apart
+        packed = var("g") * number(self.cut.group) * apart
         tall = min_(self.height, var("tall") - var("s") * self.height)
-        place = var("s") * self.height * self.row
-        tile = self.score_tile(self.queries, packed + var("s") * apart, self.packed_keys, self.scores, place, tall)
+        rows = self.at("query", "h", var("i0") + var("r0")) + start
+        left = (self.queries, packed + var("s") * apart, None)
+        pack = If(or_(eq(var("j"), ZERO), many), (
+            Pack(0, rows, var("query.r"), ONE,
+                 self.queries, packed, apart, var("tall"), var("deep"), var("row_strips"), self.cut.height),
+        ))  # fmt: skip
+        if self.in_lines:
+            left = (0, rows + var("s") * self.height * var("query.r"), var("query.r"))
+        tile = self.score_tile(left, tall)
         return (
             Local("deep", min_(number(SPAN), var("width") - start)),
-            If(or_(eq(var("j"), ZERO), many), (
-                Pack(0, self.at("query", "h", var("i0") + var("r0")) + start, var("query.r"), ONE,
-                     self.queries, packed, apart, var("tall"), var("deep"), var("row_strips"), self.cut.height),
-            )),
+            *(() if self.in_lines else (pack,)),
             If(or_(self.is_first(), many), (
                 Pack(1, self.at("key", "own", var("j0")) + start, var("key.r"), ONE, self.packed_keys, ZERO,
                      var("deep") * self.wide, var("some"), var("deep"), self.strips(var("some")), self.cut.width),
@@ -288,6 +295,18 @@ class _Forward(Attention):
             For("t", ZERO, self.strips(var("seen")), (
                 For("s", self.first_strip(var("t"), var("r0")), var("row_strips"), (tile,)),
             )),
+        )  # fmt: skip
+
+    def score_tile(self, left: tuple[int, Value, Value | None], high: Value) -> Multiply:
+        """Rows `left` (an operand, where they begin, elements between them unless they are packed) times strip t of the
+        keys. Its last columns are whole vectors: there is room for them, and nobody looks at them."""
+        (a, a_at, line), s, t = left, var("s"), var("t")
+        columns = self.some_columns(t, var("r0") + (s + ONE) * self.height)
+        return Multiply(
+            a, a_at, self.packed_keys, t * var("deep") * self.wide, self.wide,
+            self.scores, s * self.height * self.row + t * self.wide, self.row,
+            high, columns, var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
+            self.packed_pitch if line is None else None, line=line,
         )  # fmt: skip
 
     def is_first(self) -> Value:
@@ -308,11 +327,17 @@ class _Forward(Attention):
         # A mask has no more columns than there are keys: where there is one, those are seen first.
         hide = self.hidden(place)
         if self.mask is None:
-            top = [hide, fold("top", self.padded, low, value, [], max_)]
+            top = [hide, fold("top", self.padded, low, value, [], self.larger)]
         else:
             kept = [Local("x", value), Store(self.scores, place + var("top.j"), var("x", code))]
-            top = [fold("top", var("limit"), low, var("x", code), kept, max_), hide]
-        return For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
+            top = [fold("top", var("limit"), low, var("x", code), kept, self.larger), hide]
+        kept = Store(self.newer, var("m"), var("top", code))
+        return For("m", ZERO, var("tall"), (self.visible(row), self.turns(), *top, kept))
+
+    def larger(self, a: Value, b: Value) -> Value:
+        """The larger of two scores. What of NaN does not count, since a row that has one is NaN: AArch64 has an
+        instruction that gives it, x86 one that gives what comes second."""
+        return expr.call("maximum", a, b) if self.cut.is_narrow else max_(a, b)
 
     def new_states(self) -> If:
         """What the maxima mean for sums of earlier blocks: these shrink. Rows that saw nothing yet count from 0."""
@@ -346,20 +371,31 @@ class _Forward(Attention):
             For(name, ZERO, lanes, body, vector=True),
         ))  # fmt: skip
 
-    def powers_of_rows(self) -> For:
-        """Scores to powers, which are summed; the result so far shrinks as the sums did."""
-        code, r, base = self.code, var("r"), var("base", self.code)
-        at = r * self.row + var("sum.j")
+    def summed_powers(self) -> tuple[Statement, ...]:
+        """A row's scores to powers, and their sum: in one loop, or in two where the sums would take the registers of
+        an exponential of as many vectors as keep the processor busy."""
+        code, base = self.code, var("base", self.code)
+        at = var("r") * self.row + var("sum.j")
         score = load(self.scores, at, code)
         score = score - base if self.mask else expr.fma(score, var("factor", code), -base)
-        kept = [Local("e", expr.call("weight_of_score", score)), Store(self.scores, at, var("e", code))]
-        total = fold("sum", self.padded, const(0, code), var("e", code), kept, expr.add)
+        power, zero = expr.call("weight_of_score", score), const(0, code)
+        if self.cut.is_narrow:
+            made = For("sum.j", ZERO, self.padded, (Store(self.scores, at, power),), vector=True)
+            return made, fold("sum", self.padded, zero, load(self.scores, at, code), [], expr.add)
+        kept = [Local("e", power), Store(self.scores, at, var("e", code))]
+        return (fold("sum", self.padded, zero, var("e", code), kept, expr.add),)
+
+    def powers_of_rows(self) -> For:
+        """Scores to powers, which are summed; the result so far shrinks as the sums did."""
+        code, r = self.code, var("r")
         out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
         smaller = Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code))
         shrinks = expr.and_(gt(var("j"), ZERO), ne(load(self.factors, r, code), const(1, code)))
         return For("r", ZERO, var("tall"), (
             Local("base", load(self.newer, r, code)),
-            total,
+            self.visible(var("i0") + var("r0") + r),
+            self.turns(),
+            *self.summed_powers(),
             Store(self.sums, var("state") + r, load(self.sums, var("state") + r, code) + var("sum", code)),
             If(shrinks, (For("o", ZERO, var("value_width"), (smaller,), vector=True),)),
         ))  # fmt: skip
@@ -367,13 +403,16 @@ class _Forward(Attention):
     def weigh(self) -> Multiply:
         """Powers times values, added to the result."""
         first, r = var("c") * self.wide, var("v") * self.height
+        left = (self.powers, (var("v") * self.keys + var("k0")) * number(self.cut.pitch))
+        if self.in_lines:
+            left = (self.scores, r * self.row + var("k0"))
         return Multiply(
-            self.powers, (var("v") * self.keys + var("k0")) * number(self.cut.pitch),
+            *left,
             2, self.at("value", "own", var("j0") + var("k0")) + first, var("value.r"),
             self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
             min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first),
-            var("long"), gt(var("j0") + var("k0"), ZERO),
-            self.cut.height, self.cut.vectors, self.packed_pitch,
+            var("long"), gt(var("j0") + var("k0"), ZERO), self.cut.height, self.cut.vectors,
+            None if self.in_lines else self.packed_pitch, line=self.row if self.in_lines else None,
         )  # fmt: skip
 
     def finish(self) -> tuple[Statement, ...]:
@@ -423,7 +462,6 @@ class _Rows(_Forward):
             Local("r0", ZERO),
             Local("tall", ONE),
             Local("seen", var("some")),
-            self.turns(),
             Local("state", ZERO),
             For("k", ZERO, var("seen"), (dot, Store(self.scores, k, var("dot", code)))),
             *self.softmax(),

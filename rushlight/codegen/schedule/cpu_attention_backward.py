@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...loops import expr
 from ...loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
 from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
-from .cpu_attention import GROUP, ONE, SPAN, ZERO, Attention, fold, strides
+from .cpu_attention import ONE, SPAN, ZERO, Attention, fold, strides
 from .cpu_product import number
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "scale")
@@ -37,14 +37,15 @@ class _Backward(Attention):
         self.d_query = 7 if mask else 6
         self.d_key, self.d_value = self.d_query + 1, self.d_query + 2
         own = self.d_query + 3                           # the kernel's own memory
-        self.scores, self.slopes, self.queries, self.gradients = range(own, own + 4)
-        self.packed_keys, self.packed_values, self.packed = range(own + 4, own + 7)
-        self.block = number(GROUP * self.cut.height)
+        self.scores, self.slopes, self.packed_keys, self.packed_values = range(own, own + 4)
+        self.queries, self.gradients, self.packed = range(own + 4, own + 7)
+        self.block = number(self.cut.group * self.cut.height)
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
-        scores, packed = GROUP * cut.height * self.pitch, GROUP * SPAN * cut.pitch
-        stack = [scores, scores, packed, packed, SPAN * cut.keys, SPAN * cut.keys, GROUP * cut.keys * cut.pitch]
+        scores, packed = cut.group * cut.height * self.pitch, cut.group * SPAN * cut.pitch
+        stack = [scores, scores, SPAN * cut.keys, SPAN * cut.keys]
+        stack += [] if self.in_lines else [packed, packed, cut.group * cut.keys * cut.pitch]
         body = (
             Local("own", irem(var("i"), var("heads"))),
             Local("b", idiv(var("i"), var("heads"))),
@@ -90,7 +91,6 @@ class _Backward(Attention):
         """A block of queries meets the block of keys."""
         seen = min_(var("some"), var("i0") + var("tall") - var("j0")) if self.causal else var("some")
         work = (
-            self.turns(),
             self.products("s", "query", 1, self.queries, "width", ("key", 2, self.packed_keys), self.scores),
             self.products(
                 "o", "gradient", 0, self.gradients, "value_width", ("value", 3, self.packed_values), self.slopes
@@ -115,18 +115,23 @@ class _Backward(Attention):
         key, key_operand, packed_keys = keys
         apart = number(SPAN * self.cut.pitch)
         start, deep, s, t = var("start"), var("deep"), var(f"{prefix}.s"), var(f"{prefix}.t")
+        rows, line = self.at(name, "h", var("i0")) + start, var(f"{name}.r")
+        left, pitch = (packed, s * apart), self.packed_pitch
+        pack = Pack(operand, rows, line, ONE, packed, ZERO, apart,
+                    var("tall"), deep, var("row_strips"), self.cut.height)  # fmt: skip
+        if self.in_lines:
+            left, pitch = (operand, rows + s * self.height * line), None
         tile = Multiply(
-            packed, s * apart, packed_keys, t * deep * self.wide, self.wide,
+            *left, packed_keys, t * deep * self.wide, self.wide,
             target, s * self.height * self.row + t * self.wide, self.row,
-            min_(self.height, var("tall") - s * self.height), self.some_columns(t), deep, ne(start, ZERO),
-            self.cut.height, self.cut.vectors, self.packed_pitch,
+            min_(self.height, var("tall") - s * self.height), self.some_columns(t, (s + ONE) * self.height),
+            deep, ne(start, ZERO), self.cut.height, self.cut.vectors, pitch, line=line if self.in_lines else None,
         )  # fmt: skip
         return For(f"{prefix}.slice", ZERO, var(f"{width}.n"), (
             Local("start", var(f"{prefix}.slice") * number(SPAN)),
             Local("deep", min_(number(SPAN), var(width) - start)),
             If(gt(var(f"{width}.n"), ONE), (self.pack_keys(key, key_operand, packed_keys, start, deep),)),
-            Pack(operand, self.at(name, "h", var("i0")) + start, var(f"{name}.r"), ONE, packed, ZERO, apart,
-                 var("tall"), deep, var("row_strips"), self.cut.height),
+            *(() if self.in_lines else (pack,)),
             For(t.attr, ZERO, self.strips(var("seen")), (
                 For(s.attr, self.first_strip(t, ZERO), var("row_strips"), (tile,)),
             )),
@@ -149,6 +154,7 @@ class _Backward(Attention):
         slope = (load(self.slopes, place + j, code) - var("inner", code)) * var("slope.factor", code)
         return (
             self.visible(row),
+            self.turns(),
             Local("log", load(4, number_of_row, code)),
             Local("inner", load(5, number_of_row, code)),
             *before,
@@ -178,19 +184,24 @@ class _Backward(Attention):
         cut = self.cut
         s, c, k0 = var("a.s"), var("a.c"), var("k0")
         first, column = s * self.height, c * self.wide
+        left, pitch = (self.packed, (s * self.keys + k0) * number(cut.pitch)), self.packed_pitch
+        if self.in_lines:
+            left, pitch = (self.slopes, first * self.row + k0), None
         tile = Multiply(
-            self.packed, (s * self.keys + k0) * number(cut.pitch),
+            *left,
             2, self.at("key", "own", var("j0") + k0) + column, var("key.r"),
             self.d_query, self.at("d_query", "h", var("i0") + first) + column, var("d_query.r"),
             min_(self.height, var("tall") - first), min_(self.wide, var("width") - column),
-            var("long"), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
+            var("long"), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, pitch,
+            line=self.row if self.in_lines else None,
         )  # fmt: skip
         pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch),
                     var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
-        return pack, For("a.k", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
+        sums = For("a.k", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
             Local("k0", var("a.k") * number(cut.depth)),
             For(s.attr, ZERO, var("row_strips"), self.weighed(s.attr, ZERO, c.attr, "width", tile)),
         ))  # fmt: skip
+        return (sums,) if self.in_lines else (pack, sums)
 
 
 INNER_PARAMS = ("heads", "rows", "width", *strides("gradient"), *strides("out"))

@@ -16,13 +16,15 @@ from typing import Any
 from ...loops.expr import Value, arg, replace, var
 from ...loops.lowered import Lowered
 from ...loops.sizes import larger, smaller
-from ..tile_functions import ELEMENTS
+from ..targets import vector_bits
+from ..tile_shapes import ELEMENTS
 from .contraction import Parts, factors_of, leaves, parts_of, result_of
 from .cpu_factor import Factor, stride_class
 from .cpu_fold import given_bits, given_names
 from .cpu_product import (
     OWN_STRIPS,
     ROWS_TOGETHER,
+    SIZES,
     Blocking,
     Finish,
     Sizes,
@@ -32,10 +34,12 @@ from .cpu_product import (
 )
 from .launch import Launch, Schedule, Temp
 
-# multiply-adds from which packing both operands pays; half as many where one must be packed anyway
+# multiply-adds from which packing both operands pays; fewer do where one must be packed anyway
 TILED_WORK = 1 << 20
 TILED_SIDE = 8                   # rows and columns likewise
-DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
+# Rows up to which the right operand is read where it lies, whatever its width; more of them (`Sizes.direct`) where its
+# rows are runs at least so long.
+DIRECT_ROWS, DIRECT_COLUMNS = 8, 512
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 CHUNK = 1 << 21                  # multiply-adds worth a part
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
@@ -78,8 +82,8 @@ def schedule_contraction(lowered: Lowered) -> Schedule | None:
 def pays(parts: Parts) -> bool:
     """Whether packing both factors costs less than it gains."""
     _, m, n, k = parts.sizes
-    right = parts.right[0]
-    least = TILED_WORK if len(parts.right) == 1 and parts.columns.strides[right] == 1 else TILED_WORK // 2
+    right, turned_work = parts.right[0], SIZES[vector_bits()].turned_work
+    least = TILED_WORK if len(parts.right) == 1 and parts.columns.strides[right] == 1 else turned_work
     return bool(m * n * k > least and m >= TILED_SIDE and n >= TILED_SIDE and parts.columns.other == 1)
 
 
@@ -144,7 +148,8 @@ class Tiled:
         # Where rows are neighbours too, their tiles pack them as well: more blocks cost nothing.
         many = keeps and self.left is None and bool(p.rows.strides[p.left[0]] == 1)
         own = (many or bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines))) and not packs_apart()
-        direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
+        reads_rows = bool(m <= DIRECT_ROWS or (m <= cut.sizes.direct and n >= DIRECT_COLUMNS))
+        direct = own and self.right is None and p.columns.strides[right] == 1 and reads_rows
         form = "direct" if direct else "own" if own else "packed"
         left = p.left[0]
         plain = self.left is None and self.right is None and not packs_apart()
@@ -152,18 +157,23 @@ class Tiled:
         if plain and bool(p.deep.strides[left] == 1) and suits_rows(cut, m, n, pitch):
             own, form = True, "rows"
         in_lines = cut.sizes.in_lines and self.left is None and bool(p.deep.strides[left] == 1)
-        # Rows that need no packing are no reason to cut them: columns are packed where they are met, by one thread.
-        whole = in_lines and items_for_threads() == 1 and not packs_apart()
+        # Rows that need no packing are no reason to cut them: columns are packed where they are met, by the thread that
+        # has them. So are those that are packed a few strips at a time, where there is one thread.
+        items = items_for_threads()
+        enough = items == 1 or (in_lines and bool(strips * batch >= 2 * items))
+        whole = cut.sizes.in_lines and self.left is None and enough and not packs_apart()
         if whole and not own:
             own, form = True, "own"
         sizes = cut.sizes.but(lines=OWN_STRIPS) if own else cut.sizes
         block, blocks, part, parts = product_parts(
-            sizes, lines, strips, k, m * n * k, batch, own, items_for_threads()
+            sizes, lines, strips, k, m * n * k, batch, own, items
         )
         if form == "rows":
             block, blocks, part, parts = row_blocks(sizes, lines, strips)
         elif whole:
-            block, blocks, part, parts = lines, 1, strips, 1
+            block, blocks = lines, 1
+            part = -(-strips // smaller(strips, -(-items // batch)))
+            parts = -(-strips // part)
         shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
         finish = self.finish()
         row, step = p.rows.other, p.batch.other

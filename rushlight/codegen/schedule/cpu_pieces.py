@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...loops.expr import arg, cast, const, idiv, irem, load, var
+from ...loops.expr import arg, cast, const, idiv, irem, load, min_, var
 from ...loops.inline import row_major
 from ...loops.lowered import Lowered, Piece, number_value
 from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
@@ -32,6 +32,9 @@ from .launch import (
 )
 
 ZERO = const(0, "i64")
+BACKWARDS = 256   # elements at a time where one line is written backwards
+SHORT_ROW = 16    # elements of rows up to which a copy has them written out
+WRITTEN_OUT_FROM = 4096   # elements of such a copy: small ones of all lengths share a plan
 
 
 def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
@@ -123,10 +126,14 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
         return transposed
     if not library and len(axes) <= 2:
         return pair_launch(source, target, axes, places)
+    if library and (short := short_rows_launch(source, target, axes, places)):
+        return short
     backwards = axes[-1][1:] == [1, -1]
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
     inner, numel, rank = axes[-1][0], product(a[0] for a in axes), len(axes)
     extent, grain = (numel, GRAIN) if rank == 1 else (numel // inner, grain_of(inner))
+    if rank == 1 and backwards:
+        extent, grain = -(-numel // BACKWARDS), grain_of(BACKWARDS)
     return Launch(
         ("copy", source, target, rank, backwards),
         lambda: copy_nest(source, target, rank, backwards),
@@ -135,6 +142,47 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
         extent,
         grain,
     )
+
+
+def short_rows_launch(source: str, target: str, axes: list[list[int]], places: tuple) -> Launch | None:
+    """A copy whose last loop is so short that a kernel has it written out, inside of the longest other one;
+    None for other copies."""
+    if len(axes) < 2 or product(a[0] for a in axes) < WRITTEN_OUT_FROM or axes[-1][0] > SHORT_ROW:
+        return None
+    length = next(n for n in range(1, SHORT_ROW + 1) if axes[-1][0] == n)   # a number, for plans of this length alone
+    long = max(range(len(axes) - 1), key=lambda k: axes[k][0])
+    if axes[long][0] < 2 * length:
+        return None
+    ordered = [a for k, a in enumerate(axes[:-1]) if k != long] + [axes[long], axes[-1]]
+    dense = ordered[-1][1:] == [1, 1]
+    params = [a[0] for a in ordered[:-1]] + [a[1] for a in ordered] + [a[2] for a in ordered]
+    rank, inner = len(ordered), length * ordered[-2][0]
+    extent = product(a[0] for a in ordered) // inner
+    return Launch(
+        ("copy of short rows", source, target, rank, length, dense),
+        lambda: short_rows_nest(source, target, rank, length, dense),
+        places,
+        tuple(params),
+        extent,
+        grain_of(inner),
+    )
+
+
+def short_rows_nest(source: str, target: str, rank: int, length: int, dense: bool) -> Nest:
+    """The last loop written out, in that before it; the others flattened."""
+    sizes, (reads, stores) = [f"n{d}" for d in range(rank - 1)], ([f"{p}{d}" for d in range(rank)] for p in "so")
+    item, row = var("i"), var("j")
+    read, store = row * var(reads[-2]), row * var(stores[-2])
+    for d in range(rank - 3, -1, -1):
+        at = irem(item, var(sizes[d])) if d else item
+        read, store = read + at * var(reads[d]), store + at * var(stores[d])
+        item = idiv(item, var(sizes[d])) if d else item
+    moves = []
+    for k in range(length):
+        here, there = (k, k) if dense else (var(reads[-1]) * k, var(stores[-1]) * k)
+        moves.append(Store(1, store + there, cast(load(0, read + here, source), target)))
+    body = rows(For("j", ZERO, var(sizes[-1]), tuple(moves)))
+    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 
 def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) -> Launch:
@@ -171,7 +219,7 @@ def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launc
 def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
     """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
     sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
-    last = var("i" if rank == 1 else "j")
+    last = var("i" if rank == 1 and not backwards else "j")
     read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
     item = var("i")
     for d in range(rank - 2, -1, -1):
@@ -179,8 +227,11 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
         read, store = read + at * var(reads[d]), store + at * var(stores[d])
         item = idiv(item, var(sizes[d])) if d else item
     move = Store(1, store, cast(load(0, read, source), target))
-    if rank == 1:
-        body = rows(move, vector=not backwards)
+    if rank == 1 and backwards:
+        first = var("i") * BACKWARDS
+        body = rows(*unrolled("j", first, min_(first + BACKWARDS, var(sizes[0])), [move]))
+    elif rank == 1:
+        body = rows(move, vector=True)
     else:
         inner = (
             unrolled("j", ZERO, var(sizes[-1]), [move])

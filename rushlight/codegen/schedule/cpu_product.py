@@ -16,15 +16,22 @@ from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, 
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ...loops.record import Record
 from ..targets import second_cache, vector_bits
-from ..tile_functions import ELEMENTS, LINE, UNROLL, packed_unit
+from ..tile_functions import LINE, UNROLL
+from ..tile_shapes import ELEMENTS, packed_unit
 from .cpu_factor import Factor, along
 
-DIRECT_SLICE = 32        # values of k at a time where the right operand is read where it lies: rows read side by side
+# Values of k at a time where the right operand is read where it lies, which are rows read side by side, and at most,
+# so that no short slice is left over.
+DIRECT_SLICE, DIRECT_MOST = 32, 64
 OWN_STRIPS = 32          # strips of rows where columns are packed by the first rows that meet them (16-byte vectors)
 ROWS_TOGETHER = 11       # strips of columns at most where rows are read where they lie, each while all meet them
+ROW_GROUP = 8            # strips of rows packed at a time where columns stay in the second-level cache meanwhile
 LINES_TOGETHER = 8       # the same where elements of rows are broadcast, for every MiB of the second-level cache
 # Of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
+# bytes between values of k from which rows are packed before they are used: a tile's would fall into few sets of the
+# nearest cache, and half of every line be gone before the next tile reads it
+SAME_PLACES = 4096
 
 
 class Sizes(Record):
@@ -39,11 +46,13 @@ class Sizes(Record):
     least_strips: int = 8    # strips of columns that are worth packing a block of rows for
     least_own: int = 4       # the same where parts pack the columns themselves
     in_lines: bool = False   # rows that are runs of memory are not packed: their elements are broadcast from there
+    direct: int = 0          # rows up to which the right operand is better read where it lies, if its rows are long
+    turned_work: int = 1 << 19   # multiply-adds from which packing pays where the right operand must be, to have rows
 
 
 # A tile of four wide vectors has the fewest loads among those that fill the registers, which counts where two threads
 # share a core. Slices of 256 sum within 0.7 of the error of those of 512.
-SIZES = {512: Sizes(6, 4, 256, 28, 2, 9, 4, 2, True), 256: Sizes(6, 2), 128: Sizes(8, 3)}
+SIZES = {512: Sizes(6, 4, 256, 28, 2, 9, 4, 2, True, 64, 1 << 16), 256: Sizes(6, 2), 128: Sizes(8, 3)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
@@ -147,6 +156,7 @@ SPAN_PARAMS = ("span", "spans", "left_apart", "right_apart")    # of k: length, 
 def product_nest(
     code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False,
     left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
+    pairs: bool = False,
 ) -> Nest:  # fmt: skip
     """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result, and
     the sums where they are of another type than the result. `left`, `right`: factors that are computed.
@@ -158,10 +168,12 @@ def product_nest(
     cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     `by_span`: k goes through several spans of memory, the pixels of image after image.
     `in_lines`: rows are runs of memory, and tiles broadcast their elements from where they lie.
+    `pairs`: both operands are complex, real and imaginary parts are neighbours; sizes and strides count parts. Rows of
+    the left one and of the result are what they are, the right one has a second row for every one of its own, times i.
     """
     if by_span:
         return _SpanProduct(Blocking(code, bits), code, finish, form).nest()
-    return _Product(Blocking(code, bits), code, finish, form, left, right, given, in_lines).nest()
+    return _Product(Blocking(code, bits), code, finish, form, left, right, given, in_lines, pairs).nest()
 
 
 class _Product:
@@ -169,21 +181,25 @@ class _Product:
 
     more_params: tuple[str, ...] = ()
     most_lines, longest = 0, 0       # of the processor's `Sizes`
-    may_keep = True
+    may_keep, may_group = True, True
 
     def __init__(
         self, cut: Blocking, code: str, finish: Finish | None, form: str,
         left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
+        pairs: bool = False,
     ) -> None:  # fmt: skip
+        self.pairs = pairs
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
-        self.slice = DIRECT_SLICE if form == "direct" else self.longest or cut.sizes.slice
+        self.slice = DIRECT_MOST if form == "direct" else self.longest or cut.sizes.slice
         self.own = form != "packed"
         self.asks = not cut.is_narrow
         # packed columns are what the first rows that meet them leave behind
         self.by_rows, self.in_lines = form == "rows", in_lines
         self.by_lines = in_lines and form == "own"
-        self.together = ROWS_TOGETHER if self.by_rows else lines_together() if self.by_lines else cut.sizes.together
-        self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
+        self.by_groups = self.may_group and cut.sizes.in_lines and not in_lines and form == "own" and left is None
+        stays = self.by_lines or self.by_groups
+        self.together = ROWS_TOGETHER if self.by_rows else lines_together() if stays else cut.sizes.together
+        self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None and not pairs
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
             *((code,) if left is None else left.codes),
@@ -197,6 +213,7 @@ class _Product:
         self.left, self.strip = self.c + 1, self.c + 2
         self.stage = self.strip + self.own
         self.height, self.width = number(cut.height), number(cut.width)
+        self.gap = LINE // ELEMENTS[code][1] if cut.is_narrow else 0
 
     def nest(self) -> Nest:
         params = (
@@ -207,13 +224,13 @@ class _Product:
             *[name for f in self.factors if f is not None for name in f.params],
             *self.given,
         )
-        most = OWN_STRIPS if self.keeps else self.most_lines or self.cut.sizes.lines
-        most = 1 if self.by_rows or self.in_lines else most
-        stack = [Operand(self.code, most * self.slice * self.cut.pitch)]
-        stack += [Operand(self.code, self.together * self.slice * self.cut.width)] if self.own else []
+        most = OWN_STRIPS if self.keeps or self.pairs else self.most_lines or self.cut.sizes.lines
+        most = 1 if self.by_rows or self.in_lines else ROW_GROUP if self.by_groups else most
+        stack = [Operand(self.code, most * (self.slice * self.cut.pitch + self.gap))]
+        stack += [Operand(self.code, self.together * (self.slice * self.cut.width + self.gap))] if self.own else []
         if any(f is not None for f in self.factors):
             stack.append(Operand(self.code, max(self.cut.height, self.cut.width) * self.slice))
-        form = f"{self.form}_lines" if self.in_lines else self.form
+        form = "_".join([self.form, *(["lines"] if self.in_lines else []), *(["pairs"] if self.pairs else [])])
         name = "_".join(["matrix_product", form, *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
         body = (
@@ -232,13 +249,24 @@ class _Product:
         )  # fmt: skip
         return Nest(name, (*operands([*self.read, *self.late], self.outs), *stack), params, rows(*body))
 
+    def apart(self, wide: int) -> Value:
+        """Elements from one packed strip, of so many lines, to the next: no further than they reach, and a line of the
+        cache more, for powers of two would put all of them into the same few of its sets (16-byte vectors)."""
+        return var("deep") * number(wide) + number(self.gap) if self.cut.is_narrow else number(self.slice * wide)
+
     def slices(self) -> list[Statement]:
         """How many slices of k there are."""
+        some, rest = (DIRECT_SLICE, DIRECT_MOST - DIRECT_SLICE) if self.form == "direct" else (self.slice, 0)
         return [
-            Local("slices", max_(idiv(var("k") + number(self.slice - 1), number(self.slice)), ONE)),
+            Local("slices", max_(idiv(var("k") + number(some - 1 - rest), number(some)), ONE)),
             # about equally long, not a short last one
-            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),
+            Local("even", self.even(var("k"), var("slices"))),
         ]
+
+    def even(self, length: Value, pieces: Value) -> Value:
+        """The length of one of so many pieces, in whole complex numbers where there are."""
+        unit = number(2 if self.pairs else 1)
+        return idiv(length + pieces * unit - ONE, pieces * unit) * unit
 
     def slice_places(self) -> list[Statement]:
         """Where one begins, and how long it is."""
@@ -250,7 +278,7 @@ class _Product:
     def fresh_rows(self) -> list[Statement]:
         """Rows of a block, unless they are there: packed before they are used, or by the tiles that use them first,
         where rows are neighbours in memory (`in_place`). The first and the last few are packed before all the same."""
-        if self.in_lines:
+        if self.in_lines or self.by_groups:
             return []
         packed, fresh = tuple(self.pack_rows()), var("fresh", "b1")
         if self.by_rows:       # those that fill no tile
@@ -263,7 +291,7 @@ class _Product:
         if not self.keeps or self.factors[0] is not None:
             return [If(fresh, packed)]
         start = var("matrix") * var("batch_a") + var("i0") + var("k0") * var("step")
-        apart = number(self.slice * self.cut.pitch)
+        apart = self.apart(self.cut.pitch)
         rest = idiv(var("high"), self.height)
 
         def some(strip: Value) -> Pack:
@@ -274,6 +302,8 @@ class _Product:
 
         few = (some(ZERO), If(lt(rest, var("row_strips")), (some(rest),)))
         whole = ge(var("n"), (var("j0") + ONE) * self.width)
+        spread = ne(irem(var("step"), number(SAME_PLACES // ELEMENTS[self.code][1])), ZERO)
+        whole = and_(whole, spread)
         return [
             Local("in_place", and_(and_(eq(var("line"), ONE), whole), and_(fresh, self.is_run()))),
             If(fresh, (If(var("in_place", "b1"), few, packed),)),
@@ -287,7 +317,7 @@ class _Product:
         """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
         if k is one slice."""
         line, step, start = var("line"), var("step"), self.left_start()
-        apart = number(self.slice * self.cut.pitch)
+        apart = self.apart(self.cut.pitch)
         if self.factors[0] is not None:
             return self.factors[0].pack(
                 0, self.stage, self.left, ZERO, apart, var("matrix"), var("i0"), var("k0"), var("high"), var("deep"),
@@ -311,13 +341,15 @@ class _Product:
                 return For("j", var("j0"), strips, (inside,))
             body: tuple[Statement, ...] = (For("j", var("g0"), var("g0") + var("some"), (inside,)),)
         else:
-            place = (var("j") - var("g0")) * number(self.slice * self.cut.width)
+            place = (var("j") - var("g0")) * self.apart(self.cut.width)
             inside = self.tiles("s", self.strip, place, self.width)
             body = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
             if self.by_rows:
                 body = (*self.pack_strips(), *self.tiles_by_rows())
             if self.by_lines:
                 body = (*self.pack_strips(), self.tiles_by_lines())
+            if self.by_groups:
+                body = (*self.pack_strips(), self.tiles_by_groups())
             if self.keeps:
                 body = (If(self.is_run(), (For("j", var("g0"), var("g0") + var("some"), self.kept_strip()),), body),)
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
@@ -329,7 +361,7 @@ class _Product:
             Local("g0", var("j0") + var("group") * many),
             Local("some", min_(many, strips - var("g0"))),
             *body,
-            *([] if self.by_lines else self.finished(var("i0"), var("high"))),
+            *([] if self.by_lines or self.by_groups else self.finished(var("i0"), var("high"))),
         ))  # fmt: skip
 
     def finished(self, first: Value, high: Value) -> list[Statement]:
@@ -364,22 +396,23 @@ class _Product:
 
     def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
-        start = var("matrix") * var("batch_b") + first * line + var("k0") * step
-        apart = number(self.slice * self.cut.width)
+        row = idiv(var("k0"), number(2)) if self.pairs else var("k0")
+        start = var("matrix") * var("batch_b") + first * line + row * step
+        apart = self.apart(self.cut.width)
         if self.factors[1] is not None:
             return self.factors[1].pack(
                 self.b, self.stage, self.strip, ZERO, apart, var("matrix"), first, var("k0"), var("n") - first,
                 var("deep"), var("some"), self.cut.width, self.cut.width, self.slice,
             )  # fmt: skip
         return [Pack(
-            self.b, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"),
-            self.cut.width,
+            self.b, start, ONE if self.pairs else line, step, self.strip, ZERO, apart, var("n") - first, var("deep"),
+            var("some"), self.cut.width, self.pairs,
         )]  # fmt: skip
 
     def tiles_by_rows(self) -> list[Statement]:
         """Rows where they lie, each tile of them while all strips of the group meet it; then those that were packed."""
         s, j, rest = var("s"), var("j"), idiv(var("high"), self.height)
-        place = (j - var("g0")) * number(self.slice * self.cut.width)
+        place = (j - var("g0")) * self.apart(self.cut.width)
         start = self.left_start() + s * self.height * var("line")
         tile = self.tile(s, j, self.strip, place, self.width, line=(0, start, var("line")))
         last = self.tile(rest, j, self.strip, place, self.width, source=(self.left, ZERO, None))
@@ -393,13 +426,35 @@ class _Product:
         """Rows where they lie, each tile of them while all strips of the group meet it, and what becomes of its sums
         then."""
         s, j = var("s"), var("j")
-        place = (j - var("g0")) * number(self.slice * self.cut.width)
+        place = (j - var("g0")) * self.apart(self.cut.width)
         start = self.left_start() + s * self.height * var("line")
         tile = self.tile(s, j, self.strip, place, self.width, line=(0, start, var("line")))
         high = min_(self.height, var("high") - s * self.height)
         return For("s", ZERO, var("row_strips"), (
             For("j", var("g0"), var("g0") + var("some"), (tile,)),
             *self.finished(var("i0") + s * self.height, high),
+        ))  # fmt: skip
+
+    def tiles_by_groups(self) -> For:
+        """Some strips of rows at a time, packed; each while all strips of columns meet it, and what becomes of its sums
+        then."""
+        s, j, few = var("s"), var("j"), number(ROW_GROUP)
+        apart, first = self.apart(self.cut.pitch), var("pack") * few
+        past = min_(first + few, var("row_strips"))
+        start = self.left_start() + first * self.height * var("line")
+        pack = Pack(
+            0, start, var("line"), var("step"), self.left, ZERO, apart, var("high") - first * self.height, var("deep"),
+            past - first, self.cut.height,
+        )  # fmt: skip
+        place = (j - var("g0")) * self.apart(self.cut.width)
+        tile = self.tile(s, j, self.strip, place, self.width, source=(self.left, (s - first) * apart, None))
+        high = min_(self.height, var("high") - s * self.height)
+        return For("pack", ZERO, idiv(var("row_strips") + few - ONE, few), (
+            pack,
+            For("s", first, past, (
+                For("j", var("g0"), var("g0") + var("some"), (tile,)),
+                *self.finished(var("i0") + s * self.height, high),
+            )),
         ))  # fmt: skip
 
     def kept_strip(self) -> tuple[Statement, ...]:
@@ -418,7 +473,7 @@ class _Product:
         if self.factors[0] is not None:
             return first_tile, others
         left = var("matrix") * var("batch_a") + var("i0") + var("r") * self.height + var("k0") * var("step")
-        packed = var("r") * number(self.slice * self.cut.pitch)
+        packed = var("r") * self.apart(self.cut.pitch)
         tile = self.tile(
             var("r"), var("j"), self.strip, ZERO, self.width, keep=(self.left, packed, self.strip, ZERO),
             source=(0, left, var("step")),
@@ -439,7 +494,7 @@ class _Product:
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
         left, left_at, pitch = source or (line and (*line[:2], None)) or (
-            self.left, s * number(self.slice * self.cut.pitch), None if keep is None else number(self.cut.pitch)
+            self.left, s * self.apart(self.cut.pitch), None if keep is None else number(self.cut.pitch)
         )  # fmt: skip
         return Multiply(
             left, left_at, right, right_at, right_step, self.c, at, var("row"),
@@ -453,7 +508,7 @@ class _SpanProduct(_Product):
 
     more_params = SPAN_PARAMS
     most_lines, longest = SPAN_STRIPS, SPAN_SLICE
-    may_keep = False
+    may_keep, may_group = False, False
 
     def slices(self) -> list[Statement]:
         span, most = var("span"), number(self.slice)
@@ -482,7 +537,7 @@ class _SpanProduct(_Product):
         start = self.left_start() + nth * var("left_apart")
         place = nth * var("long") * number(self.cut.pitch)
         pack = Pack(
-            0, start, line, step, self.left, place, number(self.slice * self.cut.pitch),
+            0, start, line, step, self.left, place, self.apart(self.cut.pitch),
             var("high"), var("long"), var("row_strips"), self.cut.height,
         )  # fmt: skip
         return [For("a.nth", ZERO, var("several"), (pack,))]
@@ -492,7 +547,7 @@ class _SpanProduct(_Product):
         start = first * line + (var("span0") + nth) * var("right_apart") + var("inside") * step
         place = nth * var("long") * self.width
         pack = Pack(
-            1, start, line, step, self.strip, place, number(self.slice * self.cut.width),
+            1, start, line, step, self.strip, place, self.apart(self.cut.width),
             var("n") - first, var("long"), var("some"), self.cut.width,
         )  # fmt: skip
         return [For("b.nth", ZERO, var("several"), (pack,))]

@@ -203,10 +203,10 @@ def flat_position(at: Any, index: Any, t: Any) -> tuple:
         size = size * n
     rest = at.bounded(cast(index, "i64"), size)
     position = []
-    for n in reversed(t.shape):
+    for n in reversed(t.shape[1:]):
         position.append(irem(rest, n))
         rest = idiv(rest, n)
-    return tuple(reversed(position))
+    return (*([rest] if t.shape else []), *reversed(position))   # what is left is below the first size
 
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------

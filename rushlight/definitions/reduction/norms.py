@@ -157,26 +157,19 @@ class LogSumExp(Reduction):
     def init(self, s, code):
         return (s.const(-math.inf, code), s.const(0, code))
 
-    def base(self, s: Any, top: Any) -> Any:
-        """What exponents are measured from; infinite and NaN maxima speak for themselves."""
-        return s.where(s.isfinite(top), top, s.like(0, top))
-
     def step(self, s, acc, x, index):
-        top = s.maximum(acc[0], x)
-        base = self.base(s, top)
-        return (top, acc[1] * s.exp(acc[0] - base) + s.exp(x - base))
+        return self.merge(s, acc, (x, s.like(1, x)))
 
     def merge(self, s, a, b):
-        top = s.maximum(a[0], b[0])
-        base = self.base(s, top)
-        return (top, a[1] * s.exp(self.distance(s, a[0], base)) + b[1] * s.exp(self.distance(s, b[0], base)))
-
-    def distance(self, s: Any, top: Any, base: Any) -> Any:
-        # A sum whose maximum is +inf was measured from 0 and is inf already; one whose maximum is -inf is empty.
-        return s.where(s.isfinite(top), top - base, s.where(top > 0, s.like(0, base), s.like(-math.inf, base)))
+        """One exponential: the side with the larger maximum keeps its sum. Sums of infinite maxima mean nothing, but
+        are finite: a side whose maximum is lower without bound counts for nothing."""
+        apart = s.where(s.eq(a[0], b[0]), s.like(0, a[0]), a[0] - b[0])
+        factor = s.exp(-s.abs(apart))
+        total = s.where(apart < 0, a[1] * factor + b[1], a[1] + b[1] * factor)
+        return (s.maximum(a[0], b[0]), total)
 
     def finish(self, s, acc, count):
-        return s.log(acc[1]) + self.base(s, acc[0])
+        return s.where(s.isfinite(acc[0]), s.log(acc[1]) + acc[0], acc[0])
 
     def vjp(self, g, input, result, dim, keepdim):
         g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
