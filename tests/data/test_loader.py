@@ -481,6 +481,35 @@ def test_loaders_in_threads():
     assert sorted(sums) == [190, 210, 230]
 
 
+def test_a_worker_started_while_another_thread_closes_its_pipes():
+    import os
+    import threading
+
+    data, sums = rushlight.utils.data, []
+
+    def run():
+        sums.append(sum(x.sum().item() for x in data.DataLoader(rushlight.arange(20), batch_size=4, num_workers=1)))
+
+    iterator = iter(data.DataLoader(range(8), batch_size=4, num_workers=1))
+    results, other = iterator._links[0].results, threading.Thread(target=run)
+    close = results._close
+
+    def close_and_let_others_run():
+        # The number is free, the object still has it, and the next file gets it: what any moment of `close` may be like.
+        number, below = results.fileno(), [os.dup(0)]
+        while below[-1] < number:
+            below.append(os.dup(0))
+        close()
+        other.start()
+        other.join(60)
+        for fd in below:
+            os.close(fd)
+
+    results._close = close_and_let_others_run
+    assert [batch.tolist() for batch in iterator] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert sums == [190]
+
+
 def test_a_forked_process_uses_workers_of_its_own():
     import rushlight.multiprocessing as mp
 

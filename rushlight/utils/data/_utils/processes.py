@@ -41,6 +41,9 @@ _keys = itertools.count()
 # and filling fresh ones would slow the next pass down.
 _spare: weakref.WeakKeyDictionary[Any, list[SharedArena]] = weakref.WeakKeyDictionary()
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
+# Held from the making of a worker's pipes until it runs: another thread's worker forked meanwhile would keep their ends,
+# and each then wait for the other to let go.
+_starting = threading.Lock()
 
 
 def _attach_arena(fd: Any, length: int) -> SharedArena:
@@ -70,37 +73,42 @@ class Link:
 
     def __init__(self, context: Any, setup: Setup, spare: list[SharedArena]) -> None:
         self.key = next(_keys)
+        self.pidfd = -1
+        self.process = None
         by_fork = (context.get_start_method() if hasattr(context, "get_start_method") else "fork") == "fork"
-        task_end, self.tasks = context.Pipe(duplex=False)
-        self.results, result_end = context.Pipe(duplex=False)
+        self.arena = arena = _arena_from(spare if by_fork else [])
+        channel.arenas[self.key] = arena
+        with _starting:
+            task_end, self.tasks = context.Pipe(duplex=False)
+            self.results, result_end = context.Pipe(duplex=False)
+            self._prepare_ends()
+            _links.add(self)
+            process = context.Process(
+                target=_worker_loop,
+                args=(setup, task_end, result_end, arena if by_fork else _ArenaForSpawn(arena), self.key),
+                daemon=True,
+            )
+            if by_fork:
+                forking_worker(True)
+            try:
+                process.start()
+                self.process = process
+            finally:
+                forking_worker(False)
+                task_end.close()
+                result_end.close()
+                arena.close()
+        with contextlib.suppress(OSError, AttributeError):
+            self.pidfd = os.pidfd_open(process.pid)
+
+    def _prepare_ends(self) -> None:
         for end in (self.tasks, self.results):
             os.set_blocking(end.fileno(), False)
         with contextlib.suppress(OSError):  # a larger pipe holds the tasks of large batches; the usual one works too
             fcntl.fcntl(self.tasks.fileno(), getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)
-        self.arena = arena = _arena_from(spare if by_fork else [])
-        channel.arenas[self.key] = arena
         self.reader = channel.Reader(self.results.fileno())
         self.writer = channel.Writer(self.tasks.fileno())
-        self.pidfd = -1
-        self.process = None
-        _links.add(self)
-        process = context.Process(
-            target=_worker_loop,
-            args=(setup, task_end, result_end, arena if by_fork else _ArenaForSpawn(arena), self.key),
-            daemon=True,
-        )
-        if by_fork:
-            forking_worker(True)
-        try:
-            process.start()
-            self.process = process
-        finally:
-            forking_worker(False)
-            task_end.close()
-            result_end.close()
-            arena.close()
-        with contextlib.suppress(OSError, AttributeError):
-            self.pidfd = os.pidfd_open(process.pid)
+        self.pipes = [(end, os.fstat(end.fileno()).st_ino) for end in (self.tasks, self.results)]
 
     @property
     def ended_fd(self) -> int:
@@ -127,10 +135,23 @@ class Link:
 
 def _forget_in_child() -> None:
     """A forked process must not hold the loader's pipe ends: workers learn from them that the loader is gone."""
+    global _starting
+    _starting = threading.Lock()  # the thread that forked, or one that is not here, may hold the other
     for link in list(_links):
-        link.tasks.close()
-        link.results.close()
+        for end, inode in link.pipes:
+            _leave(end, inode)
         link.reader.fd = link.writer.fd = -1  # their numbers may soon be other files'
+
+
+def _leave(end: Any, inode: int) -> None:
+    """Close `end` if its number still is that pipe's: a thread that was closing it may have been forked halfway."""
+    if end.closed:
+        return
+    with contextlib.suppress(OSError):
+        if os.fstat(end.fileno()).st_ino == inode:
+            end.close()
+            return
+    end._handle = None  # another file has that number, or none: nothing to close, now or when collected
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
