@@ -495,7 +495,7 @@ def test_a_worker_started_while_another_thread_closes_its_pipes():
     close = results._close
 
     def close_and_let_others_run():
-        # The number is free, the object still has it, and the next file gets it: what any moment of `close` may be like.
+        # The number is free, the object still has it, the next file gets it: a moment of `close` like any other.
         number, below = results.fileno(), [os.dup(0)]
         while below[-1] < number:
             below.append(os.dup(0))

@@ -41,8 +41,8 @@ _keys = itertools.count()
 # and filling fresh ones would slow the next pass down.
 _spare: weakref.WeakKeyDictionary[Any, list[SharedArena]] = weakref.WeakKeyDictionary()
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
-# Held from the making of a worker's pipes until it runs: another thread's worker forked meanwhile would keep their ends,
-# and each then wait for the other to let go.
+# Held from the making of a worker's pipes until it runs: another thread's worker forked meanwhile would keep their
+# ends, and each then wait for the other to let go.
 _starting = threading.Lock()
 
 
