@@ -14,6 +14,7 @@ from .. import _C
 from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
 from ..base.shape import holds
+from ..codegen.schedule.launch import Schedule
 from ..devices import default_device, find
 from ..loops import expr
 from ..loops.lowered import Lowered
@@ -21,7 +22,7 @@ from ..loops.nest import pointwise_nest
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .indexed import contiguous_strides
-from .pack import as_step, compile_for, lowered_steps
+from .pack import as_step, compile_for, lowered_steps, packed
 from .registry import find_op
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
@@ -166,7 +167,8 @@ class Factory(OpDefinition):
         return plan
 
     def spec_and_content(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
-        """The result and what fills it: a number, a Lowered, a function that is given it, or None for memory as it was.
+        """The result and what fills it: a number, a Lowered, a Schedule, a function that is given it, or None for
+        memory as it was.
 
         What a kernel is given is asked for on devices with data only: on others sizes alone count."""
         shape = self.shape(*own)
@@ -183,6 +185,8 @@ class Factory(OpDefinition):
             return marking_steps(spec, device)
         if isinstance(content, Lowered):
             return lowered_steps(content, device, self.kernels, slots)
+        if isinstance(content, Schedule):
+            return packed(content, device, self.kernels, slots, [])
         if callable(content):
             return [(content, [0], [], 1, 1, -1)]
         numel = 1

@@ -379,8 +379,15 @@ def test_scatter_does_not_depend_on_threads():
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize("size", [(0, 3), (3, 0), (1, 1), (5, 9), (9, 5), (40, 33)])
+def test_positions_of_triangles_from_every_diagonal(size):
+    for offset in (-(2**40), -39, -6, -1, 0, 1, 4, 9, 32, 2**40):
+        agree(lambda m: (m.tril_indices(*size, offset), m.triu_indices(*size, offset)))  # noqa: B023 - called here
+
+
 def test_creation_of_triangles_and_meta():
     agree(lambda m: (m.tril_indices(4, 3), m.triu_indices(3, 5, 1), m.tril_indices(2, 2, dtype=m.int32)))
+    assert rl.triu_indices(6, 4, device="meta").shape == (2, 10)
     x, i = rl.empty(4, 5, device="meta"), rl.empty(2, dtype=rl.int64, device="meta")
     assert x.index_select(0, i).shape == (2, 5) and x[i].shape == (2, 5) and rl.cat([x, x]).shape == (8, 5)
     assert x.cumsum(0).device.type == "meta" and x.index_add(0, i, x[:2]).shape == (4, 5) and x.flip(0).shape == (4, 5)

@@ -27,6 +27,7 @@ LOOPS_OF_LIBRARY_OPS = frozenset({
     "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
     "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",        # rows read three times in a cache
     "sparse/products.py:product_nest",                       # rows whose lengths data decides
+    "triangles.py:positions_nest",                           # a triangle read row by row
 })  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.base.shape import INTS, contiguous_format, or_one, reaches
 from rushlight.definitions.indexed.gather import number_of
-from rushlight.devices import default_device, handlers
+from rushlight.devices import handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece
 from rushlight.op import Composite, Loops, Spec, find_op, wrap_dim, wrap_dims
@@ -340,55 +340,6 @@ class Triu(Tril):
 
     def vjp(self, g, diagonal):
         return {"input": g.triu(diagonal)}
-
-
-def positions_below(row: int, col: int, offset: int) -> int:
-    """How many positions of a matrix are on or below a diagonal."""
-    start, full = max(0, -offset), min(row, max(0, col - offset))
-    rising = max(0, full - start)
-    return rising * (start + full - 1 + 2 * (offset + 1)) // 2 + max(0, row - full) * col
-
-
-def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
-    """[2, count] positions of a triangle, in row-major order."""
-    import numpy as np  # loaded with the first call that needs it
-
-    if row < 0 or col < 0:
-        raise RuntimeError(f"row and col must be non-negative, got row {row} and col {col}")
-    below = positions_below(row, col, offset if lower else offset - 1)
-    check_memory((2, below if lower else row * col - below), _C.int64, _C.device("cpu"))   # before a mask of the matrix
-    result = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
-    out = _C.empty(result.shape, None, _C.int64, _C.device("cpu"))
-    out.numpy()[...] = result
-    return out.to(dtype or _C.int64).to(device or default_device())
-
-
-class TrilIndices(Composite):
-    """Positions of the lower triangle of a matrix."""
-
-    schema = (
-        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None,"
-        " bool pin_memory=False) -> Tensor"
-    )
-    method = False
-    out = False
-
-    def compute(self, row, col, offset, dtype, layout, device, pin_memory):
-        return triangle_positions(row, col, offset, True, dtype, device)
-
-
-class TriuIndices(Composite):
-    """Positions of the upper triangle of a matrix."""
-
-    schema = (
-        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None,"
-        " bool pin_memory=False) -> Tensor"
-    )
-    method = False
-    out = False
-
-    def compute(self, row, col, offset, dtype, layout, device, pin_memory):
-        return triangle_positions(row, col, offset, False, dtype, device)
 
 
 class DiagEmbed(Indexed):
