@@ -8,7 +8,7 @@ buffer (run-time stride 0), vectors whose lanes are put the other way round (str
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..loops.expr import Value, add, const, mul, neg, sub
 from ..loops.nest import Fetch, For, Reduce
@@ -115,7 +115,7 @@ class Addressing:
             return self.load_parts(code, [pointer], 0, depth)
         if loop.transposed and form is not None and not (form[0].op == "const" and form[0].attr == unit):
             return self.turned_read(operand, code, form, step_type, loop)
-        if loop.gathers and form is not None and form[0].op != "const" and code in ("f32", "f64", "i32", "i64"):
+        if loop.gathers and form is not None and form[0].op != "const":
             return self.strided_read(operand, code, form, step_type, loop)
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=False)
         if pointers:
@@ -171,23 +171,31 @@ class Addressing:
         Lake)."""
         stride, start = self.evaluate(form[0]), self.evaluate(form[1])
         depth = max(stride.depth, start.depth, loop.guard.depth + 1, self.barrier(operand), self.floor)
-        lines, out, parts = self.scopes[depth].lines, self.out, []
-        ty = p.type_of(code, loop.lanes)
+        lines, out, part = self.scopes[depth].lines, self.out, p.PARTS.get(code, code)
+        ty = p.type_of(part, loop.lanes)
+        halves: list[list[str]] = [[] for _ in range(2 if code in p.PARTS else 1)]
+        for places in self.strided_places(operand, stride, start, step_type, loop, lines):
+            for k, half in enumerate(halves):
+                whole = "poison"
+                for lane, at in enumerate(places):
+                    item = p.load(out, lines, part, self.offset_pointer(lines, at, k * p.SIZE[part]), 0)
+                    whole = out.emit(lines, f"insertelement {ty} {whole}, {p.REGISTER[part]} {item}, i32 {lane}")
+                half.append(whole)
+        return Reg(code, loop.lanes, halves[0], depth, imag=halves[1] if code in p.PARTS else None)
+
+    def strided_places(
+        self, operand: int, stride: Reg, start: Reg, step_type: str, loop: VectorLoop, lines: list[str]
+    ) -> Iterator[list[str]]:
+        """Where the lanes of each vector are, each `stride` behind the one before."""
         for u in range(loop.unroll):
-            first = out.emit(lines, f"add i64 {loop.counter}, {u * loop.lanes}")
-            first = out.emit(lines, f"mul i64 {first}, {stride.parts[0]}")
-            first = out.emit(lines, f"add i64 {first}, {start.parts[0]}")
-            at = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {first}")
-            whole = "poison"
-            for lane in range(loop.lanes):
-                if lane:
-                    at = out.emit(lines, f"getelementptr {step_type}, ptr {at}, i64 {stride.parts[0]}")
-                whole = out.emit(
-                    lines,
-                    f"insertelement {ty} {whole}, {p.REGISTER[code]} {p.load(out, lines, code, at, 0)}, i32 {lane}",
-                )
-            parts.append(whole)
-        return Reg(code, loop.lanes, parts, depth)
+            first = self.out.emit(lines, f"add i64 {loop.counter}, {u * loop.lanes}")
+            first = self.out.emit(lines, f"mul i64 {first}, {stride.parts[0]}")
+            first = self.out.emit(lines, f"add i64 {first}, {start.parts[0]}")
+            places = [self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {first}")]
+            for _ in range(loop.lanes - 1):
+                step = f"getelementptr {step_type}, ptr {places[-1]}, i64 {stride.parts[0]}"
+                places.append(self.out.emit(lines, step))
+            yield places
 
     def load_parts(self, code: str, pointers: list[str], lanes: int, depth: int) -> Reg:
         lines = self.scopes[depth].lines
@@ -238,6 +246,9 @@ class Addressing:
         if form is not None and form[0] is ZERO:
             raise NotVector  # all lanes would write one element
         reg = self.widen(reg, loop.lanes, loop.unroll)
+        if loop.gathers and form is not None and form[0].op != "const" and combine == "set":
+            self.strided_write(operand, code, form, unit, step_type, reg)
+            return
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=True)
         if pointers:
             self.store_parts(code, reg, pointers[0])
@@ -250,6 +261,23 @@ class Addressing:
             return
         self.scatter(operand, code, reg, offset, step_type)
 
+    def strided_write(
+        self, operand: int, code: str, form: tuple[Value, Value], unit: int, step_type: str, reg: Reg
+    ) -> None:
+        """Elements `stride` apart: whole vectors if that turns out to be one element, else lane by lane."""
+        here, out = self.scopes[-1], self.out
+        stride, start = self.evaluate(form[0]), self.evaluate(form[1])
+        places = list(self.strided_places(operand, stride, start, step_type, here.loop, here.lines))
+        dense = out.emit(here.lines, f"icmp eq i64 {stride.parts[0]}, {unit}")
+        whole, apart, after = out.label(), out.label(), out.label()
+        here.lines += [f"  br i1 {dense}, label %{whole}, label %{apart}", f"{whole}:"]
+        self.store_parts(code, reg, [lanes[0] for lanes in places])
+        here.lines += [f"  br label %{after}", f"{apart}:"]
+        for u, lanes in enumerate(places):
+            self.store_lanes(code, reg, u, lanes)
+        here.lines += [f"  br label %{after}", f"{after}:"]
+        here.label = after
+
     def store_parts(self, code: str, reg: Reg, pointers: list[str]) -> None:
         lines = self.scopes[-1].lines
         for u, pointer in enumerate(pointers):
@@ -261,19 +289,21 @@ class Addressing:
 
     def scatter(self, operand: int, code: str, reg: Reg, offset: Value, step_type: str) -> None:
         at = self.widen(self.evaluate(offset), reg.lanes, len(reg.parts))
-        lines = self.scopes[-1].lines
-        part = p.PARTS.get(code, code)
-        halves = [reg.parts] if reg.imag is None else [reg.parts, reg.imag]
+        lines, out = self.scopes[-1].lines, self.out
         for u in range(len(reg.parts)):
-            for lane in range(reg.lanes):
-                where = self.out.emit(lines, f"extractelement {p.type_of('i64', reg.lanes)} {at.parts[u]}, i32 {lane}")
-                pointer = self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {where}")
-                for shift, half in enumerate(halves):
-                    ty = p.type_of(part, reg.lanes)
-                    item = self.out.emit(lines, f"extractelement {ty} {half[u]}, i32 {lane}")
-                    if shift:
-                        pointer = self.out.emit(lines, f"getelementptr i8, ptr {pointer}, i64 {p.SIZE[part]}")
-                    p.store(self.out, lines, part, item, pointer, 0)
+            index = f"extractelement {p.type_of('i64', reg.lanes)} {at.parts[u]}, i32"
+            indices = [out.emit(lines, f"{index} {lane}") for lane in range(reg.lanes)]
+            places = [out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {where}") for where in indices]
+            self.store_lanes(code, reg, u, places)
+
+    def store_lanes(self, code: str, reg: Reg, u: int, places: list[str]) -> None:
+        """The lanes of vector `u`, each to a place of its own."""
+        lines, part = self.scopes[-1].lines, p.PARTS.get(code, code)
+        halves = [reg.parts] if reg.imag is None else [reg.parts, reg.imag]
+        for lane, place in enumerate(places):
+            for k, half in enumerate(halves):
+                item = self.out.emit(lines, f"extractelement {p.type_of(part, reg.lanes)} {half[u]}, i32 {lane}")
+                p.store(self.out, lines, part, item, self.offset_pointer(lines, place, k * p.SIZE[part]), 0)
 
     # Contiguous streams
 
@@ -414,7 +444,8 @@ class Addressing:
         if so_far is not None:
             unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
-        loop.gathers = isinstance(s, Reduce) and s.gathers
+        # Operands of a plain element-by-element nest may have any stride: its single vectors are for those, too.
+        loop.gathers = (isinstance(s, Reduce) and s.gathers) or (so_far is not None and bool(self.nest.point))
         loop.transposed = isinstance(s, For) and s.transposed and s.stop.attr == lanes and unroll == 1
         top = self.out.label()
         scope = self.push(top, loop)

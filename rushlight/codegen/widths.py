@@ -110,7 +110,8 @@ def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
     instructions, as every loop adds to the time to compile, or has a loop of its own, or if this is a stretch of a row,
     which may be short."""
     if nest.point:
-        return False  # there the inner dimension is long, or its rest comes once
+        # There the inner dimension is long, or its rest comes once; but all of it is left where elements lie apart.
+        return len(on_lanes(s)) > 2 * COSTLY
     if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
         return choose_width(s, nest, target)[1] > 1
     nodes = [v for v in on_lanes(s) if v.op not in ("arg", "load")]

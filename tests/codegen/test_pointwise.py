@@ -60,6 +60,29 @@ def test_broadcast_reversed_and_strided_inputs(count):
     assert not strided[:, 1::3].any()
 
 
+@pytest.mark.parametrize("code", ["f16", "f32", "f64", "i16", "i64", "c64", "c128"])
+def test_long_bodies_take_elements_that_lie_apart(code):
+    """Bodies worth a loop of single vectors for any stride: the same elements, and nothing written between them."""
+    body = e.arg(0, code)
+    for _ in range(8):
+        body = body * body + e.arg(1, code)
+    nest = pointwise_nest("long", [code, code], [code], [body])
+    for count in (1, 3, 4, 7, 8, 15, 16, 17, 33, 70):
+        x, y = sample(code, (3, 2 * count)), sample(code, (count, 3)).T
+        if code[0] in "fc":
+            x, y = x / 16, y / 16
+        expected = np.zeros((3, count), NUMPY[code])
+        run_pointwise(nest, [np.ascontiguousarray(x[:, ::2]), np.ascontiguousarray(y)], [expected])
+        assert np.count_nonzero(expected)
+        for lies, apart in ((x[:, ::2], 1), (np.ascontiguousarray(x[:, ::2]), 3), (x[:, ::2], 2)):
+            out = np.zeros((3, apart * count), NUMPY[code])
+            run_pointwise(nest, [lies, y], [out[:, ::apart]])
+            np.testing.assert_array_equal(out[:, ::apart], expected)
+            assert apart == 1 or not out[:, 1::apart].any()
+        run_pointwise(nest, [x[:, ::2], y], [x[:, ::2]])
+        np.testing.assert_array_equal(x[:, ::2], expected)
+
+
 def test_in_place_and_two_outputs():
     x, y = e.arg(0, "f32"), e.arg(1, "f32")
     nest = pointwise_nest("rotate", ["f32", "f32"], ["f32", "f32"], [y, e.neg(x)])
