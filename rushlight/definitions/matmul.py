@@ -275,7 +275,7 @@ def right_gradient(g: Any, a: Any, b: Any) -> Any:
     elif b.ndim == 1:
         result = (a.mH @ g.unsqueeze(-1)).squeeze(-1)
     elif b.ndim == 2 and a.ndim > 2:   # fold the batch into the sum
-        result = a.reshape(-1, a.shape[-1]).mH @ g.reshape(-1, g.shape[-1])
+        result = a.flatten(0, -2).mH @ g.flatten(0, -2)
     else:
         result = a.mH @ g
     return result.sum_to_size(b.shape)

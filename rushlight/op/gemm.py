@@ -505,7 +505,7 @@ def generated(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float
 ) -> tuple:
     """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
-    if device.type == "cpu" and code in SIZES and beta == 0.0 and n <= TINY and k <= TINY:
+    if device.type == "cpu" and code in SIZES and beta == 0.0 and n <= TINY and 0 < k <= TINY:
         if batch >= MANY_TINY and m <= TINY:
             return tiny_step(code, a, b, c, m, n, k, batch)
         if batch == 1 and m >= MANY_TINY:    # its rows are products of their own

@@ -289,6 +289,21 @@ def test_windows_of_one_pixel_some_steps_apart(
     agree(lambda m, g, w: m.convolution(g, w, None, *rest, True, extra, 1), g, w, rtol=close)
 
 
+@pytest.mark.parametrize("channels, outs, spatial, padding", [
+    (11, 6, (26,), (2,)), (32, 24, (24, 21), (0, 4)), (8, 8, (48, 24), (1, 0)), (5, 16, (3, 4, 24), (2, 0, 0)),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_windows_of_one_pixel_outside_of_the_input(
+    channels: int, outs: int, spatial: tuple[int, ...], padding: tuple[int, ...], dtype: Any
+) -> None:
+    x, w = sample(1, channels, *spatial, dtype=dtype), sample(outs, channels, *[1] * len(spatial), dtype=dtype)
+    inside = (slice(None), slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial, strict=True)))
+    exact = torch.zeros(1, outs, *(n + 2 * p for p, n in zip(padding, spatial, strict=True)), dtype=torch.float64)
+    exact[inside] = (w.flatten(1).double() @ x.flatten(2).double()).reshape(1, outs, *spatial)
+    result = getattr(rl, f"conv{len(spatial)}d")(ours(x), ours(w), padding=padding)
+    compare(exact, result.double(), rtol=1e-5 if dtype is torch.float32 else 1e-12)
+
+
 def test_threads_do_not_change_windows_of_one_pixel() -> None:
     x, w = ours(sample(4, 300, 7, 7, dtype=torch.float32)), ours(sample(280, 300, 1, 1, dtype=torch.float32, seed=1))
     threads = rl.get_num_threads()

@@ -24,7 +24,7 @@ from .micro_kernel import (
     multiply_texts,
     transposed,
 )
-from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
+from .packing import GEOMETRY, JOINED, RUN, TAP, find_runs, join_runs, pack_gradients, pack_text
 
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
 NEAR_MOST = 160    # or all of them, where there are hardly more
@@ -81,7 +81,7 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
         panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
         packed_rows = w["rows"]
         if tile.by_lane:
-            in_place = reads_pixels(w, tile, number, count)
+            in_place = reads_pixels(w, tile, runs, number, count)
             packed_rows = w.select(in_place, 0, packed_rows)
             with w.when(in_place):
                 first_pixel = w.at(source, w.load("i64", runs, 8), tile.element)
@@ -127,10 +127,14 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
     return with_finish("\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)]), tile, finish, FORWARD)
 
 
-def reads_pixels(w: Writer, tile: Tile, number: Reg, count: Reg) -> Reg:
-    """Whether a block's windows are single pixels, neighbours in memory that fill whole tiles, and few: register tiles
-    read them where they lie, since packing takes as long as a few sums."""
+def reads_pixels(w: Writer, tile: Tile, runs: Reg, number: Reg, count: Reg) -> Reg:
+    """Whether a block's windows are single pixels inside of the input, neighbours in memory that fill whole tiles, and
+    few: register tiles read them where they lie, since packing takes as long as a few sums."""
+    low, high = (w.load("i64", w.at(w["table"], n, "i64"), 8) for n in (TAP - 2, TAP - 1))
+    z, y, column = (w.load("i64", w.at(runs, n, "i64"), 8) for n in (1, 2, 3))
     result = w.compare("sle", w["rows"], IN_PLACE)
+    result = w.both(result, w.both(w.compare("ult", z, w["in_d"]), w.compare("ult", y, w["in_h"])))
+    result = w.both(result, w.both(w.compare("sge", column, low), w.compare("sle", w.add(column, count), high)))
     for one, other in (
         (number, 1), (w["taps"], 1), (w["in_step"], 1), (w["out_column"], 1), (w.rem(count, tile.columns), 0),
         (w.rem(w["outs"], tile.rows), 0),
