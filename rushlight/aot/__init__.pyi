@@ -24,6 +24,7 @@ from rushlight.aot.compile_graph import compile_captured as compile_captured
 from . import compile_graph as compile_graph
 from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
+from . import graph_backend as graph_backend
 from . import graph_cache as graph_cache
 from . import graph_calls as graph_calls
 from . import graph_data as graph_data

@@ -202,27 +202,6 @@ class UniqueOne(_Internal):
         return find_op("_unique2")(input, sorted, return_inverse, False)[:2]
 
 
-class NormExceptDim(_Internal):
-    """Norms over all dims but one, which keeps its place."""
-
-    schema = "norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor"
-
-    def compute(self, v, pow, dim):
-        if dim == -1:
-            return v.norm(pow)
-        others = [d for d in range(v.ndim) if d != dim % v.ndim]
-        return v.norm(pow, others, keepdim=True) if others else v.abs()
-
-
-class FrobeniusNorm(_Internal):
-    """The square root of the sum of squares over some dims."""
-
-    schema = "frobenius_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
-
-    def compute(self, input, dim, keepdim):
-        return input.norm(2, dim or None, keepdim)
-
-
 class SliceInverse(Composite):
     """A tensor laid out like `input`, seen through a slice that is `src`."""
 

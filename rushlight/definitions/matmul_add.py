@@ -349,3 +349,16 @@ class Linear(_AddProduct):
             "weight": flat.t() @ input.reshape(rows, input.shape[-1]).conj() if weight.requires_grad else None,
             "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
         }  # fmt: skip
+
+
+class AddmmActivation(Composite):
+    """relu, or gelu, of beta * input + alpha * (mat1 @ mat2)."""
+
+    schema = (
+        "_addmm_activation(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool"
+        " use_gelu=False) -> Tensor"
+    )
+
+    def compute(self, input, mat1, mat2, beta, alpha, use_gelu):
+        result = input.addmm(mat1, mat2, beta=beta, alpha=alpha)
+        return find_op("gelu")(result) if use_gelu else result.relu()

@@ -191,20 +191,6 @@ class ImplicitLogSoftmax(ImplicitSoftmax):
     )
 
 
-class SafeSoftmax(Composite):
-    """softmax, but 0 in rows that hold nothing but -inf."""
-
-    schema = "_safe_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
-    method = out = False
-
-    def compute(self, input, dim, dtype):
-        hidden = (input == float("-inf")).all(dim, keepdim=True)
-        return input.softmax(dim, dtype).masked_fill(hidden, 0)
-
-    def vjp(self, g, input: Meta, result, dim):
-        return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}
-
-
 class PlainSoftmax(Composite):
     """softmax; `half_to_float` computes and answers in float32."""
 

@@ -68,8 +68,8 @@ class ScaledMmV2(Composite):
 
     schema = (
         "_scaled_mm_v2(Tensor input, Tensor mat2, Tensor[] scale_a, any recipe_a, any swizzle_a, Tensor[] scale_b, any"
-        " recipe_b, any swizzle_b, Tensor? bias, dtype? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False)"
-        " -> Tensor"
+        " recipe_b, any swizzle_b, Tensor? bias=None, dtype? out_dtype=None, int[] contraction_dim=[], bool"
+        " use_fast_accum=False) -> Tensor"
     )
     method = False
     differentiable = False
@@ -96,4 +96,6 @@ class ScaledMmV2(Composite):
                 "_scaled_mm_v2: Invalid scaling configuration: one scale per operand, of the whole or by rows, is"
                 f" supported; got recipes {recipes}"
             )
+        if any(int(getattr(s, "value", s)) for s in (*swizzle_a, *swizzle_b)):
+            raise ValueError(f"_scaled_mm_v2: scales cannot be swizzled, got {list(swizzle_a)} and {list(swizzle_b)}")
         return scaled_product("_scaled_mm_v2", input, mat2, scale_a[0], scale_b[0], bias, out_dtype)

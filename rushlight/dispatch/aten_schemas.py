@@ -96,8 +96,9 @@ _upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scal
 _upsample_nearest_exact2d(self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None);
 _upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
 _upsample_nearest_exact3d(self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float?
-scales_w=None); _upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors); abs(self);
-abs_(Tensor(a!) self) -> Tensor(a!); absolute(self); absolute_(Tensor(a!) self) -> Tensor(a!); acos(self);
+scales_w=None); _upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
+_weight_norm(Tensor v, Tensor g, int dim=0); _weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor);
+abs(self); abs_(Tensor(a!) self) -> Tensor(a!); absolute(self); absolute_(Tensor(a!) self) -> Tensor(a!); acos(self);
 acos_(Tensor(a!) self) -> Tensor(a!); acosh(self); acosh_(Tensor(a!) self) -> Tensor(a!); adaptive_avg_pool1d(self,
 int[1] output_size); adaptive_avg_pool2d(self, SymInt[2] output_size); adaptive_avg_pool3d(self, SymInt[3]
 output_size); adaptive_max_pool1d(self, int[1] output_size) -> (Tensor, Tensor); adaptive_max_pool2d(self, int[2]

@@ -37,20 +37,21 @@ _sparse_mm:reduce _sparse_softmax:int,out _sparse_sum:dim,dim_dtype,dim_out,dtyp
 _standard_gamma_grad:out _to_copy:out _unique:out _unique2:out _unsafe_index:Tensor,Tensor_hacked_twin
 _unsafe_index_put:hacked_twin _unsafe_view:out _upsample_bicubic2d_aa:out,vec _upsample_bilinear2d_aa:out,vec
 _upsample_lanczos2d_aa:out,vec _upsample_nearest_exact1d:out,vec _upsample_nearest_exact2d:out,vec
-_upsample_nearest_exact3d:out,vec abs:out acos:Scalar,complex,float,int,out acosh:Scalar,complex,float,int,out
-adaptive_avg_pool1d:out adaptive_avg_pool2d:out adaptive_avg_pool3d:out adaptive_max_pool2d:out adaptive_max_pool3d:out
-add:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,float,float_complex,float_int,int,int_complex,
-int_float,out,str,t add_:Scalar,Tensor,t addbmm:out addcdiv:out addcmul:out addmm:dtype,dtype_out,out addmv:out
-addr:out affine_grid_generator:out alias_copy:out all:all_out,bool,dim,dims,dims_out,float,int,out amax:out amin:out
-aminmax:out angle:Scalar,complex,float,int,out any:all_out,bool,dim,dims,dims_out,float,int,out,str
-arange:out,start,start_out,start_step argmax:out argmin:out argsort:stable,stable_out as_strided_copy:out
-as_strided_scatter:out asin:Scalar,complex,float,int,out asinh:Scalar,complex,float,int,out
-atan:Scalar,complex,float,int,out atan2:Scalar_Scalar,float,float_int,int,int_float,out
-atanh:Scalar,complex,float,int,out atleast_1d:Sequence atleast_2d:Sequence atleast_3d:Sequence avg_pool1d:out
-avg_pool2d:out avg_pool2d_backward:grad_input avg_pool3d:out avg_pool3d_backward:grad_input baddbmm:dtype,dtype_out,out
-bartlett_window:out,periodic,periodic_out bernoulli:Tensor,Tensor_out,float_out,out,p bernoulli_:Tensor,float
-binary_cross_entropy:out binary_cross_entropy_backward:grad_input binary_cross_entropy_with_logits:out bincount:out
-binomial:out bitwise_and:Scalar,Scalar_Tensor,Scalar_Tensor_out,Scalar_out,Tensor,Tensor_out bitwise_and_:Scalar,Tensor
+_upsample_nearest_exact3d:out,vec _weight_norm_interface:out abs:out acos:Scalar,complex,float,int,out
+acosh:Scalar,complex,float,int,out adaptive_avg_pool1d:out adaptive_avg_pool2d:out adaptive_avg_pool3d:out
+adaptive_max_pool2d:out adaptive_max_pool3d:out add:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,
+float,float_complex,float_int,int,int_complex,int_float,out,str,t add_:Scalar,Tensor,t addbmm:out addcdiv:out
+addcmul:out addmm:dtype,dtype_out,out addmv:out addr:out affine_grid_generator:out alias_copy:out
+all:all_out,bool,dim,dims,dims_out,float,int,out amax:out amin:out aminmax:out angle:Scalar,complex,float,int,out
+any:all_out,bool,dim,dims,dims_out,float,int,out,str arange:out,start,start_out,start_step argmax:out argmin:out
+argsort:stable,stable_out as_strided_copy:out as_strided_scatter:out asin:Scalar,complex,float,int,out
+asinh:Scalar,complex,float,int,out atan:Scalar,complex,float,int,out
+atan2:Scalar_Scalar,float,float_int,int,int_float,out atanh:Scalar,complex,float,int,out atleast_1d:Sequence
+atleast_2d:Sequence atleast_3d:Sequence avg_pool1d:out avg_pool2d:out avg_pool2d_backward:grad_input avg_pool3d:out
+avg_pool3d_backward:grad_input baddbmm:dtype,dtype_out,out bartlett_window:out,periodic,periodic_out
+bernoulli:Tensor,Tensor_out,float_out,out,p bernoulli_:Tensor,float binary_cross_entropy:out
+binary_cross_entropy_backward:grad_input binary_cross_entropy_with_logits:out bincount:out binomial:out
+bitwise_and:Scalar,Scalar_Tensor,Scalar_Tensor_out,Scalar_out,Tensor,Tensor_out bitwise_and_:Scalar,Tensor
 bitwise_left_shift:Scalar_Tensor,Scalar_Tensor_out,Tensor,Tensor_Scalar,Tensor_Scalar_out,Tensor_out
 bitwise_left_shift_:Tensor,Tensor_Scalar bitwise_not:out
 bitwise_or:Scalar,Scalar_Tensor,Scalar_Tensor_out,Scalar_out,Tensor,Tensor_out bitwise_or_:Scalar,Tensor

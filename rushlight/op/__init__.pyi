@@ -22,6 +22,7 @@ from rushlight.op.loops import Loops as Loops
 from rushlight.op.definition import Meta as Meta
 from rushlight.op.results import NamedResult as NamedResult
 from rushlight.op.definition import OpDefinition as OpDefinition
+from rushlight.op.extern import OwnPlans as OwnPlans
 from rushlight.op.pointwise import Pointwise as Pointwise
 from rushlight.op.pointwise import Promote as Promote
 from rushlight.op.reduction import Reduction as Reduction
@@ -33,9 +34,12 @@ from . import blas as blas
 from . import butterflies as butterflies
 from . import composite as composite
 from . import convolve as convolve
+from . import convolve_lanes as convolve_lanes
 from . import convolve_pixels as convolve_pixels
+from . import convolve_points as convolve_points
 from . import convolve_tiles as convolve_tiles
 from . import convolve_walk as convolve_walk
+from . import convolve_windows as convolve_windows
 from . import definition as definition
 definitions: Any
 from . import extents as extents
@@ -47,9 +51,11 @@ from . import fourier as fourier
 from . import fourier_tables as fourier_tables
 from . import fused as fused
 from . import gemm as gemm
+from . import gemm_complex as gemm_complex
 from . import gemm_half as gemm_half
 from . import gemm_padded as gemm_padded
 from . import gemm_spans as gemm_spans
+from . import gemm_tiles as gemm_tiles
 from . import groups as groups
 from . import indexed as indexed
 from . import lapack as lapack
@@ -82,7 +88,9 @@ from . import scan as scan
 from . import schema as schema
 from . import signature as signature
 from . import small_factors as small_factors
+from . import small_transforms as small_transforms
 from rushlight.op.registry import spelled as spelled
+from . import triangles as triangles
 from . import true_positions as true_positions
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim

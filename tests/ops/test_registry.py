@@ -123,6 +123,16 @@ def test_every_op_has_a_docstring_and_a_schema() -> None:
         assert (ops[name].__doc__ or "").strip(), name
 
 
+def test_no_schema_is_defined_twice() -> None:
+    """Of two definitions the family that was imported first would win, and the other rest unseen."""
+    known: dict[str, str] = {}
+    for classes in definitions.values():
+        for cls in classes:
+            for schema in schemas_of(cls):
+                first = known.setdefault(" ".join(schema.split()), cls.__module__)
+                assert first is cls.__module__, f"{schema} stands in {first} and {cls.__module__}"
+
+
 def test_every_op_can_be_resolved() -> None:
     for name, op in ops.items():
         assert op.overload_list, name

@@ -172,4 +172,30 @@ class NormExceptDim(Composite):
         if dim == -1:
             return find_op("linalg_vector_norm")(v, pow)
         kept = wrap_dim("norm_except_dim", dim, v.ndim)
-        return find_op("linalg_vector_norm")(v, pow, tuple(d for d in range(v.ndim) if d != kept), True)
+        others = [d for d in range(v.ndim) if d != kept]
+        return find_op("linalg_vector_norm")(v, pow, others, True) if others else v.abs()
+
+
+class WeightNorm(Composite):
+    """`v` with the lengths `g`, one for each index of a dim; for dim=-1 one of the whole."""
+
+    schema = "_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, v, g, dim):
+        return v * (g / find_op("norm_except_dim")(v, 2, dim))
+
+
+class WeightNormInterface(Composite):
+    """`_weight_norm` of the first or the last dim, and the norms it divided by."""
+
+    schema = "_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"
+    method = False
+    out = False
+
+    def compute(self, v, g, dim):
+        if dim not in (0, v.ndim - 1):
+            raise RuntimeError(f"_weight_norm_interface: dim must be 0 or the last one, {v.ndim - 1}, got {dim}")
+        norms = find_op("norm_except_dim")(v, 2, dim)
+        return v * (g / norms), norms

@@ -147,14 +147,6 @@ def orthogonal(
     return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
 
-def norm_except_dim(v: Tensor, dim: int = 0) -> Tensor:
-    """The 2-norm over every dim but one, which stays; dim=-1: over all."""
-    if dim == -1:
-        return find_op("linalg_vector_norm")(v, 2)
-    dims = [d for d in range(v.dim()) if d != dim % v.dim()]
-    return find_op("linalg_vector_norm")(v, 2, dims, True) if dims else v.abs()
-
-
 class _WeightNorm(Module):
     """A direction and its length as separate tensors."""
 
@@ -163,10 +155,10 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        return weight_v * (weight_g / norm_except_dim(weight_v, self.dim))
+        return find_op("_weight_norm")(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return norm_except_dim(weight, self.dim), weight
+        return find_op("norm_except_dim")(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:

@@ -10,9 +10,9 @@ import warnings
 from typing import Any
 
 from ...autograd.grad_mode import no_grad
+from ...op import find_op
 from ..modules.module import Module
 from ..parameter import Parameter
-from .parametrizations import norm_except_dim
 
 
 class WeightNorm:
@@ -25,7 +25,7 @@ class WeightNorm:
     def compute_weight(self, module: Module) -> Any:
         """Length times direction."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, self.dim))
+        return find_op("_weight_norm")(v, g, self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
@@ -35,7 +35,7 @@ class WeightNorm:
         result = WeightNorm(name, dim)
         weight = getattr(module, name)
         del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, result.dim).data))
+        module.register_parameter(name + "_g", Parameter(find_op("norm_except_dim")(weight, 2, result.dim).data))
         module.register_parameter(name + "_v", Parameter(weight.data))
         setattr(module, name, result.compute_weight(module))
         module.register_forward_pre_hook(result)
