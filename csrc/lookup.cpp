@@ -186,14 +186,16 @@ PyObject* find_plan(Overload* op, PyObject** args) {
   uint64_t hash = 0;
   if (cacheable) {
     hash = hash_words(key.words, key.n);
-    if (PyObject* plan = table(op->table)->find(key, hash)) return Py_NewRef(plan);
+    if (PyObject* plan = table(op->table)->find(key, hash)) return plan == Py_None ? nullptr : Py_NewRef(plan);
     if (key.detail == Detail::Exact && tracer)
       if (PyObject* plan = plan_by_family(op, args, key, hash)) return plan;
   }
   Ref plan(ask_python(op, args));
   if (!plan) return nullptr;
   bool known = Py_TYPE(plan.p) == PlanType || Py_TYPE(plan.p) == PointwisePlanType;
-  if (known && cacheable) table(op->table)->insert(key, hash, plan.p);
+  // That there is none is known as well: asking anew takes as long as making one.
+  bool is_kept = known || (plan.p == Py_None && op->kind == Kind::Planned && key.detail == Detail::Exact);
+  if (is_kept && cacheable) table(op->table)->insert(key, hash, plan.p);
   return known ? plan.release() : nullptr;
 }
 

@@ -167,9 +167,8 @@ class Lowering(Addressing):
     def height(self, value: Value) -> int:
         """Length of the longest chain of operations below a Value."""
         if value not in self.heights:
-            for item in walk((value,)):
-                if item not in self.heights:
-                    self.heights[item] = 1 + max([self.heights[a] for a in item.args], default=0)
+            for item in walk((value,), self.heights):
+                self.heights[item] = 1 + max([self.heights[a] for a in item.args], default=0)
         return self.heights[value]
 
     def compute(self, value: Value) -> None:
@@ -367,9 +366,7 @@ class Lowering(Addressing):
         known = self.uses.get(value)
         if known is not None:
             return known
-        for item in walk((value,)):
-            if item in self.uses:
-                continue
+        for item in walk((value,), self.uses):
             own = {item.attr} if item.op == "var" else set()
             if item.op in ("arg", "load"):
                 own = {("operand", item.attr)}
