@@ -199,8 +199,11 @@ def line_nest(code: str, height: int) -> Nest:
 def best_shape(code: str, walk: Walk) -> int:
     """The register tile that wastes least: on outputs that are not there, on tiles that cross from one image into the
     next, on sums that wait for each other, and on weights, which are read again for every strip of pixels, where these
-    are few, or windows are."""
+    are few, or windows are. Short sums that fill tiles of whole cache lines are made in those: half of a line costs as
+    much memory traffic as two."""
     plane = walk.pixels // walk.images
+    if walk.rows <= convolve.IN_RUNS and (lines := line_shape(code, walk, plane)) is not None:
+        return lines
     few = vector_bits() == 512 and (walk.pixels <= FEW_PIXELS or walk.taps == 1)
 
     def cost(shape: int) -> float:
@@ -215,6 +218,18 @@ def best_shape(code: str, walk: Walk) -> int:
         return result * (1 + AGAIN / (vectors * tile.lanes)) * max(1.0, BUSY / (tile.rows * vectors)) * packed
 
     return min(tile_shapes(), key=cost)
+
+
+def line_shape(code: str, walk: Walk, plane: int) -> int | None:
+    """The register tile whose rows are lines of the cache, where vectors have no masks and a walk's results, runs of
+    memory, fill such tiles."""
+    if not tile_of(code).by_lane or walk.result.spatial[2] * walk.axes[2].every != 1:
+        return None
+    for shape in reversed(tile_shapes()):
+        tile = tile_of(code, shape)
+        if tile.columns * tile.size == convolve.LINE and plane % tile.columns == walk.outs % tile.rows == 0:
+            return shape
+    return None
 
 
 class Placed(Record):

@@ -62,7 +62,8 @@ def test_random_geometries_agree_with_their_gradients(seed: int) -> None:
 @pytest.mark.parametrize("shape", [
     (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (21, 96, 4, 40, 3, 1, 1, 1),
     (2, 20, 50, 33, 3, 1, 0, 1), (3, 33, 29, 17, 3, 1, 2, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1),
-    (2, 12, 70, 12, 5, 2, 2, 12),
+    (2, 12, 70, 12, 5, 2, 2, 12), (3, 3, 20, 8, 3, 1, 1, 1), (2, 3, 32, 16, 3, 2, 1, 1), (3, 16, 20, 12, 1, 1, 0, 1),
+    (2, 8, 12, 24, 1, 1, 0, 2),    # short sums whose results fill cache lines, of two images in a block
 ])  # fmt: skip
 def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     n, c, size, o, k, s, p, groups = shape

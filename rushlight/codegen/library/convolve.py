@@ -35,7 +35,9 @@ SPARE, MASKED_SPARE = 49152 * 4, 49152 * 8
 CHUNK = 192        # window rows transposed at once
 LINE = 64          # bytes of a line of the cache
 SLICE = 64         # outputs whose gradients are packed at once
-IN_PLACE = 48      # channels up to which single pixels are read where they lie: each is in a page of memory of its own
+# window rows up to which all panels of outputs meet a block of them in turn: they leave the nearest cache room for
+# weights and results, and where they are single pixels, read where they lie, each is in a page of memory of its own
+IN_RUNS = 48
 
 
 def spare_tiles(tile: Tile) -> int:
@@ -81,12 +83,20 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
         panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
         packed_rows = w["rows"]
         if tile.by_lane:
-            in_place = reads_pixels(w, tile, runs, number, count)
-            packed_rows = w.select(in_place, 0, packed_rows)
-            with w.when(in_place):
-                first_pixel = w.at(source, w.load("i64", runs, 8), tile.element)
-                to = w.at(target, w.load("i64", offsets, 8), tile.element)
-                multiply_pixels(w, tile, first_pixel, count, to, bias, weights, panel0, panels)
+            in_runs = writes_runs(w, tile, joined, stretches)
+            in_place = w.both(in_runs, reads_pixels(w, runs, number, stretches))
+            packed_rows = w.select(in_runs, 0, packed_rows)
+            with w.when(w.both(in_runs, w.negate(in_place))):
+                w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], 0, w["rows"], w["params"])
+            with w.loop(0, w.select(in_runs, stretches, 0)) as s:
+                entry = w.at(joined, w.mul(s.i, JOINED), "i64")
+                offset, length, place = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(JOINED))
+                run = w.at(runs, w.select(in_place, w.mul(s.i, RUN), 0), "i64")
+                lying = w.at(source, w.load("i64", run, 8), tile.element)
+                of = w.select(in_place, lying, w.at(windows, place, tile.element))
+                step, ahead = w.select(in_place, w["in_channel"], stride), w.select(in_place, length, 0)
+                to = w.at(target, offset, tile.element)
+                multiply_pixels(w, tile, of, step, length, to, bias, weights, panel0, panels, ahead)
         with w.loop(0, packed_rows, w["depth"]) as slice_:
             depth = w.min(w.sub(w["rows"], slice_.i), w["depth"])
             rest = (offsets, joined, stretches, count, target, bias, weights, spare, panel0, panels)
@@ -127,35 +137,47 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
     return with_finish("\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)]), tile, finish, FORWARD)
 
 
-def reads_pixels(w: Writer, tile: Tile, runs: Reg, number: Reg, count: Reg) -> Reg:
-    """Whether a block's windows are single pixels inside of the input, neighbours in memory that fill whole tiles, and
-    few: register tiles read them where they lie, since packing takes as long as a few sums."""
-    low, high = (w.load("i64", w.at(w["table"], n, "i64"), 8) for n in (TAP - 2, TAP - 1))
-    z, y, column = (w.load("i64", w.at(runs, n, "i64"), 8) for n in (1, 2, 3))
-    result = w.compare("sle", w["rows"], IN_PLACE)
-    result = w.both(result, w.both(w.compare("ult", z, w["in_d"]), w.compare("ult", y, w["in_h"])))
-    result = w.both(result, w.both(w.compare("sge", column, low), w.compare("sle", w.add(column, count), high)))
-    for one, other in (
-        (number, 1), (w["taps"], 1), (w["in_step"], 1), (w["out_column"], 1), (w.rem(count, tile.columns), 0),
-        (w.rem(w["outs"], tile.rows), 0),
-    ):  # fmt: skip
+def writes_runs(w: Writer, tile: Tile, joined: Reg, stretches: Reg) -> Reg:
+    """Whether a block's results are neighbours in memory that fill whole tiles, and sums are short: panels of weights
+    meet all of its pixels one after the other then, so that results are written in long runs."""
+    with w.loop(0, stretches, carry=[Reg("0", "i64")]) as s:
+        length = w.load("i64", w.at(joined, w.add(w.mul(s.i, JOINED), 1), "i64"), 8)
+        s.next = [w.add(s.carry[0], w.rem(length, tile.columns))]
+    result = w.compare("sle", w["rows"], IN_RUNS)
+    for one, other in ((s.carry[0], 0), (w["out_column"], 1), (w.rem(w["outs"], tile.rows), 0)):
         result = w.both(result, w.compare("eq", one, other))
     return result
 
 
+def reads_pixels(w: Writer, runs: Reg, number: Reg, stretches: Reg) -> Reg:
+    """Whether the windows of such a block are single pixels inside of the input, neighbours in memory wherever results
+    are: register tiles read them where they lie, since packing takes as long as a few sums."""
+    result = w.compare("eq", number, stretches)
+    for name in ("taps", "in_step"):
+        result = w.both(result, w.compare("eq", w[name], 1))
+    low, high = (w.load("i64", w.at(w["table"], n, "i64"), 8) for n in (TAP - 2, TAP - 1))
+    with w.loop(0, w.select(result, number, 0), carry=[result]) as r:
+        run = w.at(runs, w.mul(r.i, RUN), "i64")
+        z, y, column, length = (w.load("i64", w.at(run, n, "i64"), 8) for n in range(1, 5))
+        inside = w.both(w.compare("ult", z, w["in_d"]), w.compare("ult", y, w["in_h"]))
+        inside = w.both(inside, w.compare("sge", column, low))
+        r.next = [w.both(r.carry[0], w.both(inside, w.compare("sle", w.add(column, length), high)))]
+    return r.carry[0]
+
+
 def multiply_pixels(
-    w: Writer, tile: Tile, of: Reg, count: Reg, to: Reg, bias: Reg, weights: Reg, panel0: Reg, panels: Reg
-) -> None:
-    """Such a block, panel after panel of weights, so that results are written in long runs; the first one asks for the
-    next block."""
+    w: Writer, tile: Tile, of: Reg, step: Reg, count: Reg, to: Reg, bias: Reg, weights: Reg, panel0: Reg, panels: Reg,
+    ahead: Reg,
+) -> None:  # fmt: skip
+    """Such a block, panel after panel of weights; its window rows are `step` elements apart, and every panel
+    asks for a part of what is `ahead` of them."""
     with w.loop(panel0, panels) as p:
         a = w.at(weights, w.mul(p.i, w["a_panel"]), tile.element)
-        row0, ahead = w.mul(p.i, tile.rows), w.select(w.compare("eq", p.i, panel0), count, 0)
+        row0, turn = w.mul(p.i, tile.rows), w.sub(p.i, panel0)
+        asking, asked = (w.div(w.mul(n, count), w.sub(panels, panel0)) for n in (turn, w.add(turn, 1)))
         row, own = w.at(to, w.mul(row0, w["out_channel"]), tile.element), w.at(bias, row0, tile.element)
-        with w.loop(0, count, tile.columns) as j:
-            pixels, result = (w.at(pointer, j.i, tile.element) for pointer in (of, row))
-            w.call("multiply_near", a, pixels, w["rows"], result, w["out_channel"], own, w["bias"], w["in_channel"],
-                   ahead)  # fmt: skip
+        w.call("multiply_near", a, of, w["rows"], row, w["out_channel"], own, w["bias"], step, ahead, count,
+               asking, asked)  # fmt: skip
 
 
 def pack_strip(

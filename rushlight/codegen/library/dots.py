@@ -143,6 +143,9 @@ def weight_dots_text(tile: Tile) -> str:
                 for rows in FEWER_ROWS:
                     whole = w.select(w.compare("eq", w.rem(outs, tile.dot_rows), rows), outs, whole)
                 read = w.select(dense, whole, 0)
+                later = w.add(slice_.i, DOT_OUTS)
+                goes_on = w.compare("slt", later, w["outs"])
+                next_ = w.at(here, w.select(goes_on, w.mul(later, w["out_channel"]), count), tile.element)
                 pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
                 clear_tail(w, tile, gradients, read, outs, stride, count, padded)
                 with w.loop(0, depth, tile.dot_columns) as j, w.loop(0, outs, tile.dot_rows) as i:
@@ -153,9 +156,14 @@ def weight_dots_text(tile: Tile) -> str:
                     a_row = w.select(in_place, w["out_channel"], stride)
                     b = w.at(columns, w.mul(j.i, b_row), tile.element)
                     corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
-                    # the next window rows come nearer meanwhile, one with each of the first outputs
-                    nth = w.rem(w.div(i.i, tile.dot_rows), tile.dot_columns)
-                    ahead = w.at(b, w.mul(w.add(nth, tile.dot_columns), b_row), tile.element)
+                    # Meanwhile the next window rows come nearer, one with each of the first outputs; where they are
+                    # packed, and so near, gradients do: those of the next slice, or the next block's first.
+                    nth = w.div(i.i, tile.dot_rows)
+                    next_row = w.add(w.rem(nth, tile.dot_columns), tile.dot_columns)
+                    turn = w.add(w.mul(w.div(j.i, tile.dot_columns), DOT_OUTS // tile.dot_rows), nth)
+                    next_gradient = w.at(next_, w.mul(turn, w["out_channel"]), tile.element)
+                    near = w.compare("sge", w.select(placed, DOT_OUTS, turn), DOT_OUTS)
+                    ahead = w.select(near, w.at(b, w.mul(next_row, b_row), tile.element), next_gradient)
                     given, place = (a, a_row, b, b_row, padded), (corner, w["rows"], adds)
                     call_dots(w, tile, w.sub(outs, i.i), w.sub(depth, j.i), given, place, edge, ahead)
     return "\n".join([w.text(), pack_text(tile, stride), *dot_texts(tile), declared(tile)])

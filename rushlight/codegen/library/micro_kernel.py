@@ -39,32 +39,38 @@ def multiply_text(tile: Tile, stride: int) -> str:
         for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
             results += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
         k.next = [w.at(a, tile.rows, tile.element), w.at(b, stride, tile.element), *results]
-    store_tile(w, tile, k.carry[2:], tile.vectors)
+    store_tile(w, tile, k.carry[2:], tile.vectors, w["c"])
     return w.text()
 
 
 def multiply_near_text(tile: Tile) -> str:
-    """multiply_near(weights, pixels, depth, result, row stride, bias, start, step, ahead): the same where rows of b are
-    in memory, `step` elements apart, and nothing is added to what is there. Sums begin with products, for they are
-    short; what is `ahead` of the pixels is asked for."""
-    w = Writer("multiply_near", [*NEAR, ("i64", "step"), ("i64", "ahead")], "internal ")
+    """multiply_near(weights, pixels, depth, result, row stride, bias, start, step, ahead, count, asking, asked): the
+    same for `count` columns, tile after tile, where rows of b are in memory, `step` elements apart, and nothing is
+    added to what is there. Sums begin with products, for they are short; columns [asking, asked) ask for what is
+    `ahead` of them."""
+    more = ("step", "ahead", "count", "asking", "asked")
+    w = Writer("multiply_near", [*NEAR, *[("i64", name) for name in more]], "internal ")
     step = w.mul(w["step"], tile.size)
 
-    def columns_of(b: Reg) -> list[Reg]:
-        w.prefetch(w.at(b, w["ahead"], tile.element), 1)
+    def columns_of(b: Reg, ahead: Reg) -> list[Reg]:
+        w.prefetch(w.at(b, ahead, tile.element), 1)
         return [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(tile.vectors)]
 
-    columns = columns_of(w["b"])
-    sums = [w.fmul(column, factor) for factor in weight_factors(w, tile, w["a"]) for column in columns]
-    places = [w.at(w["a"], tile.rows, tile.element), w.at(w["b"], step, "i8")]
-    with w.loop(1, w["depth"], carry=[*places, *sums]) as k:
-        a, b, *sums = k.carry
-        columns = columns_of(b)
-        results = []
-        for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
-            results += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
-        k.next = [w.at(a, tile.rows, tile.element), w.at(b, step, "i8"), *results]
-    store_tile(w, tile, k.carry[2:], tile.vectors, adds=False)
+    with w.loop(0, w["count"], tile.columns) as j:
+        first = w.at(w["b"], j.i, tile.element)
+        asks = w.both(w.compare("sge", j.i, w["asking"]), w.compare("slt", j.i, w["asked"]))
+        ahead = w.select(asks, w["ahead"], 0)
+        columns = columns_of(first, ahead)
+        sums = [w.fmul(column, factor) for factor in weight_factors(w, tile, w["a"]) for column in columns]
+        places = [w.at(w["a"], tile.rows, tile.element), w.at(first, step, "i8")]
+        with w.loop(1, w["depth"], carry=[*places, *sums]) as k:
+            a, b, *sums = k.carry
+            columns = columns_of(b, ahead)
+            results = []
+            for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
+                results += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
+            k.next = [w.at(a, tile.rows, tile.element), w.at(b, step, "i8"), *results]
+        store_tile(w, tile, k.carry[2:], tile.vectors, w.at(w["c"], j.i, tile.element), adds=False)
     return w.text()
 
 
@@ -125,15 +131,16 @@ def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
         with w.loop(whole, w["inner"], carry=k.carry) as k:
             steps(1, k)
         outer.next = [*(w.at(head, back, tile.element) for head in k.carry[: len(bases)]), *k.carry[len(bases) :]]
-    store_tile(w, tile, outer.carry[len(bases) + 1 :], vectors)
+    store_tile(w, tile, outer.carry[len(bases) + 1 :], vectors, w["c"])
     return w.text()
 
 
-def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int, adds: bool = True) -> None:
-    """Put the sums where `start` says: over what is there, on the bias, or, if it `adds`, added to what is there."""
+def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int, to: Reg, adds: bool = True) -> None:
+    """Put the sums at `to` where `start` says: over what is there, on the bias, or, if it `adds`, added to what is
+    there."""
     places = []
     for r in range(tile.rows):
-        row = w.at(w["c"], w.mul(w["row"], r), tile.element)
+        row = w.at(to, w.mul(w["row"], r), tile.element)
         places += [w.at(row, v * tile.lanes, tile.element) for v in range(vectors)]
     with w.when(w.compare("eq", w["start"], ZERO)):
         for value, place in zip(sums, places, strict=True):
