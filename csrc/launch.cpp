@@ -3,6 +3,7 @@
 #include "geometry.h"
 #include "number.h"
 #include "plan.h"
+#include "pointwise_loop.h"
 #include "pool.h"
 #include "unlocked.h"
 
@@ -12,18 +13,8 @@ namespace rl {
 
 namespace {
 
-constexpr int kMaxOperands = 24;
-
 // --- geometry
 // -----------------------------------------------------------------------------------------------------------
-
-struct Loop {
-  int num = 0;                               // operands: inputs then outputs
-  int ndim = 0;
-  char* ptrs[kMaxOperands];
-  int64_t sizes[kMaxDims];                   // innermost first
-  int64_t strides[kMaxOperands][kMaxDims];   // bytes, innermost first
-};
 
 bool broadcast_shape(Tensor** tensors, int n, int64_t* sizes, int* out_ndim, const char* op) {
   int ndim = 0;
@@ -170,6 +161,7 @@ void run_loop(const Loop& loop, Kernel kernel) {
   int64_t numel = 1;
   for (int d = 0; d < loop.ndim; d++) numel *= loop.sizes[d];
   if (numel == 0) return;
+  if (has_short_rows(loop)) return run_short_rows(loop, kernel);
   bool flat = loop.ndim < 2;
   int64_t rows = flat ? numel : numel / loop.sizes[0];
   int64_t grain = flat ? kGrain : std::max<int64_t>(1, kGrain / loop.sizes[0]);
@@ -416,6 +408,9 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   Loop loop;
   alignas(16) char scalars[16][16];
   loop.num = plan->num_in + plan->num_out;
+  loop.num_in = plan->num_in;
+  for (int k = 0; k < loop.num; k++)
+    loop.item[k] = itemsize(k < plan->num_in ? plan->in_dtype[k] : plan->out_dtype[k - plan->num_in]);
   Tensor* owned[8];
   for (int i = 0; i < plan->num_in; i++)
     if (call.tensors[i] && !tensor_readable(call.tensors[i], op)) return false;
