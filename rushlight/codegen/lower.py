@@ -35,6 +35,7 @@ from . import primitives as p
 from .extremes import native_extreme
 from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
+from .quotients import by_floats, float_for
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .tile_functions import TileFunction, keep_function, multiply_function, pack_function, rows_function
@@ -181,6 +182,8 @@ class Lowering(Addressing):
             reg = self.pair_part(op, value)
         elif op == "table":
             reg = self.read_table(value)
+        elif op in ("idiv", "irem") and any(self.find(a).lanes for a in value.args):
+            reg = self.divided(value)
         else:
             reg = self.elementwise(value)
         self.scopes[reg.depth].memo[value] = reg
@@ -202,6 +205,15 @@ class Lowering(Addressing):
             for u in range(count)
         ]
         return Reg(value.dtype, lanes, parts, depth)
+
+    def divided(self, value: Value) -> Reg:
+        """Integers divided on lanes."""
+        wide = float_for(value, self.target)
+        if wide is not None:
+            return self.evaluate(by_floats(value, wide))
+        if self.nest.point and value.args[1].op != "const":
+            raise NotVector     # nothing else in such a loop is worth its lanes
+        return self.elementwise(value)
 
     def instruction(self, value: Value) -> str:
         """The primitive to emit: `c < x ? c : x` with a constant is NaN when x is, as one instruction may say."""

@@ -398,15 +398,18 @@ def floor_divide(a: Value | Number, b: Value | Number) -> Value:
     a, b = match("floor_divide", a, b)
     if a.dtype in FLOATS:
         return call("floor_divide", a, b)
-    q = idiv(a, b)
-    return q if a.dtype in UNSIGNED else select(and_(ne(irem(a, b), 0), ne(lt(a, 0), lt(b, 0))), sub(q, 1), q)
+    q, left = idiv(a, b), irem(a, b)
+    return q if a.dtype in UNSIGNED else select(and_(ne(left, 0), lt(xor(left, b), 0)), sub(q, 1), q)
 
 
 def remainder(a: Value | Number, b: Value | Number) -> Value:
     """Python's `%`: the sign of `b`."""
     a, b = match("remainder", a, b)
     left = call("fmod", a, b) if a.dtype in FLOATS else irem(a, b)
-    return left if a.dtype in UNSIGNED else select(and_(ne(left, 0), ne(lt(b, 0), lt(left, 0))), add(left, b), left)
+    if a.dtype in UNSIGNED:
+        return left
+    apart = ne(lt(b, 0), lt(left, 0)) if a.dtype in FLOATS else lt(xor(left, b), 0)
+    return select(and_(ne(left, 0), apart), add(left, b), left)
 
 
 def neg(a: Value) -> Value:

@@ -438,17 +438,23 @@ _POWERS: dict[float, Callable[[Value], Value]] = {
 def _integer_power(x: Value, n: Value) -> Value:
     if x.dtype == "b1":
         return expr.or_(x, expr.not_(n))
-    one, zero = const(1, x.dtype), const(0, x.dtype)
+    one, zero, bits = const(1, x.dtype), const(0, x.dtype), BITS[x.dtype] - (x.dtype in SIGNED)
+
+    def squared(result: Value, base: Value, bit: int) -> Value:
+        """`result` times base to what is left of the exponent from `bit` on, a few bits at a time."""
+        end = min(bit + 6, bits)
+        for k in range(bit, end):
+            result, base = expr.select(expr.ne(n & (1 << k), 0), result * base, result), base * base
+        if end == bits:
+            return result
+        return expr.select(expr.ge(n, 1 << end), squared(result, base, end), result, rare=True)
+
     result, base = one, x
-    for bit in range(BITS[x.dtype] - (x.dtype in SIGNED)):
-        if is_const(n):
-            if n.attr >= 0 and n.attr >> bit == 0:
-                break
-            taken = const(bool((n.attr >> bit) & 1), "b1")
-        else:
-            taken = expr.ne(n & (1 << bit), 0)
-        result = expr.select(taken, result * base, result)
-        base = base * base
+    if not is_const(n):
+        result = squared(result, base, 0)
+    else:
+        for k in range(n.attr.bit_length() if n.attr >= 0 else 0):
+            result, base = result * base if n.attr >> k & 1 else result, base * base
     if x.dtype in UNSIGNED:
         return result
     odd = expr.ne(n & 1, 0)

@@ -7,8 +7,10 @@ import pytest
 from harness import NUMPY, run_pointwise
 from hypothesis import given, settings, strategies as st
 
+from rushlight.codegen.quotients import by_floats
 from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest
+from rushlight.loops.vocabulary import Scalars
 
 INTS = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"]
 PLAIN = [*INTS, "f16", "f32", "f64"]
@@ -302,3 +304,64 @@ def test_zero_sizes_touch_nothing():
     run_nest(nest, [x, out], [0, 4, 4, 16, 16], 0, 1)
     run_nest(nest, [x, out], [4, 4, 4, 16, 16], 3, 3)
     assert not out.any()
+
+
+EDGES = {"i16": (-32768, -32767, -1, 0, 1, 32767), "u16": (0, 1, 65535), "i32": (-(2**31), -1, 0, 1, 2**31 - 1),
+         "u32": (0, 1, 2**32 - 1), "i64": (-(2**63), -1, 0, 1, 2**63 - 1)}  # fmt: skip
+
+
+def divided(code: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers, what they are divided by, and what comes out: towards zero, by zero 0, the lowest by -1 wraps."""
+    if code in ("i8", "u8"):
+        a, b = (x.ravel() for x in np.meshgrid(*[np.arange(256, dtype=np.uint8).view(NUMPY[code])] * 2))
+    else:
+        a, b = sample(code, (20000,)), sample(code, (20000,)) >> np.array(RNG.integers(0, 40, 20000) % 16, NUMPY[code])
+        a[: 20000 // 4] = b[: 20000 // 4] * sample(code, (5000,))   # multiples, where rounding would show
+        edges = np.array(EDGES[code], NUMPY[code])
+        a, b = (np.concatenate([x, y.ravel()]) for x, y in zip((a, b), np.meshgrid(edges, edges), strict=True))
+    tops, bottoms = a.tolist(), b.tolist()
+    signs = [1 if (x < 0) == (y < 0) else -1 for x, y in zip(tops, bottoms)]
+    exact = [[y and sign * (abs(x) // abs(y)) for x, y, sign in zip(tops, bottoms, signs)]]
+    exact.append([y and x - q * y for x, y, q in zip(tops, bottoms, exact[0])])
+    limit = np.iinfo(NUMPY[code])
+    wrapped = [[x if x <= limit.max else limit.min for x in part] for part in exact]
+    return a[None], b[None], *(np.array([part], NUMPY[code]) for part in wrapped)
+
+
+@pytest.mark.parametrize("code", ["i8", "u8", "i16", "u16", "i32", "u32", "i64"])
+def test_integers_divide_exactly_on_lanes(code):
+    a, b, quotients, rests = divided(code)
+    x, y = e.arg(0, code), e.arg(1, code)
+    nest = pointwise_nest("divide", [code, code], [code, code], [e.idiv(x, y), e.irem(x, y)])
+    found = [np.zeros_like(a), np.zeros_like(a)]
+    run_pointwise(nest, [a, b], found)
+    np.testing.assert_array_equal(found[0], quotients)
+    np.testing.assert_array_equal(found[1], rests)
+
+
+@pytest.mark.parametrize(("code", "wide"), [("i32", "f64"), ("u32", "f64"), ("i16", "f32"), ("u8", "f32")])
+def test_quotients_of_floats_are_the_integers(code, wide):
+    """As targets with long registers take them, whatever this machine's are."""
+    a, b, quotients, rests = divided(code)
+    x, y = e.arg(0, code), e.arg(1, code)
+    values = [by_floats(v, wide) for v in (e.idiv(x, y), e.irem(x, y))]
+    found = [np.zeros_like(a), np.zeros_like(a)]
+    run_pointwise(pointwise_nest("divide", [code, code], [code, code], values), [a, b], found)
+    np.testing.assert_array_equal(found[0], quotients)
+    np.testing.assert_array_equal(found[1], rests)
+
+
+@pytest.mark.parametrize("code", ["u8", "i32", "i64"])
+def test_integer_powers_wrap_for_exponents_of_any_size(code):
+    x, n = sample(code, (1, 600)), sample(code, (1, 600))
+    n >>= (np.arange(600) % np.iinfo(NUMPY[code]).bits).astype(NUMPY[code])    # of every length
+    x[0, ::3] = np.arange(200) % 5 if code == "u8" else np.arange(200) % 5 - 2
+    found = np.zeros_like(x)
+    powers = Scalars().pow(e.arg(0, code), e.arg(1, code))
+    run_pointwise(pointwise_nest("pow", [code, code], [code], [powers]), [x, n], [found])
+    bits = np.iinfo(NUMPY[code]).bits
+    for base, exponent, result in zip(x[0].tolist(), n[0].tolist(), found[0].tolist()):
+        if exponent < 0:
+            assert result == (base**-exponent if abs(base) == 1 else 0)
+        else:
+            assert (result - pow(base, exponent, 2**bits)) % 2**bits == 0
