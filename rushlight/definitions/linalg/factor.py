@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import reaches
 from rushlight.loops import expr
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
@@ -25,6 +26,7 @@ from .arguments import (
     recording,
 )
 
+TURNED = 32        # the size from which a copy without exchanging rows and columns is worth a view
 EXPANDABLE = 16    # the size up to which an adjugate is worth expanding as a polynomial
 
 
@@ -491,6 +493,12 @@ def cofactors(A: Any) -> Any:
     return ((U * left_out.unsqueeze(-2)) @ Vh) * phase.conj().unsqueeze(-1).unsqueeze(-1)
 
 
+def by_columns(A: Any) -> Any:
+    """A, or where its rows are runs of memory its transpose, which has the same determinant and whose columns LAPACK
+    reads as they lie."""
+    return A.mT if A.ndim >= 2 and reaches(A.shape[-1], TURNED) and A.is_contiguous() else A
+
+
 class LinalgDet(Composite):
     """Determinants of square matrices."""
 
@@ -499,7 +507,7 @@ class LinalgDet(Composite):
     method = False
 
     def compute(self, A):
-        return find_op("_linalg_det")(A)[0]
+        return find_op("_linalg_det")(by_columns(A))[0]
 
 
 class Det(Composite):
@@ -508,7 +516,7 @@ class Det(Composite):
     schema = "det(Tensor input) -> Tensor"
 
     def compute(self, input):
-        return find_op("_linalg_det")(input)[0]
+        return find_op("_linalg_det")(by_columns(input))[0]
 
 
 class SlogdetLu(Lapack):
@@ -566,7 +574,7 @@ class LinalgSlogdet(Composite):
     method = False
 
     def compute(self, A):
-        return result_type("linalg_slogdet", self.spec.return_names)(find_op("_linalg_slogdet")(A)[:2])
+        return result_type("linalg_slogdet", self.spec.return_names)(find_op("_linalg_slogdet")(by_columns(A))[:2])
 
 
 class Slogdet(Composite):
@@ -575,7 +583,7 @@ class Slogdet(Composite):
     schema = "slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet)"
 
     def compute(self, input):
-        return result_type("slogdet", self.spec.return_names)(find_op("_linalg_slogdet")(input)[:2])
+        return result_type("slogdet", self.spec.return_names)(find_op("_linalg_slogdet")(by_columns(input))[:2])
 
 
 class Logdet(Composite):
