@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.shape import reaches
-from rushlight.op import Composite, find_op, result_type
+from rushlight.op import Composite, factor_panels, find_op, reflections, result_type, triangles
 from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
 from rushlight.op.levels import readable
 
@@ -22,8 +22,9 @@ from .arguments import (
 from .svd import epsilon, pinv_gradient
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
-# gelsy with the columns in their order, whose reflections are products, and with the largest column next, whose are not
-IN_ORDER, BY_SIZE = "gelsy in order", "gelsy by size"
+# gelsy with the columns in their order, whose reflections are products; with the largest column next, whose are not;
+# what gels and gelsy both do where rows are no fewer than columns and numbers are well in range; and gels elsewhere
+IN_ORDER, BY_SIZE, BY_PANELS, PLAIN = "gelsy in order", "gelsy by size", "by panels", "gels of LAPACK"
 ORDERED = 64     # the size from which the order as it is is tried first
 SMALLEST = 25    # the size below which gelsd does not divide a problem
 
@@ -49,7 +50,12 @@ class LstsqSame(Lapack):
     def program(self, p, A, B, rcond, driver):
         m, n, count, dtype = A.shape[-2], A.shape[-1], B.shape[-1], A.dtype
         solution = p.output(dtype, max(m, n), count)
-        rank = p.empty(_C.int64) if driver == "gels" else p.output(_C.int64)
+        is_plain = driver in ("gels", PLAIN)
+        rank = p.empty(_C.int64) if is_plain else p.output(_C.int64)
+        if driver == BY_PANELS:
+            p.empty(real_dtype(dtype))
+            by_panels(p, dtype, A, B, rcond, solution, rank)
+            return
         singular = (
             p.output(real_dtype(dtype), min(m, n)) if driver in ("gelsd", "gelss") else p.empty(real_dtype(dtype))
         )
@@ -58,13 +64,13 @@ class LstsqSame(Lapack):
         p.constant(solution, 0)
         p.copy(p.input(1, B), solution.top(m))
         if not min(m, n):
-            if driver == "gels":
+            if is_plain:
                 p.constant(solution, 0)
             if rank is not None:
                 p.constant(rank, 0)
             return
         shape = (m, n, count, a, a.lead, solution, solution.lead)
-        if driver == "gels":
+        if is_plain:
             p.call("gels", dtype.code, "N", *shape, WORK, LENGTH, info, work=m * n * min(m, n))
         else:
             self.ranked(p, driver, dtype, shape, rcond, rank, singular, info)
@@ -72,14 +78,23 @@ class LstsqSame(Lapack):
 
     def is_planned(self, args):
         A, _, _, driver = args
-        is_tried = driver == "gelsy" and reaches(A.shape[-2], ORDERED) and reaches(A.shape[-1], ORDERED)
+        is_large = reaches(A.shape[-2], ORDERED) and reaches(A.shape[-1], ORDERED)
+        is_tried = is_large and (driver == "gelsy" or (driver == "gels" and is_tall(A)))
         return not is_tried or A.is_meta or not A.numel()
 
     def run(self, A, B, rcond, driver):
         """Where a large matrix has full rank with its columns as they are, none needs to be moved."""
-        if driver != "gelsy" or A.device.type != "cpu":
+        if driver not in ("gels", "gelsy") or A.device.type != "cpu":
             return super().run(A, B, rcond, driver)
+        if driver == "gels" and not is_tall(A):
+            return super().run(A, B, rcond, PLAIN)
         solve, full = find_op(self.spec.name), min(A.shape[-2:])
+        if is_tall(A):
+            # gels refuses singular triangles alone: whatever can be divided by is its solution.
+            solution, rank, singular = solve(A, B, rcond if driver == "gelsy" else 0.0, BY_PANELS)
+            if bool((rank == full).all()):
+                return solution, A.new_empty((0,), dtype=_C.int64) if driver == "gels" else rank, singular
+            return solve(A, B, rcond, PLAIN if driver == "gels" else BY_SIZE)
         result = solve(A, B, rcond, IN_ORDER)
         return result if bool((result[1] == full).all()) else solve(A, B, rcond, BY_SIZE)
 
@@ -119,6 +134,34 @@ class LstsqSame(Lapack):
                 Scratch((3 * least * levels + 11 * least) * 8),
             )
         p.call(driver, dtype.code, *shape, singular, cut, rank, WORK, LENGTH, *extra, info, work=m * n * least)
+
+
+def is_tall(A: Any) -> bool:
+    """Whether panels of reflections solve for systems with A, if it has full rank."""
+    return not A.dtype.is_complex and reaches(A.shape[-1], ORDERED) and reaches(A.shape[-2] - A.shape[-1], 0)
+
+
+def by_panels(p: Program, dtype: Any, A: Any, B: Any, rcond: float, solution: Block, rank: Block) -> None:
+    """[R^-1 Q^T B; what remains of Q^T B], and the number of columns as the rank, or 0 where that is no answer."""
+    m, n, count, code = A.shape[-2], A.shape[-1], B.shape[-1], dtype.code
+    both = reflections.memory(p, code, m, n + count)
+    right = both.at(0, n, m, count)
+    p.copy(p.input(0, A), both.left(n))
+    p.copy(p.input(1, B), right)
+    reflections.factor(p, code, both, n, p.temporary(dtype, n))
+    r = both.at(0, 0, n, n)
+    reflections.is_full(p, code, r, right, rcond, rank)
+    if m > n:
+        p.copy(right.at(n, 0, m - n, count), solution.at(n, 0, m - n, count))
+    if triangles.suits(p, code, n, count):
+        x = triangles.right_sides(p, code, n, count)
+        p.copy(right.top(n), x)
+        triangles.solve(p, code, r, x, lower=False, unit=False)
+        p.copy(x, solution.top(n))
+        return
+    p.copy(right.top(n), solution.top(n))
+    if count:
+        factor_panels.triangular(p, code, ("L", "U", "N", "N"), r, solution.top(n))
 
 
 class Lstsq(Composite):

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, find_op, result_type
+from rushlight.op import Composite, find_op, reflections, result_type
 from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program
 
 from ...base.tracebacks import users_level
@@ -18,12 +18,15 @@ def generator(dtype: Any, what: str) -> str:
     return ("un" if dtype.is_complex else "or") + what + "qr"
 
 
-def factor(p: Program, A: Any, a: Block, tau: Block) -> None:
-    """R above the diagonal of `a`, the reflectors below."""
+def factor(p: Program, A: Any, a: Block, tau: Block) -> reflections.Panels | None:
+    """R above the diagonal of `a`, the reflectors below; them in panels, if that is how they were made."""
     m, n = A.shape[-2], A.shape[-1]
     p.copy(p.input(0, A), a)
+    if reflections.suits(p, A.dtype.code, min(m, n)):
+        return reflections.factor(p, A.dtype.code, a, min(m, n), tau)
     if m and n:
         p.call("geqrf", A.dtype.code, m, n, a, a.lead, tau, WORK, LENGTH, p.temporary(_C.int64), work=m * n * min(m, n))
+    return None
 
 
 class Geqrf(Lapack):
@@ -63,9 +66,12 @@ class LinalgQr(Lapack):
         q = p.empty(A.dtype) if mode == "r" else p.output(A.dtype, m, size)
         r = p.output(A.dtype, size, n)
         a, tau = p.temporary(A.dtype, m, n), p.temporary(A.dtype, k)
-        factor(p, A, a, tau)
+        made = factor(p, A, a, tau)
         p.copy(a.top(size), r, 0, None)
         if q is None:
+            return
+        if made is not None:
+            reflections.form(p, A.dtype.code, made, q)
             return
         if not k:
             p.identity(q)
@@ -164,8 +170,11 @@ class HouseholderProduct(Lapack):
     def program(self, p, A, tau):
         m, n, k = A.shape[-2], A.shape[-1], tau.shape[-1]
         q, scales = p.output(A.dtype, m, n), p.temporary(A.dtype, k)
-        p.copy(p.input(0, A), q)
         p.copy(p.input(1, tau, core=1), scales)
+        if reflections.suits(p, A.dtype.code, k):
+            reflections.form(p, A.dtype.code, reflections.given(p, A.dtype.code, p.input(0, A), scales), q)
+            return
+        p.copy(p.input(0, A), q)
         if not m or not n:
             return
         p.call(
@@ -296,12 +305,18 @@ class Ormqr(Lapack):
     def program(self, p, input, tau, other, left, transpose):
         m, n, k = other.shape[-2], other.shape[-1], tau.shape[-1]
         result = p.output(input.dtype, m, n)
-        a, scales = p.temporary(input.dtype, *input.shape[-2:]), p.temporary(input.dtype, k)
-        p.copy(p.input(0, input), a)
+        scales = p.temporary(input.dtype, k)
         p.copy(p.input(1, tau, core=1), scales)
         p.copy(p.input(2, other), result)
         if not (m and n and k):
             return
+        if reflections.suits(p, input.dtype.code, k):
+            code = input.dtype.code
+            made = reflections.given(p, code, p.input(0, input), scales)
+            reflections.apply(p, code, made, result, left, transpose)
+            return
+        a = p.temporary(input.dtype, *input.shape[-2:])
+        p.copy(p.input(0, input), a)
         form = "N" if not transpose else "C" if input.dtype.is_complex else "T"
         p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", form, m, n, k, a, a.lead, scales,
                result, result.lead, WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)  # fmt: skip
