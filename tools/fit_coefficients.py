@@ -56,18 +56,29 @@ def emit(name: str, note: str, f: Callable, low, high, **counts: int) -> None:
     print(f"\n# {note}")
     print(f"{name} = {{")
     for dtype, count in counts.items():
-        coefficients = [rounded(c, dtype) for c in interpolate(f, low, high, count)]
-        worst = mp.mpf(0)
-        for k in range(201):
-            x = mp.mpf(low) + (mp.mpf(high) - mp.mpf(low)) * (k + mp.mpf("0.37")) / mp.mpf("201.9")
-            exact = f(x)
-            worst = max(worst, abs(mp.polyval(coefficients[::-1], x) / exact - 1))
-        print(f'    "{dtype}": (  # relative error {float(worst):.1e}')
-        for c in coefficients:
-            print(f"        {c!r},")
-        print("    ),")
+        emit_row(dtype, interpolate(f, low, high, count), f, low, high, lambda x: 1 / f(x), "relative")
     print("}")
     print(f"{name}: {note}", file=sys.stderr)
+
+
+def emit_row(dtype: str, fitted: list, f: Callable, low, high, weight: Callable, kind: str) -> None:
+    """Prints one entry of a table of coefficients, with the largest error times the weight."""
+    coefficients, worst = [rounded(c, dtype) for c in fitted], mp.mpf(0)
+    for k in range(201):
+        x = mp.mpf(low) + (mp.mpf(high) - mp.mpf(low)) * (k + mp.mpf("0.37")) / mp.mpf("201.9")
+        worst = max(worst, abs(mp.polyval(coefficients[::-1], x) - f(x)) * abs(weight(x)))
+    print(f'    "{dtype}": (  # {kind} error {float(worst):.1e}')
+    for c in coefficients:
+        print(f"        {c!r},")
+    print("    ),")
+
+
+def weighted(f: Callable, low, high, count: int, weight: Callable) -> list:
+    """Monomial coefficients of the polynomial whose squared errors times `weight`, at Chebyshev nodes, are least."""
+    low, high = mp.mpf(low), mp.mpf(high)
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (8 * count)) for k in range(4 * count)]
+    rows = mp.matrix([[weight(x) * x**j for j in range(count)] for x in nodes])
+    return list(mp.lu_solve(rows.T * rows, rows.T * mp.matrix([weight(x) * f(x) for x in nodes])))
 
 
 def parts(value, dtype: str, *bits: int) -> tuple[float, ...]:
@@ -137,7 +148,16 @@ def fit_elementary() -> None:
 def fit_error_function() -> None:
     emit("ERF", "erf(x) / x - 1 in z = x**2, |x| <= 1", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
          0, "1.0", f32=7, f64=14)  # fmt: skip
-    emit("ERFC_LOG", "log(erfc(x)), 0.9 <= x <= 4.1", lambda x: mp.log(mp.erfc(x)), "0.9", "4.1", f32=9)
+    print("\n# log(erfc(x)), 0.9 <= x <= 4.1; in f64 to 6, where what is left of 1 falls as erfc does")
+
+    def logarithm(x):
+        return mp.log(mp.erfc(x))
+
+    print("ERFC_LOG = {")
+    emit_row("f32", interpolate(logarithm, "0.9", "4.1", 9), logarithm, "0.9", "4.1", lambda x: 1 / logarithm(x),
+             "relative")  # fmt: skip
+    emit_row("f64", weighted(logarithm, 1, 6, 18, mp.erfc), logarithm, 1, 6, mp.erfc, "in 1 - erfc an")
+    print("}")
 
     def scaled(q):
         x = 4 * (1 + q) / (1 - q)
@@ -169,10 +189,16 @@ def inverse_error(w):
 def fit_normal() -> None:
     emit("NORMAL_TAIL_LOG2", "log2 of the normal distribution beyond t, 0 <= t <= 4",
          lambda t: mp.log(mp.erfc(t / mp.sqrt(2)) / 2, 2), 0, 4, f32=11)  # fmt: skip
-    emit("EXP2", "(2**r - 1) / r, |r| <= 1/2", lambda r: (mp.mpf(2) ** r - 1) / r, "-0.5", "0.5", f32=6)
+    emit("NORMAL_TAIL_FAR", "the same in t - 7.3, 0 <= t <= 14.6, for results rounded to f32",
+         lambda u: mp.log(mp.erfc((u + mp.mpf("7.3")) / mp.sqrt(2)) / 2, 2), "-7.3", "7.3", lite=23)  # fmt: skip
+    emit("EXP2", "(2**r - 1) / r, |r| <= 1/2", lambda r: (mp.mpf(2) ** r - 1) / r, "-0.5", "0.5", f32=6, lite=7)
 
 
 def fit_quantiles() -> None:
+    emit("ERFINV_SHORT", "erfinv(x) / x in w - 3.125, w = -log(1 - x**2) <= 6.25, for results rounded to f32",
+         lambda u: inverse_error(max(u + mp.mpf("3.125"), mp.mpf(10) ** -18)), "-3.125", "3.125", lite=14)  # fmt: skip
+    emit("ERFINV_SHORT_FAR", "erfinv(x) / x in sqrt(w) - 3.3, 6.25 <= w <= 16.81",
+         lambda u: inverse_error((u + mp.mpf("3.3")) ** 2), "-0.8", "0.8", lite=10)  # fmt: skip
     emit("ERFINV_CENTRE", "(erfinv(x) / x - sqrt(pi)/2) / w in w - 0.5, w = -log(1 - x**2) <= 1",
          lambda u: (inverse_error(max(u + 0.5, mp.mpf(10) ** -18)) - mp.sqrt(mp.pi) / 2) / max(u + 0.5,
              mp.mpf(10) ** -18),
@@ -191,6 +217,9 @@ def fit_quantiles() -> None:
 def fit_gamma() -> None:
     emit("LGAMMA", "lgamma(2 + d) / d, |d| <= 1/2", lambda d: mp.loggamma(2 + d) / d, "-0.5", "0.5", f64=21, lite=11)
 
+    emit("INVERSE_GAMMA", "1 / gamma(1 + f) in f - 0.5, 0 <= f <= 1", lambda u: mp.rgamma(u + mp.mpf("1.5")),
+         "-0.5", "0.5", f64=16)  # fmt: skip
+
     def stirling(z):
         x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
         return (mp.loggamma(x) - ((x - mp.mpf("0.5")) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)) * x
@@ -207,8 +236,15 @@ def fit_gamma() -> None:
         x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
         return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x
 
-    emit("DIGAMMA_FAR", "x**2 (log(x) - 1/(2 x) - digamma(x)) in z = 1/x**2, x >= 8",
-         rest, 0, "0.015625", f64=10, lite=5)  # fmt: skip
+    emit("DIGAMMA_FAR", "x**2 (log(x) - 1/(2 x) - digamma(x)) in z = 1/x**2, x >= 2",
+         rest, 0, "0.25", f64=17, lite=7)  # fmt: skip
+
+    def trigamma(z):
+        x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
+        return (mp.psi(1, x) - 1 / x - 1 / (2 * x * x)) * x**3
+
+    emit("TRIGAMMA", "x**3 (trigamma(x) - 1/x - 1/(2 x**2)) in z = 1/x**2, x >= 2",
+         trigamma, 0, "0.25", f64=19, lite=8)  # fmt: skip
     print("\n# Bernoulli numbers B(2j) / (2j)!, j = 1, 2, ...")
     print("BERNOULLI = (")
     for j in range(1, 14):

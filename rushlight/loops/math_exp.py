@@ -42,6 +42,7 @@ from rushlight.loops.pairs import (
     pair_multiply,
     pair_scale,
     pair_sqrt,
+    paired_horner,
     power_of_two,
     quick_sum,
     scale,
@@ -77,11 +78,16 @@ def expm1_reduced(x: Value, tail: Value | None = None) -> tuple[Value, Value, Va
     exact = fma(n, like(x, -head), x)
     r = fma(n, like(x, -middle), exact)
     lost = fma(n, like(x, -middle), exact - r)
-    q = r * r * horner(r, table.EXP[x.dtype])
+    q = r * r * _exp_series(r)
     if tail is not None:
         lost = lost + tail
         lost = fma(lost, r + q, lost)  # a large tail is scaled by exp(r), not by 1
     return r, q + lost, k
+
+
+def _exp_series(r: Value) -> Value:
+    """(exp(r) - 1 - r) / r**2; in f64 a chain of ten products would be waited for."""
+    return (paired_horner if r.dtype == "f64" else horner)(r, table.EXP[r.dtype])
 
 
 def exp_parts(x: Value, tail: Value | None = None) -> tuple[Pair, Value]:
@@ -101,7 +107,8 @@ def exp(x: Value) -> Value:
 def modest_exp(x: Value) -> Value:
     """exp of an x between the logarithms of the smallest and the largest normal number."""
     r, count = _exp_reduced(x, BIAS[x.dtype])
-    return horner(r, (1.0, 1.0, *table.EXP[x.dtype])) * bitcast(count << FRACTION[x.dtype], x.dtype)
+    value = fma(r, fma(r, _exp_series(r), like(r, 1)), like(r, 1))
+    return value * bitcast(count << FRACTION[x.dtype], x.dtype)
 
 
 @expansion("exp_of_negative")
@@ -259,18 +266,21 @@ def log_limits_1p(x: Value, result: Value) -> Value:
 
 def log1p_pair(x: Value, tail: Value | None) -> Value:
     """log(1 + x + tail) for x > -1."""
-    head, middle, _ = table.LN2[x.dtype]
     u, lost = two_sum(like(x, 1), x)
-    if tail is not None:
-        lost = lost + tail
+    total, rest = log_of_sum(u, lost if tail is None else lost + tail)
+    return total + rest
+
+
+def log_of_sum(u: Value, lost: Value) -> Pair:
+    """log(u + lost), where `lost` is what the rounding of u > 0 lost."""
+    head, middle, _ = table.LN2[u.dtype]
     m, n = split_exponent(u)
-    # `lost` belongs to u; below 2**-60 of it is nothing, and u = inf would make it NaN.
-    correction = select(lt(u, LARGEST[x.dtype]), lost / u, like(x, 0))
+    # below 2**-60 of u it is nothing, and u = inf would make it NaN.
+    correction = select(lt(u, LARGEST[u.dtype]), lost / u, like(u, 0))
     f = m - 1
     half, rest = log1p_reduced(f, None)
-    small = (fma(n, like(x, middle), rest) - half) + correction
-    total, rest = _head_and_rest(n, head, f, small)
-    return total + rest
+    small = (fma(n, like(u, middle), rest) - half) + correction
+    return _head_and_rest(n, head, f, small)
 
 
 def log_pair(x: Value, tail: Value | None = None) -> Pair:

@@ -1,9 +1,9 @@
 """The gamma function family as primitives.
 
-Positive arguments below 8 are moved next to 2 (lgamma) or into [1, 2] (digamma) by the recurrence, whose logarithm
-or reciprocals are kept as pairs; larger ones take the asymptotic series. Negative ones use the reflection formula
-(a select marked rare); close to the zeros on that side only the absolute error is small. f32 is computed in f64
-with shorter polynomials and without pairs.
+lgamma of positive arguments below 8 is moved next to 2 by the recurrence, whose logarithm is kept as a pair; digamma
+below 2 comes from a polynomial over [1, 2], trigamma there from two terms of its sum; larger ones take fits of the
+shape of the asymptotic series. Negative ones use the reflection formula (a select marked rare); close to the zeros on
+that side only the absolute error is small. f32 is computed in f64 with shorter polynomials and without pairs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rushlight.loops.math_power import short_log
 from rushlight.loops.math_trig import cosine_pair, nearest_half_turn, sin_pi, sine_pair
 from rushlight.loops.pairs import (
     Pair,
+    divide_by,
     horner,
     like,
     pair_add,
@@ -25,6 +26,7 @@ from rushlight.loops.pairs import (
     pair_multiply,
     pair_negate,
     pair_scale,
+    paired_horner,
     quick_sum,
     two_product,
     two_sum,
@@ -161,30 +163,20 @@ def _digamma_positive(t: Value, short: bool) -> Pair:
     """digamma of a positive f64 as a pair; `short` uses the polynomials for f32."""
     zero, one = like(t, 0), like(t, 1)
     key = "lite" if short else "f64"
-    far = ge(t, LARGE)
-    # Move into [1, 2): x + 1 with -1/x below 1, x - n with + 1/(x - n) + ... + 1/(x - 1) above 2.
-    whole = floor(select(far, one, t))
-    low = lt(t, 1)
-    moved = two_sum(select(low, t, t - (whole - 1)), select(low, one, zero))
+    low, far = lt(t, 1), ge(t, 2)
+    # below 1: digamma(t + 1) - 1/t
+    inverse = 1 / t
+    moved = two_sum(t, select(low, one, zero))
     root = table.DIGAMMA_ROOT["f64"]
     offset = pair_add(moved, (like(t, -root[0]), like(t, -root[1])))
     u = moved[0] - 1.5
     coefficients = special.DIGAMMA[key]
-    slope = quick_sum(like(t, coefficients[0]), u * horner(u, coefficients[1:]))
+    slope = quick_sum(like(t, coefficients[0]), u * paired_horner(u, coefficients[1:]))
     near = pair_multiply(offset, slope)
-    total: Pair = (zero, zero)
-    for k in range(1, 8):
-        used = gt(whole, k) if k > 1 else gt(whole, 1) | low
-        divisor = select(low, neg(t), t - k) if k == 1 else t - k
-        safe = select(used, divisor, one)
-        quotient = 1 / safe
-        rest = fma(neg(quotient), safe, one) * quotient
-        term = select(used, quotient, zero), select(used, rest, zero)
-        total = pair_add(total, term) if not short else (total[0] + term[0], zero)
-    near = pair_add(total, near)
-    inverse = 1 / t
+    rest = fma(neg(inverse), t, one) * inverse
+    near = pair_add((select(low, neg(inverse), zero), select(low, neg(rest), zero)), near)
     z = inverse * inverse
-    series = fma(z, horner(z, special.DIGAMMA_FAR[key]), inverse * 0.5)
+    series = fma(z, paired_horner(z, special.DIGAMMA_FAR[key]), inverse * 0.5)
     logarithm = (short_log(t), zero) if short else log_with_rest(t)
     main = quick_sum(logarithm[0], logarithm[1] - series)
     return select(far, main[0], near[0]), select(far, main[1], near[1])
@@ -199,18 +191,7 @@ def polygamma(x: Value, order: int) -> Value:
         return cast(_polygamma_without_factor(wide, order, sign), x.dtype)
     factor = like(wide, sign * math.factorial(order))
     if order == 1:
-        # Reflection: -trigamma(1 - x) + pi**2 / sin(pi x)**2.
-        flip = lt(wide, 0.5)
-        one = like(wide, 1)
-        shifted = two_sum(select(flip, one, wide), select(flip, neg(wide), like(wide, 0)))
-        head, tail = hurwitz_zeta(shifted, 2)
-        turn = pair_divide((like(wide, table.PI["f64"][0]), like(wide, table.PI["f64"][1])), sin_pi(wide))
-        transposed = pair_add(pair_multiply(turn, turn), (neg(head), neg(tail)))
-        near = lt(abs_(wide), 1e-150)
-        mirrored = select(near, 1 / (wide * wide), transposed[0] + transposed[1])
-        value = select(flip, mirrored, head + tail)
-        pole = le(wide, 0) & eq(floor(wide), wide)
-        value = select(pole, like(wide, math.inf), value)
+        value = _trigamma(wide, x.dtype == "f32")
     else:
         head, tail = hurwitz_zeta((wide, like(wide, 0)), order + 1)
         value = (head + tail) * factor
@@ -219,6 +200,41 @@ def polygamma(x: Value, order: int) -> Value:
         value = select(lt(wide, -float(10 + order)), like(wide, math.nan), value)
     value = select(eq(wide, math.inf), like(wide, 0) * sign, value)
     return cast(select(ne(wide, wide), wide, value), x.dtype)
+
+
+def _trigamma(x: Value, short: bool) -> Value:
+    """The derivative of digamma, in f64; `short` is for results rounded to f32."""
+    t = abs_(x)
+    above = _trigamma_positive(t, short)
+    # trigamma(-t) = pi**2 / sin(pi t)**2 - trigamma(t) + 1/t**2
+    pi = like(x, table.PI["f64"][0]), like(x, table.PI["f64"][1])
+    turn = pair_divide(pi, sin_pi(x))
+    inverse = pair_divide((like(x, 1), like(x, 0)), (t, like(x, 0)))
+    below = pair_add(pair_multiply(turn, turn), pair_multiply(inverse, inverse))
+    below = pair_add(below, (neg(above[0]), neg(above[1])))
+    value = select(lt(x, 0), below[0] + below[1], above[0] + above[1], rare=True)
+    value = select(lt(t, 1e-100), 1 / (x * x), value, rare=True)
+    return select(le(x, 0) & eq(floor(x), x), like(x, math.inf), value)
+
+
+def _trigamma_positive(t: Value, short: bool) -> Pair:
+    """trigamma of a positive f64: below 2 that of t + 2, and 1/t**2 + 1/(t + 1)**2."""
+    zero, one = like(t, 0), like(t, 1)
+    low = lt(t, 2)
+    y, lost = two_sum(t, select(low, like(t, 2), zero))
+    inverse = 1 / y
+    z = inverse * inverse
+    series = paired_horner(z, special.TRIGAMMA["lite" if short else "f64"])
+    # 1/y + 1/(2 y**2) + 1/y**3 ...; the first term with what its rounding, and that of y, lost
+    rest = fma(neg(inverse), y, one) * inverse - lost * z
+    main = quick_sum(inverse, fma(z, fma(inverse, series, like(t, 0.5)), rest))
+    safe = select(low, t, one)
+    next_ = two_sum(safe, one)
+    both = 1 / (safe * next_[0])
+    first = divide_by((one, zero), (safe, zero), both * next_[0])
+    second = divide_by((one, zero), next_, both * safe)
+    total = pair_add(pair_multiply(first, first), pair_add(pair_multiply(second, second), main))
+    return select(low, total[0], main[0]), select(low, total[1], main[1])
 
 
 def _polygamma_without_factor(x: Value, order: int, sign: float) -> Value:

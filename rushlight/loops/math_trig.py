@@ -42,6 +42,7 @@ from rushlight.loops.pairs import (
     like,
     pair_add,
     pair_divide,
+    pair_divide_any,
     pair_multiply,
     power_of_two,
     quick_sum,
@@ -206,7 +207,7 @@ def atan_of_quotient(y: Value, x: Value) -> Pair:
     down = two_sum(large, select(middle, small, zero))
     top = tuple(select(middle, a, b) for a, b in zip(top, (small, zero)))
     down = tuple(select(middle, a, b) for a, b in zip(down, (large, zero)))
-    angle = atan_pair(*pair_divide(top, down))
+    angle = atan_pair(*pair_divide_any(top, down))
     head, low, _ = table.HALF_PI[x.dtype]
     quarter = (select(middle, like(x, head / 2), zero), select(middle, like(x, low / 2), zero))
     angle = pair_add(quarter, angle)
@@ -314,7 +315,7 @@ def sinc(x: Value) -> Value:
     head, low = table.PI[x.dtype]
     value = sin_pi(x)
     below = two_product(x, like(x, head))
-    quotient, rest = pair_divide((value[0], value[1]), quick_sum(below[0], fma(x, like(x, low), below[1])))
+    quotient, rest = pair_divide_any((value[0], value[1]), quick_sum(below[0], fma(x, like(x, low), below[1])))
     result = quotient + rest
     return select(eq(x, 0), like(x, 1), result)
 

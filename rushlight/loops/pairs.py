@@ -60,7 +60,19 @@ def pair_scale(a: Pair, b: Value) -> Pair:
 
 
 def pair_divide(a: Pair, b: Pair) -> Pair:
-    """Quotient of pairs, to about twice the precision."""
+    """Quotient of pairs, to about twice the precision; the divisor's inverse must be a normal number."""
+    return divide_by(a, b, 1 / b[0])
+
+
+def divide_by(a: Pair, b: Pair, inverse: Value) -> Pair:
+    """Quotient of pairs, given 1 / b up to a few units in its last place: divisions cost as much as many products."""
+    head = a[0] * inverse
+    left = fma(neg(head), b[0], a[0]) + (a[1] - head * b[1])
+    return quick_sum(head, left * inverse)
+
+
+def pair_divide_any(a: Pair, b: Pair) -> Pair:
+    """The same for divisors of any size, with a second division."""
     head = a[0] / b[0]
     left = fma(neg(head), b[0], a[0]) + (a[1] - head * b[1])
     return quick_sum(head, left / b[0])
