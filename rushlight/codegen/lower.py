@@ -651,9 +651,12 @@ class Lowering(Addressing):
             phis[name] = self.env[name] = Reg(reg.code, reg.lanes, fresh, scope.depth, imag=imag)
         self.loop_body(s)
         finals = {name: self.to_loop_width(self.env[name]) for name in carried}
+        going = None if isinstance(s, Reduce) or s.going is None else self.any_true(self.evaluate(s.going))
         self.pop()
         following = self.out.emit(scope.lines, f"add nsw i64 {counter}, {step}")
         test = self.out.emit(scope.lines, f"icmp slt i64 {following}, {stop.parts[0]}")
+        if going is not None:
+            test = self.out.emit(scope.lines, f"and i1 {test}, {going}")
         lines = guard.lines
         if skip:
             needed = self.out.emit(lines, f"icmp slt i64 {start.parts[0]}, {stop.parts[0]}")

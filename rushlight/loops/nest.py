@@ -11,7 +11,8 @@ outermost loop to run, and on which thread, is the caller's.
 
 The statements:
 
-    For(var, start, stop, body, vector)     serial loop; vector=True says the iterations are independent
+    For(var, start, stop, body, vector)     serial loop; vector=True says the iterations are independent;
+                                            `going`: it ends behind an iteration where that holds on no lane
     Reduce(var, start, stop, accs, ...)     loop that folds into accumulators, in vectors, in a fixed order
     Local(name, value) / Assign(name, value)   a named scalar; Assign changes one declared outside or here
     Store(operand, index, value, combine)   write element `index`; combine in set add mul min max
@@ -100,7 +101,8 @@ class For(Record):
     A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are
     more than some processors' own prediction follows. A `transposed` vector loop, of as many iterations as a register
     has lanes, reads at base + stride * var + k for every k below that number: whole registers are read along k and
-    exchanged, not single elements.
+    exchanged, not single elements. A serial loop with `going` ends early, behind the first iteration after which that
+    condition holds on no lane: series and fractions that converge at different speeds.
     """
 
     var: str
@@ -110,6 +112,7 @@ class For(Record):
     vector: bool = False
     ahead: int = 0
     transposed: bool = False
+    going: Value | None = None
 
 
 class Reduce(Record):
@@ -268,7 +271,7 @@ class Nest(Record):
 
 
 # Which digests do not name where they say nothing.
-LATE_FIELDS = ("transposed", "gathers", "pitch", "ahead", "keep", "line")
+LATE_FIELDS = ("transposed", "going", "gathers", "pitch", "ahead", "keep", "line")
 
 
 def _describe(item: object, form: list[object]) -> None:

@@ -43,7 +43,7 @@ def _assign(head: str, value: Value, indent: str) -> list[str]:
 
 
 def _for(s: For, indent: str) -> list[str]:
-    mark = " vector" if s.vector else ""
+    mark = " vector" if s.vector else "" if s.going is None else f" while {spell(s.going)}"
     head = f"{indent}for {s.var} in {spell(s.start)} .. {spell(s.stop)}{mark}:"
     return [head, *show_statements(s.body, indent + "  ")]
 

@@ -220,6 +220,10 @@ class _Checker:
         if isinstance(s, Reduce) and any(isinstance(inner, Check) for inner in s.body):
             self.fail("a Reduce cannot skip part of a step", "Check", s)
         self.block(s.body, keep=True)
+        if isinstance(s, For) and s.going is not None:
+            if s.vector:
+                self.fail("a vector loop runs to its end", "a condition to go on", s)
+            self.value(s.going, s, "b1")
         if isinstance(s, Reduce):
             for acc, value in zip(s.accs, s.step, strict=True):
                 self.value(value, s, self.names[acc])

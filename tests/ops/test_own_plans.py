@@ -23,6 +23,7 @@ LOOPS_OF_LIBRARY_OPS = frozenset({
     "fft_library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
+    "pointwise/incomplete_gamma.py:incomplete_gamma_nest",    # loops as long as elements of a vector need
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
     "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
     "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",        # rows read three times in a cache
