@@ -11,6 +11,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Library, Meta, Spec, wrap_dim
+from rushlight.op.few_first import few_launches
 from rushlight.op.radix import radix_launches
 from rushlight.op.radix_device import finds_few, sort_launches
 from rushlight.op.rank_select import ranked_launches
@@ -54,10 +55,13 @@ def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
 
 
 def ordered(input: Any, dim: int, count: int, descending: bool) -> Any:
-    """Kernels for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
-    short = None if finds_few(input, dim, count) else rank_launches(input, dim, count, descending)
-    if short is not None:
-        return short
+    """Kernels for the first `count` elements in order along `dim`: one after another if they are few, by ranks where
+    the dim is short, else by digits."""
+    by_loops = None if finds_few(input, dim, count) else (
+        few_launches(input, dim, count, descending) or rank_launches(input, dim, count, descending)
+    )  # fmt: skip
+    if by_loops is not None:
+        return by_loops
     by_digits = radix_launches if input.device.type == "cpu" else sort_launches
     return by_digits(input, dim, count, descending)
 

@@ -84,6 +84,30 @@ def test_topk_names_the_first_of_equals(dtype: str, n: int, k: int) -> None:
         assert rl.equal(values, want[0][:k]) and rl.equal(indices, want[1][:k])
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "bool"])
+def test_rows_held_near_at_any_stride(dtype: str) -> None:
+    """Dims of up to some hundred elements, whole and the first few of them, at lengths where vectors or kernels end."""
+    for n in (1, 3, 15, 16, 17, 63, 65, 96, 97, 200):
+        x = repeated(dtype, 2, n, 3)
+        if dtype.startswith(("float", "bfloat")):
+            x[0, ::4] = math.nan
+            x[1, 1::5, 1] = -math.inf
+        elif dtype != "bool":
+            x[:, ::6] = rl.iinfo(x.dtype).max
+            x[:, 1::7] = rl.iinfo(x.dtype).min
+        for descending in (False, True):
+            values, indices = x.sort(1, descending)
+            for row, column in ((0, 0), (1, 1), (0, 2)):
+                listed = [(math.inf, 1) if k != k else (float(k), 0) for k in x[row, :, column].tolist()]
+                order = sorted(range(n), key=lambda k: ((-listed[k][0], -listed[k][1]) if descending else listed[k], k))
+                assert indices[row, :, column].tolist() == order
+            assert rl.equal(values.nan_to_num(99), x.gather(1, indices).nan_to_num(99))
+            for k in {0, 1, min(5, n), min(12, n), n // 4, n}:
+                first = x.topk(k, 1, descending)
+                assert rl.equal(first[1], indices[:, :k])
+                assert rl.equal(first[0].nan_to_num(99), values[:, :k].nan_to_num(99))
+
+
 def test_topk_of_rows_whose_elements_are_all_equal() -> None:
     x = rl.ones(2, 70_000)
     values, indices = x.topk(3)
