@@ -208,3 +208,20 @@ def test_examples_of_a_batch_and_their_gradients(name: str) -> None:
     slope = rl.func.grad(lambda x: (fn(x) ** 2).sum())
     for f in (fn, slope):
         assert rl.allclose(rl.func.vmap(f)(x), rl.stack([f(one) for one in x]))
+
+
+@pytest.mark.parametrize("width", [1, 3, 17, 70])
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_distances_of_pairs_and_their_gradients(p: float, width: int) -> None:
+    """Points of few and of many numbers, two of them equal, and two with one number in common."""
+    x = sample(21, width)
+    x[3], x[5, 0] = x[9], x[6, 0]
+    gradients_agree(lambda m, x: m.pdist(x, p), x, second=False, rtol=1e-8)
+    gradients_agree(lambda m, x, y: m.cdist(x, y, p), x, sample(2, 30, width, seed=4), second=False, rtol=1e-8)
+
+
+def test_gradients_of_distances_have_gradients() -> None:
+    x, y = ours(sample(4, 3)).requires_grad_(), ours(sample(5, 3, seed=1)).requires_grad_()
+    for p in (1.5, 3.0):
+        assert rl.autograd.gradgradcheck(lambda x, y, p=p: rl.cdist(x, y, p), (x, y))
+        assert rl.autograd.gradgradcheck(lambda x, p=p: rl.pdist(x, p), (x,))

@@ -19,7 +19,7 @@ MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_h
 # `file:name` of functions and classes that write loops, for the launches of library ops in the same file
 LOOPS_OF_LIBRARY_OPS = frozenset({
     "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
-    "distance.py:pairs_nest",                                # a triangle of pairs: no ranges of fixed size
+    "distance.py:pairs_nest", "distance.py:slopes_nest",     # a triangle of pairs: no ranges of fixed size
     "fft_library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK

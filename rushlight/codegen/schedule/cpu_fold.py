@@ -63,6 +63,10 @@ class Shape(Record):
     strided: bool       # rows form, one read: its elements are not neighbours
     # of several reads, those whose neighbours along the innermost folded loop are neighbours in memory
     unit: tuple[int, ...]
+    still: tuple[int, ...]      # those that have one element for the whole of that loop
+    # columns form: of every read, the distance of neighbouring lanes if that is 0 or 1, which would else be asked for
+    # where it runs; and lanes that share one element would run one by one
+    apart: tuple[int | None, ...]
 
 
 def schedule_fold(lowered: Lowered) -> Schedule:
@@ -83,10 +87,11 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     )
     # one read has its stride tested where it runs
     unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1]) if len(memories) > 1 else ()
+    still = tuple([r for r, s in enumerate(folded[-1].strides) if s == 0]) if len(memories) > 1 else ()
     strided = len(memories) == 1 and lane is None and folded[-1].strides[0] not in (0, 1)
-    shape = Shape(
-        len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, strided, unit
-    )
+    apart = () if lane is None else tuple([next((n for n in (0, 1) if s == n), None) for s in lane.strides])
+    is_dense = lane is not None and lane.other == 1
+    shape = Shape(len(kept), len(folded), lane is not None, is_dense, chunks > 1, inner, strided, unit, still, apart)
     key = ("fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape)
     params, extent, grain = launch_numbers(lowered, kept, folded, lane, lead, per_chunk, chunks, count, outputs)
     if inner:
@@ -377,8 +382,8 @@ class FoldNest:
         head = [Local(base, locate(item, self.kept_sizes, self.kept_strides[r])) for r, base in enumerate(self.bases)]
         head += [Local("out", out), Local("first", block * var("width"))]
         lanes = [
-            var(base) + (var("v") if step is None else var("v") * var(step))
-            for base, step in zip(self.bases, self.lane_strides, strict=True)
+            var(base) + var("v") * (var(step) if apart is None else const(apart, "i64"))
+            for base, step, apart in zip(self.bases, self.lane_strides, self.shape.apart, strict=False)
         ]
         fold, accs = self.loops(0, lanes, bounds)
         at = var("out") + (var("v") if self.shape.dense else var("v") * var("lane_out"))
@@ -405,8 +410,11 @@ class FoldNest:
     ) -> tuple[list[Statement], list[Value]]:
         """Statements that fold ranges `depth` and deeper, and the accumulators they leave."""
         at = var(f"j{depth}")
-        unit = self.shape.unit if depth == self.shape.folded - 1 else ()
-        offsets = [offset + (at if r in unit else at * var(self.strides[r][depth])) for r, offset in enumerate(offsets)]
+        unit, still = (self.shape.unit, self.shape.still) if depth == self.shape.folded - 1 else ((), ())
+        offsets = [
+            offset if r in still else offset + (at if r in unit else at * var(self.strides[r][depth]))
+            for r, offset in enumerate(offsets)
+        ]
         if self.index_strides:   # one folded loop counts its positions itself
             index = at if self.shape.folded == 1 else index + at * var(self.index_strides[depth])
         accs = names(f"acc{depth}.", len(self.init))
