@@ -1,8 +1,8 @@
 """Copies that turn rows into columns: one generated kernel per element size.
 
 Enters: a matrix whose columns lie `row` elements apart, to be written with its rows `out_row` apart, many times over.
-Leaves: a `Kernel` with the usual ABI whose parallel range is strips of 16 rows, batch after batch. Refuses: element
-sizes above 8 bytes.
+Leaves: a `Kernel` with the usual ABI whose parallel range is strips of 16 rows (fewer, where there are no more), batch
+after batch. Refuses: element sizes above 8 bytes.
 
 Loop nests have no notion of exchanging lanes, so this kernel is written as LLVM IR text: 16 rows of 16 bytes are read,
 exchanged in registers, and leave as whole lines of the result. Written line by line, the result needs not be read
@@ -27,33 +27,48 @@ class Transpose:
     name = "transpose_copy"
     params = PARAMS
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, height: int = ROWS) -> None:
+        self.size, self.height = size, height
 
     def digest(self) -> bytes:
-        return digest(module_text("host", self.size).encode())
+        return digest(self.text("host").encode())
+
+    def text(self, triple: str) -> str:
+        return module_text(triple, self.size, self.height)
 
     def compiled(self) -> Kernel:
         """The kernel itself."""
-        return transpose_kernel(self.size)
+        return cache.kernel(self, _object)
 
     def __str__(self) -> str:
-        return f"library kernel {self.name} of {self.size} bytes an element"
+        return f"library kernel {self.name} of {self.size} bytes an element, strips of {self.height}"
 
 
 def transpose_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes: operands source and result, params as in PARAMS, all in elements."""
-    return cache.kernel(Transpose(size), _object)
+    return Transpose(size).compiled()
+
+
+def height_for(size: int, rows: Any, cols: Any) -> int | None:
+    """Rows of a strip that serve a matrix of elements of `size` bytes; None where too much of it would be left over.
+    Fewer rows than a strip usually has must be whole vectors, as must be few columns."""
+    lanes = 16 // size if size <= 8 else ROWS + 1
+    if lanes > ROWS or not (cols >= ROWS or any(cols == n for n in range(lanes, ROWS, lanes))):
+        return None
+    if rows >= ROWS:
+        return ROWS
+    whole = next((n for n in range(lanes, ROWS, lanes) if rows == n), 0)
+    return whole & -whole or None
 
 
 def _object(kernel: Any) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(host_target().triple, kernel.size), host_target(), "object")
+    return compile_ir(kernel.text(host_target().triple), host_target(), "object")
 
 
-def module_text(triple: str, size: int) -> str:
-    """LLVM IR of the kernel."""
+def module_text(triple: str, size: int, height: int = ROWS) -> str:
+    """LLVM IR of the kernel, of strips of `height` rows: a multiple of the elements in 16 bytes."""
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
     loads = "\n".join(
         f"  %p_{k} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %base{k} = load ptr, ptr %p_{k}" for k in range(2)
@@ -75,10 +90,10 @@ items:
 strip:
   %which = sdiv i64 %item, %strips
   %number = srem i64 %item, %strips
-  %first = mul i64 %number, {ROWS}
+  %first = mul i64 %number, {height}
   %left = sub i64 %rows, %first
-  %is_full = icmp sge i64 %left, {ROWS}
-  %count = select i1 %is_full, i64 {ROWS}, i64 %left
+  %is_full = icmp sge i64 %left, {height}
+  %count = select i1 %is_full, i64 {height}, i64 %left
   %in_a = mul i64 %which, %batch
   %in_b = mul i64 %first, %row
   %in_c = add i64 %in_a, %in_b
@@ -87,7 +102,7 @@ strip:
   %source = getelementptr i{8 * size}, ptr %base0, i64 %in_c
   %result = getelementptr i{8 * size}, ptr %base1, i64 %out_c
   br i1 %is_full, label %blocks, label %single
-{block_text(size)}
+{block_text(size, height)}
 {single_text(size)}
 item_done:
   %item_next = add i64 %item, 1
@@ -98,8 +113,8 @@ finish:
 """
 
 
-def block_text(size: int) -> str:
-    """Sixteen rows by as many columns as a register holds: read, exchanged, written as whole runs."""
+def block_text(size: int, height: int) -> str:
+    """A strip's rows by as many columns as a register holds: read, exchanged, written as whole runs."""
     lanes = 16 // size
     kind, element = f"<{lanes} x i{8 * size}>", f"i{8 * size}"
     lines = [
@@ -114,11 +129,11 @@ def block_text(size: int) -> str:
         f"  %w0 = getelementptr {element}, ptr %result, i64 %column",
     ]
     columns: list[list[str]] = [[] for _ in range(lanes)]
-    for r in range(ROWS):
+    for r in range(height):
         if r:
             lines.append(f"  %r{r} = getelementptr {element}, ptr %r{r - 1}, i64 %row")
         lines.append(f"  %v0_{r} = load {kind}, ptr %r{r}, align {size}")
-    for group in range(ROWS // lanes):
+    for group in range(height // lanes):
         for k, name in enumerate(
             exchange(lines, kind, lanes, [f"%v0_{group * lanes + r}" for r in range(lanes)], group)
         ):

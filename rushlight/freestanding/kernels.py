@@ -16,7 +16,7 @@ from ..codegen.library import interface
 from ..codegen.prefix_sums import PrefixSums
 from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
-from ..codegen.transpose import Transpose, module_text as transpose_text
+from ..codegen.transpose import Transpose
 from ..loops.nest import Nest, has_tiles
 from ..op import blas
 
@@ -74,7 +74,7 @@ def _text(address: int, target: Target) -> tuple[str, str]:
     if isinstance(source, interface.Text):
         return source.name, interface.module_of(source.interface, source.tile, target, source.finish)
     if isinstance(source, Transpose):
-        return source.name, transpose_text(target.triple, source.size)
+        return source.name, source.text(target.triple)
     if isinstance(source, PrefixSums):
         return source.name, source.text(target.triple)
     if isinstance(source, PanelProduct):

@@ -15,7 +15,7 @@ from ...loops.inline import row_major
 from ...loops.lowered import Lowered, Piece, number_value
 from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
 from ..primitives import SIZE
-from ..transpose import ROWS, Transpose
+from ..transpose import Transpose, height_for
 from .cpu_loops import gather_loops, unrolled
 from .launch import (
     GRAIN,
@@ -203,16 +203,18 @@ def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) 
 def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
     """A copy in which another dim lies densely than in the source; None for other copies."""
     dense = [k for k, a in enumerate(axes[:-1]) if a[1] == 1]
-    if size > 8 or len(axes) not in (2, 3) or axes[-1][1] == 1 or axes[-1][2] != 1 or len(dense) != 1:
+    if len(axes) not in (2, 3) or axes[-1][1] == 1 or axes[-1][2] != 1 or len(dense) != 1:
         return None
     (rows_, row, _), (cols, _, out_row) = axes[-1], axes[dense[0]]
     batch = next((a for k, a in enumerate(axes[:-1]) if k != dense[0]), [1, 0, 0])
-    if rows_ < ROWS or cols < 16:
+    height = height_for(size, rows_, cols)
+    if height is None:
         return None
-    strips = -(-rows_ // ROWS)
+    strips = -(-rows_ // height)
     params = (rows_, cols, row, out_row, strips, batch[1], batch[2])
+    grain = grain_of(cols * height)
     return Launch(
-        ("transpose", size), lambda: Transpose(size), places, params, batch[0] * strips, grain_of(cols * ROWS)
+        ("transpose", size, height), lambda: Transpose(size, height), places, params, batch[0] * strips, grain
     )
 
 
