@@ -69,16 +69,16 @@ def memory(p: Program, code: str, m: int, n: int) -> Block:
     return p.temporary(BY_CODE[code], -(-m // APART) * APART + APART, n).top(m)
 
 
-def panels(p: Program, code: str, m: int, count: int, tau: Block) -> Panels:
-    """Memory for reflections of vectors of m numbers."""
-    v, t = memory(p, code, m, count), p.temporary(BY_CODE[code], WIDTH, count)
+def panels(p: Program, code: str, v: Block, tau: Block) -> Panels:
+    """Reflections with these vectors; memory for their triangles."""
+    t = p.temporary(BY_CODE[code], WIDTH, v.cols)
     p.constant(t, 0)
-    return Panels(v, t, tau, count)
+    return Panels(v, t, tau, v.cols)
 
 
 def factor(p: Program, code: str, a: Block, count: int, tau: Block) -> Panels:
     """QR of the first `count` columns of `a`, as geqrf leaves it; the others are reflected too."""
-    made = panels(p, code, a.rows, count, tau)
+    made = panels(p, code, memory(p, code, a.rows, count), tau)
     for j in range(0, count, WIDTH):
         w = min(WIDTH, count - j)
         _columns(p, code, a, made, j, w, 0)
@@ -90,14 +90,19 @@ def factor(p: Program, code: str, a: Block, count: int, tau: Block) -> Panels:
 def given(p: Program, code: str, a: Block, tau: Block) -> Panels:
     """Reflections as geqrf left them in `a`."""
     m, count = a.rows, tau.rows
-    made = panels(p, code, m, count, tau)
+    made = panels(p, code, memory(p, code, m, count), tau)
     p.copy(a.left(count), made.v, None, -1)
     if p.device.type != "meta":
         params = [count, made.v.batch, made.v.lead]
         p.steps.append((kernel_for(p.device, ones_nest, code), [place(made.v)], params, p.count, 64, -1))
-    for j in range(0, count, WIDTH):
-        _weigh(p, code, made, j, min(WIDTH, count - j), 0)
+    weigh(p, code, made)
     return made
+
+
+def weigh(p: Program, code: str, made: Panels) -> None:
+    """The panels' triangles, from vectors and scales."""
+    for j in range(0, made.count, WIDTH):
+        _weigh(p, code, made, j, min(WIDTH, made.count - j), 0)
 
 
 def form(p: Program, code: str, made: Panels, q: Block) -> None:
@@ -239,19 +244,19 @@ def largest_of(name: str, start: Value, stop: Value, size: Value) -> Reduce:
                      lambda a, b: [max_(a[0], b[0])])  # fmt: skip
 
 
-def length_of(code: str, at: Value, pivot: Value, stop: Value) -> list[Statement]:
+def length_of(code: str, at: Value, pivot: Value, stop: Value, operand: int = 0) -> list[Statement]:
     """Locals of float64 for a column from element `pivot` on: that element as `alpha`, the column's `length`, `moves`,
     1.0 unless all below alpha is 0, and `up`: the power of two by which alpha and length were multiplied. It is 1.0
     unless squares leave float64's range."""
 
     def entry(name: str) -> Value:
-        return wide(load(0, at + var(name), code))
+        return wide(load(operand, at + var(name), code))
 
     start = pivot + ONE
     total, alpha, up = (var(name, "f64") for name in ("r.sum", "alpha", "up"))
     zero, one = const(0.0, "f64"), const(1.0, "f64")
     found: list[Statement] = [
-        Local("alpha", wide(load(0, at + pivot, code))),
+        Local("alpha", wide(load(operand, at + pivot, code))),
         total_of("r", start, stop, entry("r") * entry("r")),
         Local("moves", select(eq(total, zero), zero, one)),
         Local("length", sqrt(fma(alpha, alpha, total))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, find_op, result_type
+from rushlight.op import Composite, bidiagonal, find_op, result_type
 from rushlight.op.lapack import LENGTH, WORK, Lapack, Scratch
 
 from .arguments import check_float, check_matrix, check_square, real_dtype
@@ -47,7 +47,18 @@ class SvdOf(Lapack):
         u = p.output(dtype, m, sides[0]) if compute_uv else p.empty(dtype)
         s = p.output(real_dtype(dtype), k)
         vh = p.output(dtype, sides[1], n) if compute_uv else p.empty(dtype)
-        a, info = p.temporary(dtype, m, n), p.temporary(_C.int64)
+        info = p.temporary(_C.int64)
+        if driver is None and bidiagonal.suits(p, code, longer, k):
+            source = p.input(0, A)
+            for part in (u, vh) if compute_uv else ():
+                p.identity(part)
+            given = bidiagonal.singular(
+                p, code, source if m >= n else source.t, s, (u, vh) if compute_uv else None, m < n, info
+            )
+            p.status(None, given, "linalg.svd", not_converging)
+            p.status(None, info, "linalg.svd", not_converging)
+            return
+        a = p.temporary(dtype, m, n)
         p.copy(p.input(0, A), a)
         if not k:
             for part in (u, vh) if compute_uv else ():
