@@ -702,8 +702,6 @@ class GroupNorm(Composite):
         if input.ndim < 2:
             raise RuntimeError(f"group_norm: expected an input with at least 2 dimensions, got {input.ndim}")
         check_groups(input, num_groups, weight, bias)
-        if not input.numel():
-            return input.clone()
         return find_op("_group_norm_rows")(input, weight, bias, num_groups, eps)[0]
 
 

@@ -11,10 +11,11 @@ the other passes find it in cache.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 from ..codegen.schedule.launch import Launch, Schedule, number_bits
-from ..loops.expr import Value, cast, const, div, irem, load, sqrt, var
+from ..loops.expr import Value, abs_, cast, const, div, eq, irem, load, select, sqrt, var
 from ..loops.lowered import compute_code, number_value
 from ..loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ..op import Library, Spec
@@ -120,8 +121,11 @@ def forward_nest(code: str, weight: str | None, bias: str | None, eps: Value) ->
         ("rest", lambda k, j: row.element(0, k, j) - guess),
         ("spread", lambda k, j: (row.element(0, k, j) - guess) * (row.element(0, k, j) - guess)),
     )
-    body += [Local("slip", div(row.local("rest"), row.count)), Local("mean", guess + row.local("slip"))]
-    body += [Local("variance", div(row.local("spread"), row.count) - row.local("slip") * row.local("slip"))]
+    # Not where there is none: what is infinite stays so, and is no difference of two infinities.
+    slip, around, infinite = row.local("slip"), row.local("around"), const(math.inf, row.compute)
+    body += [Local("slip", div(row.local("rest"), row.count)), Local("around", div(row.local("spread"), row.count))]
+    body += [Local("mean", select(eq(abs_(guess), infinite), guess, guess + slip))]
+    body += [Local("variance", select(eq(around, infinite), around, around - slip * slip))]
     body += [Local("rstd", div(const(1, row.compute), sqrt(row.local("variance") + cast(eps, row.compute))))]
     scale = row.local("rstd") if weight is None else row.local("rstd") * row.parameter(1, weight, k)
     result = (row.element(0, k, j) - mean) * row.local("scale")

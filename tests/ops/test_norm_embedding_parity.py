@@ -211,3 +211,35 @@ def test_softmax_without_dim_warns() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compare(getattr(F, name)(sample(2, 3)), got)
+
+
+@pytest.mark.parametrize("shape", [(0, 12, 5), (0, 4), (2, 4, 0)])
+@pytest.mark.filterwarnings("ignore:.*no degrees of freedom")
+def test_parameters_of_empty_groups_have_gradients(shape: tuple[int, ...]) -> None:
+    parameters = sample(shape[1], seed=1), sample(shape[1], seed=2)
+    gradients_agree(
+        lambda m, x, w, b: m.group_norm(x, 2, w, b), torch.zeros(shape).double(), *parameters, second=False
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 5, 5), (2, 20, 30, 30)])
+@pytest.mark.parametrize("number", [1e30, -1e22])
+def test_variances_beyond_the_greatest_number(shape: tuple[int, ...], number: float) -> None:
+    """What is normalised by an infinite deviation is 0, in its channel alone."""
+    x = sample(*shape, dtype=torch.float32)
+    x[1, 2, 3, 4] = number
+    calls = (
+        lambda m, x: m.nn.functional.batch_norm(x, None, None, training=True),
+        lambda m, x: m.nn.functional.instance_norm(x),
+    )
+    for call in calls:
+        compare(call(torch, x), call(rl, ours(x)), rtol=1e-5)
+
+
+def test_running_means_of_what_is_infinite() -> None:
+    x = sample(4, 3, 5, 5, dtype=torch.float32)
+    x[1, 1, 2, 2] = torch.inf
+    theirs, mine = [torch.zeros(3), torch.ones(3)], [rl.zeros(3), rl.ones(3)]
+    F.batch_norm(x, *theirs, training=True)
+    G.batch_norm(ours(x), *mine, training=True)
+    compare(theirs, mine, rtol=1e-5)

@@ -268,3 +268,10 @@ def test_meta_tensors():
     x = rl.empty(3, 4, 5, device="meta")
     assert x.sum().device.type == "meta" and x.sum(1).shape == (3, 5) and x.max(1)[1].dtype is rl.int64
     assert x.mean((0, 2), True).shape == (1, 4, 1) and x.var(0).shape == (4, 5)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e-22, 1e-20])
+def test_deviations_whose_squares_vanish_are_numbers(scale: float) -> None:
+    x = rl.randn(40, 50) * scale
+    for result in (x.std(), x.std(0), x.std(1), x.var(1), *rl.std_mean(x, 0)[:1]):
+        assert bool((result >= 0).all())

@@ -59,8 +59,10 @@ class Moments(TwoPass):
         squares, distances = s.cast(second[0], "f64"), s.cast(second[1], "f64")
         some = n > 0
         mean = s.where(some, s.cast(known[0], "f64") + distances / n, s.like(0, n))
-        # A sum of squares of infinite or NaN distances stays what it is.
-        return (n, mean, s.where(some, squares - distances * distances / n, s.like(0, n)))
+        # A sum of squares of infinite or NaN distances stays what it is; one that lost more to rounding, or vanished
+        # while this has not, is no square of a deviation.
+        lost = distances * distances / n
+        return (n, mean, s.where(some & ~(lost > squares), squares - lost, s.like(0, n)))
 
     def merge(self, s, a, b):
         n = a[0] + b[0]
