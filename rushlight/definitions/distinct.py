@@ -7,10 +7,18 @@ tensors, since the number of results depends on data. Every NaN is distinct.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import _C
-from ..op import OpDefinition, Spec, find_op, wrap_dim
+from ..codegen.schedule.launch import Launch, Schedule
+from ..loops.expr import Value, const, gt, idiv, load, ne, select, var
+from ..loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
+from ..op import Library, OpDefinition, Spec, find_op, wrap_dim
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+TOGETHER = 4     # elements of a walk whose steps are written out, so that counting them costs less
+WALKED = ("f32", "f64", "i8", "i16", "i32", "i64", "u8")     # types whose runs are found in one walk
 
 
 class _Distinct(OpDefinition):
@@ -86,6 +94,77 @@ def order_of(rows: Any) -> Any:
     return order
 
 
+class Runs(Library):
+    """The first elements of runs of equal neighbours in a dense vector, and if asked for the run of every element and
+    the lengths of runs: as many as there are elements, of which the last result says how many count."""
+
+    schema = "_runs(Tensor input, bool inverse, bool counts) -> (Tensor, Tensor, Tensor, Tensor)"
+    function = method = out = differentiable = False
+
+    def meta(self, input, inverse, counts):
+        (length,) = input.shape
+        sizes = (length if inverse else 0, length if counts else 0, 1)
+        return Spec((length,), input.dtype), *[Spec((size,), _C.int64) for size in sizes]
+
+    def launches(self, args):
+        input, inverse, counts = args
+        nest = functools.partial(runs_nest, input.dtype.code, inverse, counts)
+        key = (input.dtype.code, inverse, counts)
+        return Schedule((Launch(key, nest, (0, 1, 2, 3, 4), (input.shape[0],), 1, 1),))
+
+
+def runs_nest(code: str, inverse: bool, counts: bool) -> Nest:
+    """One walk without branches: every element is written where its run has its own, as is what is known by then."""
+    run, length, kept = var("run"), var("run_length"), var("kept", code)
+
+    def step(at: Value, name: str) -> list[Statement]:
+        x, starts = var(f"x{name}", code), var(f"starts{name}", "b1")
+        body = [
+            Local(f"x{name}", load(0, at, code)),
+            Local(f"starts{name}", ne(x, var("previous", code))),
+            Assign("run", run + select(starts, ONE, ZERO)),
+            Assign("kept", select(starts, x, kept)),
+            Assign("previous", x),
+            Store(1, run, kept),
+        ]
+        more = [Assign("run_length", select(starts, ONE, length + ONE)), Store(3, run, length)] if counts else []
+        return [*body, *([Store(2, at, run)] if inverse else ()), *more]
+
+    first = [Local("run", ZERO), Local("run_length", ONE), Local("kept", load(0, ZERO, code)), Local("previous", kept)]
+    first += [Store(1, ZERO, kept), *([Store(2, ZERO, ZERO)] if inverse else ())]
+    first += [Store(3, ZERO, ONE)] if counts else []
+    last, whole = var("length"), idiv(var("length") - 1, const(TOGETHER, "i64")) * TOGETHER
+    several = [s for k in range(TOGETHER) for s in step(var("block") * TOGETHER + (k + 1), f".{k}")]
+    walk = (
+        *first,
+        For("block", ZERO, idiv(last - 1, const(TOGETHER, "i64")), tuple(several)),
+        For("j", whole + 1, last, tuple(step(var("j"), ""))),
+        Store(4, ZERO, run + ONE),
+    )
+    body = rows(Store(4, ZERO, ZERO), If(gt(last, ZERO), walk))
+    return Nest("runs", operands([code], [code, "i64", "i64", "i64"]), ("length",), body)
+
+
+def shortened(result: Any, size: int) -> Any:
+    """The first elements of a fresh vector; memory that is mostly theirs is not copied."""
+    return result.resize_(size) if 2 * size > result.shape[0] else result.narrow(0, 0, size).clone()
+
+
+def runs_of(flat: Any, inverse: bool, counts: bool) -> tuple[Any, Any, Any]:
+    """The first elements of the runs of a vector, which run each element is in and how long they are, if asked for."""
+    if flat.dtype is _C.bool:
+        values, *rest = runs_of(flat.view(_C.uint8), inverse, counts)
+        return values.view(_C.bool), *rest
+    if flat.device.type == "cpu" and flat.dtype.code in WALKED:
+        values, rank, lengths, size = find_op("_runs")(flat.contiguous(), inverse, counts)
+        size = size.item()
+        return shortened(values, size), rank if inverse else None, shortened(lengths, size) if counts else None
+    starts = starts_of(flat)
+    first = starts.nonzero().reshape(-1)
+    rank = starts.cumsum(0).sub_(1) if inverse else None
+    return flat.index_select(0, first), rank, counts_of(first, flat.shape[0]) if counts else None
+
+
 class Unique(_Distinct):
     """The distinct elements in order, where each went, and how often it occurs."""
 
@@ -97,25 +176,21 @@ class Unique(_Distinct):
     def compute(self, input, sorted, return_inverse, return_counts, dim):
         check_distinct("unique", input, dim)
         if dim is None:
-            flat = input.reshape(-1)
-            ordered, order = flat.sort(stable=True)
-        else:
-            at = wrap_dim("unique", dim, input.ndim)
-            flat = slices(input, at)
-            order = order_of(flat)
-            ordered = flat.index_select(0, order)
-        starts = starts_of(ordered)
+            ordered, order = input.reshape(-1).sort(stable=True)
+            values, rank, lengths = runs_of(ordered, return_inverse, return_counts)
+            inverse = rank.scatter(0, order, rank).reshape(input.shape) if return_inverse else None
+            return [t for t in (values, inverse, lengths) if t is not None]
+        at = wrap_dim("unique", dim, input.ndim)
+        flat = slices(input, at)
+        order = order_of(flat)
+        starts = starts_of(flat.index_select(0, order))
         first = starts.nonzero().reshape(-1)
-        if dim is None:
-            result = [ordered.index_select(0, first)]
-        else:
-            result = [input.index_select(at, order.index_select(0, first))]
+        result = [input.index_select(at, order.index_select(0, first))]
         if return_inverse:
             rank = starts.cumsum(0).sub_(1)
-            inverse = rank.scatter(0, order, rank)
-            result.append(inverse.reshape(input.shape) if dim is None else inverse)
+            result.append(rank.scatter(0, order, rank))
         if return_counts:
-            result.append(counts_of(first, ordered.shape[0]))
+            result.append(counts_of(first, flat.shape[0]))
         return result
 
 
@@ -128,14 +203,16 @@ class UniqueConsecutive(_Distinct):
 
     def compute(self, input, return_inverse, return_counts, dim):
         check_distinct("unique_consecutive", input, dim)
-        at = 0 if dim is None else wrap_dim("unique_consecutive", dim, input.ndim)
-        rows = input.reshape(-1) if dim is None else slices(input, at)
-        starts = starts_of(rows)
+        if dim is None:
+            values, inverse, lengths = runs_of(input.reshape(-1), return_inverse, return_counts)
+            inverse = inverse.reshape(input.shape) if return_inverse else None
+            return [t for t in (values, inverse, lengths) if t is not None]
+        at = wrap_dim("unique_consecutive", dim, input.ndim)
+        starts = starts_of(slices(input, at))
         first = starts.nonzero().reshape(-1)
-        result = [rows.index_select(0, first) if dim is None else input.index_select(at, first)]
+        result = [input.index_select(at, first)]
         if return_inverse:
-            inverse = starts.cumsum(0).sub_(1)
-            result.append(inverse.reshape(input.shape) if dim is None else inverse)
+            result.append(starts.cumsum(0).sub_(1))
         if return_counts:
-            result.append(counts_of(first, rows.shape[0]))
+            result.append(counts_of(first, input.shape[at]))
         return result

@@ -20,6 +20,7 @@ MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_h
 LOOPS_OF_LIBRARY_OPS = frozenset({
     "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
     "distance.py:pairs_nest", "distance.py:slopes_nest",     # a triangle of pairs: no ranges of fixed size
+    "distinct.py:runs_nest",                                 # places that data decides, one after another
     "fft_library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK

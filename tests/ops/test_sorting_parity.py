@@ -280,3 +280,24 @@ def test_positions_of_true_elements_around_blocks(shape):
         elif len(shape) == 1:
             assert rl.equal(found.reshape(-1), rl.arange(shape[0])[mask])
         assert mask[tuple(found.unbind(1))].all()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("length", [0, 1, 2, 4, 5, 6, 9, 130])
+def test_runs_of_equal_neighbours(dtype, length):
+    code, plain = getattr(rl, dtype), [(k * k // 7) % 3 if k % 5 else 1 for k in range(length)]
+    found, inverse, counts = rl.unique_consecutive(
+        rl.tensor(plain, dtype=code), return_inverse=True, return_counts=True
+    )
+    values = rl.tensor(plain, dtype=code).tolist()
+    starts = [k for k in range(length) if k == 0 or values[k] != values[k - 1]]
+    assert found.dtype is code and found.tolist() == [values[k] for k in starts]
+    assert counts.tolist() == [b - a for a, b in zip(starts, [*starts[1:], length][: len(starts)], strict=True)]
+    assert found[inverse].tolist() == values
+    assert rl.unique(rl.tensor(plain, dtype=code)).tolist() == sorted(set(values))
+
+
+def test_runs_of_zeros_and_nans():
+    nan = float("nan")
+    found, counts = rl.unique_consecutive(rl.tensor([-0.0, 0.0, nan, nan, 1, 1]), return_counts=True)
+    assert str(found.tolist()) == "[-0.0, nan, nan, 1.0]" and counts.tolist() == [2, 1, 1, 2]
