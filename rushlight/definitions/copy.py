@@ -195,6 +195,10 @@ class Fill(_Overwrite):
 
     schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
     by_value = "value"
+    upcast = False
+
+    def number_code(self, value, compute):
+        return compute  # the type that is written: nothing is left to convert in the loop
 
     def expr(self, s, input, value):
         return value

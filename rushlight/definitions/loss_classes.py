@@ -364,6 +364,10 @@ class NllLoss(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction("nll_loss", reduction)
         check_classes("nll_loss", input, target)
+        if input.ndim > 2:   # one number of each row is wanted: rows are not made to lie densely for that
+            index, keep = without_ignored(target.unsqueeze(1), ignore_index)
+            check_targets("nll_loss", index, input.shape[1])
+            return weigh(-input.gather(1, index), index, keep, weight, reduction, target.shape, input.shape[1])
         rows, index = as_rows(input, target.to(_C.int64))
         index, keep = without_ignored(index, ignore_index)
         return weigh(find_op("_nll_rows")(rows, index), index, keep, weight, reduction, target.shape, rows.shape[1])

@@ -74,6 +74,8 @@ numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, 
 
 # --- comparing as a whole ---------------------------------------------------------------------------------------------
 
+BLOCK = 1 << 17     # elements compared before looking whether all were equal
+
 
 @overridable
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -85,7 +87,22 @@ def equal(input: Tensor, other: Tensor) -> bool:
         raise RuntimeError(f"equal: expected both tensors on one device, got {input.device} and {other.device}")
     if input.shape != other.shape:
         return False
-    return bool((input == other).all()) if input.numel() else True
+    if not input.numel():
+        return True
+    if not all(is_dense_on_host(t) for t in (input, other)):
+        return bool((input == other).all())
+    # In blocks, small ones first: most of what differs does so at once, and the flags of a block stay in cache.
+    a, b, start, count = input.detach().view(-1), other.detach().view(-1), 0, BLOCK // 64
+    while start < a.shape[0]:
+        if not bool((a[start : start + count] == b[start : start + count]).all()):
+            return False
+        start, count = start + count, min(8 * count, BLOCK)
+    return True
+
+
+def is_dense_on_host(t: Tensor) -> bool:
+    """Whether a tensor is one run of elements in the host's memory, and nobody looks at the ops it goes through."""
+    return t.device.type == "cpu" and not t._keys and not any(_C.get_thread_keys()) and t.is_contiguous()
 
 
 @overridable
