@@ -31,7 +31,7 @@ from ..op.convolve import (
 )
 from ..op.convolve_pixels import dense_array, leaves_gaps, plain_axes, spread_step
 from ..op.convolve_walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
-from ..op.convolve_windows import scattered_steps
+from ..op.convolve_windows import lined_steps, scattered_steps
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
@@ -350,13 +350,12 @@ def conv_steps(
     ws = weight.stride()
     if transposed:
         weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
-        if suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes)):
-            return overlap_steps(
-                code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch
-            )
-        products = scattered_steps(
-            code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch, finished
-        )
+        rest = (sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch)
+        few = suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes))
+        products = lined_steps(code, source, *rest, finished, few)
+        if products is None and few:
+            return overlap_steps(code, source, *rest)
+        products = products or scattered_steps(code, source, *rest, finished)
         if products is not None:
             return products
         if bias is None and leaves_gaps(code, window, sizes, shape[0]):

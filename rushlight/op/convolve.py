@@ -750,7 +750,7 @@ def overlap_steps(
         rows = Array(source.slot, source.image, source.group, source.channel, source.spatial, first * source.image)
         walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
         product, needed = walk_steps(code, walk, matrix, None, scratch, count * each, False)
-        params = overlap.params_of(sizes, outs, window, result, bias is not None)
+        params = [*overlap.params_of(sizes, outs, window, result, bias is not None), pixels, 0]
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         results += product if first == 0 else product[1:]   # the weights are packed once
         results.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))

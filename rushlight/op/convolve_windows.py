@@ -28,6 +28,8 @@ MANY_WEIGHTS = 1 << 18   # weights from which it matters
 MOST_WEIGHTS = 1 << 22   # and from which packing them takes longer than adding up products
 PRODUCTS = 1 << 20       # bytes of single taps' products up to which images are taken together
 MOST_PRODUCTS = 1 << 24  # and from which the outputs of one are not
+LINED_PIXELS = 512       # pixels of an image from which products are added line by line, with strides
+LINED_PRODUCTS = 1 << 24     # bytes of products from which outputs of an image are not taken together then
 SIDE = 16                # outputs at a time, or a multiple: whole tiles of products
 GRAIN = 1 << 14          # elements worth a chunk
 
@@ -154,6 +156,42 @@ def scattered_steps(
         params = overlap.params_of(sizes, (high, *shape[1:]), window, result, bias is not None)
         params += [groups, each, pitch, room, out]
         steps += [*answer[0], (*finished(overlap.GATHER, code, 0, spots), params, count * groups, grain, -1)]
+        more = max(more, answer[1])
+    return steps, used + more
+
+
+def lined_steps(
+    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
+    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
+    few: bool,
+) -> tuple[list[tuple], int] | None:  # fmt: skip
+    """The same with strides, of more pixels, or to `few` outputs: products [image, output, tap, pixel], of which
+    neighbours are added in vectors."""
+    taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
+    dense = (weights.out, *weights.spatial) == tuple([prod(window.kernel[k:]) for k in range(len(sizes) + 1)])
+    if taps == 1 or window.groups != 1 or not dense or not is_dense(source, sizes):
+        return None
+    if not tile_of(code).by_lane or max(window.stride) == 1 or not (few or plane >= LINED_PIXELS):
+        return None
+    pitch, outs = tile_of(code).odd_lines(plane), shape[0]
+    some = max(1, min(images, PRODUCTS // (pitch * outs * taps * size)))
+    some_outs = min(outs, -(-max(1, LINED_PRODUCTS // (pitch * taps * size)) // SIDE) * SIDE)
+    steps, used, more = [], some * some_outs * taps * pitch, 0
+    for image, out in combinations(range(0, images, some), range(0, outs, some_outs)):
+        count, high = min(some, images - image), min(some_outs, outs - out)
+        left = Matrix((weights.slot, out * taps * size), 1, weights.channel)
+        right = Matrix((source.slot, (source.offset + image * source.image) * size), source.channel, 1, source.image)
+        answer = tiled_steps(
+            code, _C.device("cpu"), left, right, Matrix((scratch, 0), pitch, 1, high * taps * pitch), high * taps,
+            plane, channels, (scratch, used * size), count,
+        )  # fmt: skip
+        if answer is None:
+            return None
+        place = (result.slot, (result.offset + image * result.image + out * result.channel) * size)
+        spots = [(scratch, 0), scratch if bias is None else (bias, out * size), place]
+        params = [*overlap.params_of(sizes, (high, *shape[1:]), window, result, bias is not None), pitch, out]
+        grain = max(1, GRAIN // (plane * taps))
+        steps += [*answer[0], (*finished(overlap.OVERLAP, code, 0, spots), params, count * high, grain, -1)]
         more = max(more, answer[1])
     return steps, used + more
 

@@ -376,6 +376,13 @@ FEW_PIXELS = [
     ("conv_transpose2d", (9, 64, 20, 9), (64, 18, 2, 2), (2,)),
     ("conv_transpose2d", (1, 33, 9, 30), (33, 66, 5, 4), ((3, 1), (2, 0), (2, 0), 1, (1, 2))),
     ("conv_transpose1d", (2, 64, 100), (64, 31, 4), (3, 1, 2)),
+    # of more pixels, or few outputs, line by line: pairs of taps, and as many as a vector has lanes
+    ("conv_transpose2d", (2, 24, 24, 23), (24, 20, 3, 3), (2, 1, 1)),
+    ("conv_transpose2d", (2, 16, 24, 24), (16, 9, 2, 2), (2,)),
+    ("conv_transpose2d", (1, 16, 23, 25), (16, 6, 8, 8), (5, 3, 2)),
+    ("conv_transpose2d", (2, 12, 14, 14), (12, 3, 16, 16), (16,)),
+    ("conv_transpose1d", (2, 16, 600), (16, 9, 3), (2, 1, 1)),
+    ("conv_transpose3d", (1, 8, 4, 14, 15), (8, 3, 3, 4, 4), (3, (1, 2, 2), (2, 0, 1))),
     ("conv_transpose3d", (1, 48, 5, 6, 7), (48, 25, 3, 2, 3), (2, 1)),
     ("conv_transpose2d", (1, 256, 5, 5), (256, 130, 3, 3), (1, 1)),
     # to few channels, two columns apart: products of neighbouring taps are added together
