@@ -226,6 +226,7 @@ def fit_gamma() -> None:
 
     emit("STIRLING", "x times what Stirling's formula leaves of lgamma(x), in z = 1/x**2, x >= 8",
          stirling, 0, "0.015625", f64=9, lite=5)  # fmt: skip
+    emit("LGAMMA_FAR", "the same for x >= 3", stirling, 0, mp.mpf(1) / 9, f64=14)
     root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
     near = mp.mpf(10) ** -20
     emit("DIGAMMA", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2",

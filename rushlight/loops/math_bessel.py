@@ -11,7 +11,7 @@ import math
 
 from rushlight.loops import coefficients_special as special
 from rushlight.loops.expansions import expansion
-from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select
+from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select, sqrt
 from rushlight.loops.math_exp import expm1_reduced
 from rushlight.loops.pairs import (
     Pair,
@@ -21,35 +21,48 @@ from rushlight.loops.pairs import (
     pair_multiply,
     pair_scale,
     pair_sqrt,
+    paired_horner,
     quick_sum,
     scale,
     two_sum,
 )
 
 
-def _scaled(t: Value, order: int, key: str) -> Pair:
+def _scaled(t: Value, order: int) -> Pair:
     """exp(-t) I(t) for t >= 0 in f64, as a pair."""
     near_table, far_table = ((special.I0E_NEAR, special.I0E_FAR), (special.I1E_NEAR, special.I1E_FAR))[order]
     zero = like(t, 0)
     small = min_(like(t, 8), t)
     u = small - 4
-    near = two_sum(like(t, near_table[key][0]), u * horner(u, near_table[key][1:]))
+    near = two_sum(like(t, near_table["f64"][0]), u * horner(u, near_table["f64"][1:]))
     if order:
         near = pair_scale(near, small)
     near = pair_divide(near, two_sum(like(t, 1), small))
     large = max_(like(t, 8), min_(like(t, 1e300), t))
     v = 1 / large
     w = v - 0.0625
-    top = quick_sum(like(t, far_table[key][0]), w * horner(w, far_table[key][1:]))
+    top = quick_sum(like(t, far_table["f64"][0]), w * horner(w, far_table["f64"][1:]))
     far = pair_divide(top, pair_sqrt((large, zero)))
     inside = lt(t, 8)
     return select(inside, near[0], far[0]), select(inside, near[1], far[1])
 
 
+def _short_scaled(t: Value, order: int) -> Value:
+    """exp(-t) I(t) for t >= 0 in f64, for results rounded to f32."""
+    near_table, far_table = ((special.I0E_NEAR, special.I0E_FAR), (special.I1E_NEAR, special.I1E_FAR))[order]
+    small = min_(like(t, 8), t)
+    large = max_(like(t, 8), min_(like(t, 1e100), t))
+    inverse = 1 / (large * (small + 1))
+    near = paired_horner(small - 4, near_table["lite"]) * (inverse * large)
+    v = inverse * (small + 1)
+    far = paired_horner(v - 0.0625, far_table["lite"]) * sqrt(v)
+    return select(lt(t, 8), near * small if order else near, far)
+
+
 def _bessel(x: Value, order: int, unscaled: bool) -> Value:
     wide = cast(x, "f64")
     t = abs_(wide)
-    value = _scaled(t, order, "lite" if x.dtype == "f32" else "f64")
+    value = (_short_scaled(t, order), like(t, 0)) if x.dtype == "f32" else _scaled(t, order)
     if unscaled:
         r, q, n = expm1_reduced(min_(like(t, 716), t))
         one, rest = quick_sum(like(t, 1), r)

@@ -407,7 +407,7 @@ def asinh(x: Value) -> Value:
     argument = pair_add((t, like(x, 0)), rise)
     small = log1p_pair(*argument)
     large = log(size) + sum(table.LN2[x.dtype])
-    result = copysign(select(big, large, small), x)
+    result = copysign(select(big, large, small, rare=True), x)
     return select(eq(x, 0) | ne(x, x), x, result)
 
 
@@ -423,7 +423,7 @@ def acosh(x: Value) -> Value:
     argument = pair_add((t, lost), root)
     small = log1p_pair(*argument)
     large = log(x) + sum(table.LN2[x.dtype])
-    result = select(big, large, small)
+    result = select(big, large, small, rare=True)
     result = select(eq(x, 1), like(x, 0), result)
     return select(ge(x, 1), result, like(x, float("nan")))
 

@@ -1,9 +1,9 @@
 """The gamma function family as primitives.
 
-lgamma of positive arguments below 8 is moved next to 2 by the recurrence, whose logarithm is kept as a pair; digamma
-below 2 comes from a polynomial over [1, 2], trigamma there from two terms of its sum; larger ones take fits of the
-shape of the asymptotic series. Negative ones use the reflection formula (a select marked rare); close to the zeros on
-that side only the absolute error is small. f32 is computed in f64 with shorter polynomials and without pairs.
+lgamma of positive arguments below 3 (f32: 8) is moved next to 2 by the recurrence, whose logarithm is kept as a pair;
+digamma below 2 comes from a polynomial over [1, 2], trigamma there from two terms of its sum; larger ones take fits of
+the shape of the asymptotic series. Negative ones use the reflection formula (a select marked rare); close to the zeros
+on that side only the absolute error is small. f32 is computed in f64 with shorter polynomials and without pairs.
 """
 
 from __future__ import annotations
@@ -64,30 +64,23 @@ def _finish_lgamma(x: Value, above: Value, below: Value) -> Value:
 def _lgamma_positive(t: Value) -> Pair:
     """lgamma of a positive f64 as a pair."""
     zero, one = like(t, 0), like(t, 1)
-    nearest = rint(select(lt(t, LARGE + 1), t, like(t, 2)))
+    far = ge(t, 3)
+    nearest = rint(select(far, like(t, 2), t))
     d = t - nearest
-    # Above 2: (t - 1)(t - 2)... down to 1.5; below: t or t (t + 1), to be subtracted.
-    product: Pair = (one, zero)
-    for k in range(1, 7):
-        product = pair_scale(product, select(ge(nearest, 2 + k), t - k, one))
-    low = lt(nearest, 2)
-    second = two_sum(t, one)
-    both = pair_scale(second, t)
-    first = eq(nearest, 1)
-    product = (
-        select(low, select(first, t, both[0]), product[0]),
-        select(low, select(first, zero, both[1]), product[1]),
-    )
-    far = ge(t, LARGE)
-    logarithm = log_pair(select(far, t, product[0]), select(far, zero, product[1]))
+    # lgamma(2 + d) and the logarithm of t - 1 above 2.5; below 1.5 less that of t, or of t (t + 1)
+    low, first, above = lt(nearest, 2), eq(nearest, 1), gt(nearest, 2)
+    both = pair_scale(two_sum(t, one), t)
+    moved = select(low, select(first, t, both[0]), select(above, t - 1, one))
+    lost = select(low & ~first, both[1], zero)
+    logarithm = log_pair(select(far, t, moved), lost)
     coefficients = special.LGAMMA["f64"]
-    slope = two_sum(like(t, coefficients[0]), d * horner(d, coefficients[1:]))
-    near = pair_scale(slope, d)
+    inner = fma(d, paired_horner(d, coefficients[2:]), like(t, coefficients[1]))
+    slope = two_sum(like(t, coefficients[0]), d * inner)
     signed = select(low, neg(logarithm[0]), logarithm[0]), select(low, neg(logarithm[1]), logarithm[1])
-    near = pair_add(signed, near)
+    near = pair_add(signed, pair_scale(slope, d))
     # Stirling: (t - 1/2) log t - t + log(2 pi)/2 + series / t, as (t - 1/2)(log t - 1) - 1/2 + ...
     inverse = 1 / t
-    series = horner(inverse * inverse, special.STIRLING["f64"]) * inverse
+    series = paired_horner(inverse * inverse, special.LGAMMA_FAR["f64"]) * inverse
     main = pair_scale(pair_add(logarithm, (neg(one), zero)), t - 0.5)
     constant = quick_sum(like(t, table.HALF_LOG_2PI["f64"][0]), like(t, -0.5))
     main = pair_add(main, (constant[0], constant[1] + table.HALF_LOG_2PI["f64"][1]))
@@ -162,24 +155,37 @@ def _pi_cotangent(t: Value) -> Pair:
 def _digamma_positive(t: Value, short: bool) -> Pair:
     """digamma of a positive f64 as a pair; `short` uses the polynomials for f32."""
     zero, one = like(t, 0), like(t, 1)
-    key = "lite" if short else "f64"
     low, far = lt(t, 1), ge(t, 2)
     # below 1: digamma(t + 1) - 1/t
     inverse = 1 / t
+    if short:
+        return select(far, _short_digamma_far(t, inverse), _short_digamma_near(t, inverse, low)), zero
     moved = two_sum(t, select(low, one, zero))
     root = table.DIGAMMA_ROOT["f64"]
     offset = pair_add(moved, (like(t, -root[0]), like(t, -root[1])))
     u = moved[0] - 1.5
-    coefficients = special.DIGAMMA[key]
+    coefficients = special.DIGAMMA["f64"]
     slope = quick_sum(like(t, coefficients[0]), u * paired_horner(u, coefficients[1:]))
     near = pair_multiply(offset, slope)
     rest = fma(neg(inverse), t, one) * inverse
     near = pair_add((select(low, neg(inverse), zero), select(low, neg(rest), zero)), near)
     z = inverse * inverse
-    series = fma(z, paired_horner(z, special.DIGAMMA_FAR[key]), inverse * 0.5)
-    logarithm = (short_log(t), zero) if short else log_with_rest(t)
+    series = fma(z, paired_horner(z, special.DIGAMMA_FAR["f64"]), inverse * 0.5)
+    logarithm = log_with_rest(t)
     main = quick_sum(logarithm[0], logarithm[1] - series)
     return select(far, main[0], near[0]), select(far, main[1], near[1])
+
+
+def _short_digamma_near(t: Value, inverse: Value, low: Value) -> Value:
+    moved = t + select(low, like(t, 1), like(t, 0))
+    root = table.DIGAMMA_ROOT["f64"]
+    near = ((moved - root[0]) - root[1]) * paired_horner(moved - 1.5, special.DIGAMMA["lite"])
+    return select(low, near - inverse, near)
+
+
+def _short_digamma_far(t: Value, inverse: Value) -> Value:
+    z = inverse * inverse
+    return short_log(t) - fma(z, paired_horner(z, special.DIGAMMA_FAR["lite"]), inverse * 0.5)
 
 
 @expansion("polygamma")
@@ -224,7 +230,13 @@ def _trigamma_positive(t: Value, short: bool) -> Pair:
     y, lost = two_sum(t, select(low, like(t, 2), zero))
     inverse = 1 / y
     z = inverse * inverse
-    series = paired_horner(z, special.TRIGAMMA["lite" if short else "f64"])
+    if short:
+        main = fma(z, fma(inverse, paired_horner(z, special.TRIGAMMA["lite"]), like(t, 0.5)), inverse)
+        safe = select(low, t, one)
+        both = 1 / (safe * (safe + 1))
+        first = both * (safe + 1)
+        return select(low, fma(first, first, fma(both * safe, both * safe, main)), main), zero
+    series = paired_horner(z, special.TRIGAMMA["f64"])
     # 1/y + 1/(2 y**2) + 1/y**3 ...; the first term with what its rounding, and that of y, lost
     rest = fma(neg(inverse), y, one) * inverse - lost * z
     main = quick_sum(inverse, fma(z, fma(inverse, series, like(t, 0.5)), rest))

@@ -10,20 +10,35 @@ from __future__ import annotations
 import math
 
 from rushlight.definitions.pointwise import fits
+from rushlight.loops.expr import select
 from rushlight.op import Pointwise, Promote
 
 NAN, INF = float("nan"), float("inf")
+LONG = 16   # terms of a series from which on waiting for the one before counts
 
 
 def chebyshev(s, t, terms: tuple[float, ...]):
-    """The Chebyshev series at t in [-1, 1], by Clenshaw's recurrence; float32 drops the terms it cannot see."""
+    """The Chebyshev series at t in [-1, 1], by Clenshaw's recurrence; float32 drops the terms it cannot see.
+
+    Of a long one, terms of even and odd degrees are series in u = 2 t**2 - 1 with the same recurrence: two chains of
+    half the length.
+    """
     if t.dtype == "f32":
         terms = [c for c in terms if abs(c) > 1e-9 * max(map(abs, terms))]
-    twice = t + t
-    ahead = after = s.const(0, t.dtype)
-    for c in reversed(terms[1:]):
-        ahead, after = twice * ahead - after + c, ahead
-    return t * ahead - after + terms[0]
+    if len(terms) < LONG:
+        ahead, after = clenshaw(s, t + t, terms[1:])
+        return s.fma(t, ahead, terms[0] - after)
+    u = 2 * t * t - 1
+    even, odd = (clenshaw(s, u + u, part) for part in (terms[2::2], terms[1::2]))
+    return s.fma(t, odd[0] - odd[1], s.fma(u, even[0], terms[0] - even[1]))
+
+
+def clenshaw(s, twice, terms: tuple[float, ...]):
+    """The last two sums of Clenshaw's recurrence."""
+    ahead = after = s.const(0, twice.dtype)
+    for c in reversed(terms):
+        ahead, after = s.fma(twice, ahead, c - after), ahead
+    return ahead, after
 
 
 class I0(Pointwise):
@@ -135,7 +150,7 @@ def bessel_j(s, x, order: int):
     far = oscillate(s, s.maximum(size, 8), order, second=False)
     if order:
         far = s.where(x < 0, -far, far)
-    return s.where(size <= 8, j_near(s, s.minimum(s.maximum(x, -8), 8), order), far)
+    return select(~(size <= 8), far, j_near(s, s.minimum(s.maximum(x, -8), 8), order), rare=True)
 
 
 def bessel_y(s, x, order: int):
@@ -148,7 +163,7 @@ def bessel_y(s, x, order: int):
     else:
         small = near * chebyshev(s, t, fits.Y1_SMALL) + 2 / math.pi * (log - 1 / near)
     far = oscillate(s, s.maximum(x, 8), order, second=True)
-    return bounded(s, x, -INF, s.where(x <= 8, small, far))
+    return bounded(s, x, -INF, select(~(x <= 8), far, small, rare=True))
 
 
 def airy(s, x):
@@ -164,7 +179,7 @@ def airy(s, x):
     p, q = chebyshev(s, t, fits.AI_P), chebyshev(s, t, fits.AI_Q) / z
     phase = z - math.pi / 4
     wave = (p * s.cos(phase) + q * s.sin(phase)) / (math.sqrt(math.pi) * s.sqrt(s.sqrt(left)))
-    inner = s.where(x < -6, wave, s.where(x > 2, decay, middle))
+    inner = select(x < -6, wave, s.where(x > 2, decay, middle), rare=True)
     return s.where(s.eq(x, -INF) | s.ne(x, x), NAN, inner)
 
 
