@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything but layers and compiled, a few minutes
+    python -m benchmarks                     everything but layers, compiled and first calls, a few minutes
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times
@@ -21,6 +21,7 @@ from benchmarks import (
     compiled,
     data,
     files,
+    first_calls,
     kernels,
     large,
     layers,
@@ -44,6 +45,7 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "layers": layers.run,
     "optim": optim.run,
     "startup": startup.run,
+    "first_calls": first_calls.run,
     "models": models.run,
     "compiled": compiled.run,
     "data": data.run,
@@ -52,7 +54,7 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
 }
 
 
-LONG = ("layers", "compiled")   # groups that run only when asked for
+LONG = ("layers", "compiled", "first_calls")   # groups that run only when asked for
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:

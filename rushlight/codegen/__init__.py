@@ -52,16 +52,18 @@ def emit_llvm(nest: Nest, target: str = "host", shares: bool = False) -> str:
 
 def emit_asm(nest: Nest, target: str = "host") -> str:
     """Assembly text of the kernel."""
-    from .cpu import compile_ir, resolve_target
-
-    return compile_ir(emit_llvm(nest, target), resolve_target(target), "asm", has_own_addresses(nest))
+    return _machine_code(nest, target, emit_llvm(nest, target), "asm")
 
 
 def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes:
     """A relocatable object file with the kernel as a global function named like the nest; `shares` as above."""
+    return _machine_code(nest, target, emit_llvm(nest, target, shares), "object")
+
+
+def _machine_code(nest: Nest, target: str, text: str, kind: str) -> Any:
     from .cpu import compile_ir, resolve_target
 
-    return compile_ir(emit_llvm(nest, target, shares), resolve_target(target), "object", has_own_addresses(nest))
+    return compile_ir(text, resolve_target(target), kind, has_own_addresses(nest), only_calls_tiles(nest))
 
 
 def has_own_addresses(nest: Nest) -> bool:
@@ -73,6 +75,14 @@ def has_own_addresses(nest: Nest) -> bool:
         return True
     called = {value.attr for value in walk(values_of(nest)) if value.op == "call"}
     return not nest.point and not called <= NATIVE
+
+
+def only_calls_tiles(nest: Nest) -> bool:
+    """Whether all that a nest does by itself is to say where tiles lie, and to copy elements."""
+    if not has_tiles(nest.loop.body):
+        return False
+    own = (v for v in walk(values_of(nest)) if v.dtype not in ("i64", "b1"))
+    return all(v.op in ("load", "arg", "var", "const") for v in own)
 
 
 def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:

@@ -94,8 +94,8 @@ def images_at_once(images: int, points: int, dims: int, code: str) -> int:
 
 
 def bytes_of(table: Any) -> bytes:
-    """A table as a plan carries it."""
-    return bytes(table.numpy().tobytes())
+    """A table, which has memory of its own, as a plan carries it; without numpy, which takes 0.1 s to import."""
+    return bytes(memoryview(table.untyped_storage())[: table.nbytes])
 
 
 class Steps:

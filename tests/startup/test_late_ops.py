@@ -87,6 +87,12 @@ def test_the_first_call_brings_the_family_of_the_op(cache: Path) -> None:
     )
 
 
+def test_short_transforms_do_without_numpy(cache: Path) -> None:
+    """Its import took ten times as long as the rest of a first call whose kernels are on disk."""
+    code = "import sys, rushlight as rl; rl.fft.fft(rl.ones(2, 64)); print('numpy' in sys.modules)"
+    assert run(code, cache) == "False"
+
+
 def test_the_surface_is_the_same_with_and_without_kept_tables(cache: Path, tmp_path: Path) -> None:
     assert run(SURFACE, cache) == run(SURFACE, tmp_path)
 
