@@ -86,7 +86,7 @@ p 2.5, p -0.5: pow
 i 3: remainder floor_divide add pow __rshift__
 """
 FOLDS = """
-x: sum mean amax max argmax argmin var std norm logsumexp prod all any nansum median count_nonzero aminmax var_mean
+x: sum mean amax max argmax argmin var std norm logsumexp prod all any nansum median count_nonzero aminmax nanmean
 d, h, b: sum mean amax argmax norm var logsumexp
 i, j: sum amax argmax prod
 bytes, turned: sum amax
@@ -117,8 +117,8 @@ x.addcdiv(x, p); x.masked_fill(flags, 0.0); torch.heaviside(x, y); x.xlogy(p); x
 torch.complex(x, y); torch.view_as_real(c) + 1; x.float_power(2); x.relu_(); out.copy_(x); out.fill_(1.0); out.zero_()
 torch.add(x, y, out=out); x.to(torch.float64); x.half(); x.bfloat16(); x.int(); x.long(); x.bool(); h.float(); b.float()
 d.float(); x.to(torch.uint8); c.real.clone(); c.conj() * c2; c.abs().square(); torch.view_as_complex(pairs).abs()
-x.bucketize(row); cube.sum(1); cube.amax(1); cube.mean((0, 2)); cube.var(1); cube.argmax(1); cube.logsumexp(1)
-cube.norm(dim=1); cube.prod(1); cube.std((0, 1)); cube.max(1); cube.any(1); cube.median(1); cube.cumsum(1)
+torch.bucketize(x, row2.sort()[0]); cube.sum(1); cube.mean((0, 2)); cube.var(1); cube.argmax(1); cube.logsumexp(1)
+cube.amax(1); cube.norm(dim=1); cube.prod(1); cube.std((0, 1)); cube.max(1); cube.any(1); cube.median(1); cube.cumsum(1)
 cube.cummax(1); cube.sort(1); cube.flip(1); cube.kthvalue(5, 1); cube.topk(4, 1); cube.softmax(0); cube.nanmedian(-1)
 threes.sum(1); threes.amax(1); threes.norm(dim=1); threes.argmax(1); threes.mean(1); threes.max(1); threes.cumsum(1)
 threes.sum(0); threes.sort(1); torch.linalg.vector_norm(x, 3, 1); torch.linalg.vector_norm(x, float('inf'), 0)
@@ -159,7 +159,7 @@ F.max_pool2d(nhwc, 2); F.max_pool2d(image, 3, 2, 1); F.max_pool2d(image, 2, retu
 F.avg_pool2d(nhwc, 2); F.avg_pool2d(image, 3, 1, 1); F.max_pool1d(signal, 2); F.avg_pool1d(signal, 3)
 F.max_pool3d(volume, 2); F.avg_pool3d(volume, 2); F.adaptive_avg_pool2d(image, 1); F.adaptive_avg_pool2d(image, 7)
 F.adaptive_max_pool2d(image, 4); F.adaptive_avg_pool2d(nhwc, 1); F.adaptive_avg_pool1d(signal, 16)
-F.lp_pool2d(image, 2, 2); F.fractional_max_pool2d(image, 2, output_ratio=0.5); F.interpolate(image, scale_factor=2)
+F.lp_pool2d(image, 2, 2); F.fractional_max_pool2d(image, 2, output_size=16); F.interpolate(image, scale_factor=2)
 F.interpolate(image, scale_factor=2, mode='bilinear'); F.interpolate(nhwc, scale_factor=2, mode='bilinear')
 F.interpolate(image, size=16, mode='area'); F.interpolate(image, scale_factor=2, mode='bicubic')
 F.interpolate(signal, scale_factor=2, mode='linear')

@@ -115,7 +115,8 @@ def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
     if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
         return choose_width(s, nest, target)[1] > 1
     nodes = [v for v in on_lanes(s) if v.op not in ("arg", "load")]
-    return choose_width(s, nest, target)[1] > 1 and len(nodes) > COSTLY
+    is_move = isinstance(s, For) and s is not nest.loop and not nodes   # of rows, which may be short: little to compile
+    return choose_width(s, nest, target)[1] > 1 and (is_move or len(nodes) > COSTLY)
 
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
