@@ -65,6 +65,7 @@ class Form(NamedTuple):
     padding: int
     corners: bool
     directed: bool = False
+    last: bool = False       # the image has its channels last: samples are taken of all of them at once
 
 
 class Tap(NamedTuple):
@@ -315,9 +316,14 @@ class GridSampler(GridOp):
         check_grid(self.name, input, grid, *rest[-3:])
         return Spec((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
 
+    def is_planned(self, args):
+        image, *others = [a for a in args if isinstance(a, _C.Tensor)]
+        dense = image._is_contiguous() or (image.device.type == "cpu" and has_channels_last(image))
+        return dense and all(t._is_contiguous() for t in others)
+
     def launches(self, args):
         input, grid, *direction, mode, padding, corners = args
-        form = Form(input.ndim - 2, mode, padding, corners, bool(direction))
+        form = Form(input.ndim - 2, mode, padding, corners, bool(direction), not input._is_contiguous())
         n, channels, *space = input.shape
         out = list(grid.shape[1:-1])
         if input.device.type != "cpu":
@@ -336,28 +342,48 @@ class GridSampler(GridOp):
         chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.row)
         body += [Local("own", chunk), Local("own.numbers", chunk)]
         body.append(prepare(form, code, 1, names, out + 1, out + 2, var("i") * names.row, slopes=False))
-        image = (var("o.rest") * var("channels") + var("c")) * names.plane
-        total = None
-        for k in range(names.count):
-            weight = load(out + 2, names.scratch(k, var("x")), compute)
-            x = cast(load(0, var("image") + load(out + 1, names.scratch(k, var("x")), "i64"), code), compute)
-            own = select(eq(weight, const(0, compute)), const(0, compute), x * weight)
-            total = own if total is None else total + own
-        target = var("o.rest") * var("channels") + var("c")
+        row = var("o.rest") * var("channels") + (ZERO if form.last else var("c"))
         for d, size in enumerate(names.outer):
-            target = target * var(size) + var(f"o{d}")
-        store = Store(out, var("target") + var("x"), cast(as_rounded([total], code)[0], code))
-        body.append(
-            For(
-                "c",
-                ZERO,
-                var("channels"),
-                (Local("image", image), Local("target", target * names.row), For("x", ZERO, names.row, (store,))),
-            )
-        )
+            row = row * var(size) + var(f"o{d}")
+        sampled = self.pixels if form.last else self.planes
+        body.append(sampled(names, code, out, row * names.row))
         return Nest(
             "grid_sampler", operands([code] * out, [code], ["i64", compute]), (*names.params, "grain"), rows(*body)
         )
+
+    def mixture(self, code: str, parts: Sequence[tuple[Value, Value]]) -> Value:
+        """The sum of (element, weight); what has no weight may be anything."""
+        compute, total = compute_code(code), None
+        for x, weight in parts:
+            own = select(eq(weight, const(0, compute)), const(0, compute), cast(x, compute) * weight)
+            total = own if total is None else total + own
+        return cast(as_rounded([total], code)[0], code)
+
+    def planes(self, names: Names, code: str, out: int, target: Value) -> For:
+        """Samples of a row, channel by channel."""
+        parts = []
+        for k in range(names.count):
+            place = load(out + 1, names.scratch(k, var("x")), "i64")
+            weight = load(out + 2, names.scratch(k, var("x")), compute_code(code))
+            parts.append((load(0, var("image") + place, code), weight))
+        store = Store(out, var("target") + var("x"), self.mixture(code, parts))
+        image = (var("o.rest") * var("channels") + var("c")) * names.plane
+        samples = For("x", ZERO, names.row, (store,))
+        return For("c", ZERO, var("channels"), (Local("image", image), Local("target", target), samples))
+
+    def pixels(self, names: Names, code: str, out: int, target: Value) -> For:
+        """Samples of a row one by one, channels on lanes."""
+        x, samples, parts, known = var("x"), names.row, [], [Local("target", target + var("x"))]
+        for size in names.outer:
+            samples = samples * var(size)
+        for k in range(names.count):
+            pixel = var("o.rest") * names.plane + load(out + 1, names.scratch(k, x), "i64")
+            known.append(Local(f"at{k}", pixel * var("channels")))
+            known.append(Local(f"weight{k}", load(out + 2, names.scratch(k, x), compute_code(code))))
+            parts.append((load(0, var(f"at{k}") + var("c"), code), var(f"weight{k}", compute_code(code))))
+        known.append(Local("samples", samples))
+        store = Store(out, var("target") + var("c") * var("samples"), self.mixture(code, parts))
+        return For("x", ZERO, names.row, (*known, For("c", ZERO, var("channels"), (store,), vector=True)))
 
     def vjp(self, g, input, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
@@ -369,6 +395,16 @@ class GridSampler(GridOp):
             return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
         to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
         return {"input": to_image, "grid": to_grid}
+
+
+def has_channels_last(image: Any) -> bool:
+    """Whether an image lies dense in memory with its channels last."""
+    step = image.shape[1]
+    for d in range(image.ndim - 1, 1, -1):
+        if image.stride(d) != step:
+            return False
+        step = step * image.shape[d]
+    return image.stride(1) == 1 and image.stride(0) == step
 
 
 def each_sample(names: Names) -> list[Statement]:
