@@ -106,14 +106,15 @@ def series(a: Value, x: Value, wanted: Value, enough: float) -> tuple[Statement,
     # x d2 d3 d4 + x**2 d3 d4 + x**3 d4 + x**4
     top = x * fma(right, d[1] + x, x * x * (d[3] + x))
     step = term * inverse
+    moves = gt(term, total * enough)   # a lane that is done keeps its sum, whatever its neighbours need
     return (
         Local("last", a), Local("term", like(a, 1)), Local("total", like(a, 1)),
         For("turn", const(0, "i64"), const(TURNS, "i64"), (
-            Local("step", step),
-            Assign("total", fma(local("step"), top, total)),
-            Assign("term", local("step") * (x * x) * (x * x)),
+            Local("step", step), Local("moves", moves),
+            Assign("total", select(var("moves", "b1"), fma(local("step"), top, total), total)),
+            Assign("term", select(var("moves", "b1"), local("step") * (x * x) * (x * x), term)),
             Assign("last", d[3]),
-        ), going=and_(wanted, gt(term, total * enough))),
+        ), going=and_(wanted, moves)),
     )  # fmt: skip
 
 
@@ -129,16 +130,19 @@ def fraction(a: Value, x: Value, wanted: Value, enough: float) -> tuple[Statemen
         down = down[1], fma(plus, down[1], numerator * down[0])
     inverse = 1 / down[1]
     start = 1 / (x + 1 - a)
+    moves = gt(abs_(local("moved")), abs_(value) * (16 * enough))
     return (
         Local("k", like(a, 0)), Local("b", x + 1 - a), Local("top", like(a, 0)), Local("value", start),
-        Local("down", start), Local("moved", like(a, 0)),
+        Local("down", start), Local("moved", like(a, math.inf)),
         For("turn", const(0, "i64"), const(TURNS, "i64"), (
-            Local("shrink", inverse), Local("before", top[0]), Local("below", down[0]), Local("next", top[1]),
-            Assign("moved", fma(local("next"), local("shrink"), neg(value))),
-            Assign("value", local("next") * local("shrink")),
+            Local("moves", moves), Local("shrink", inverse),
+            Local("before", top[0]), Local("below", down[0]), Local("next", top[1]),
+            Local("change", fma(local("next"), local("shrink"), neg(value))),
+            Assign("moved", select(var("moves", "b1"), local("change"), local("moved"))),
+            Assign("value", select(var("moves", "b1"), local("next") * local("shrink"), value)),
             Assign("top", local("before") * local("shrink")), Assign("down", local("below") * local("shrink")),
             Assign("k", k + 4), Assign("b", b + 8),
-        ), going=and_(wanted, gt(abs_(local("moved")), abs_(value) * (16 * enough)))),
+        ), going=and_(wanted, moves)),
     )  # fmt: skip
 
 
