@@ -148,6 +148,8 @@ def first_calls(layer: Layer, rounds: int) -> tuple[list[float], list[float]]:
     """Least ms over `rounds` processes of every timed call, cold and warm."""
     code = MEASURE.format(setups=[layer.first, layer.second], call=layer.call)
     runs: tuple[list, list] = ([], [])
+    with tempfile.TemporaryDirectory() as folder:     # a source tree keeps its bytecode from here on
+        run_python(code, RUSHLIGHT_CACHE=folder)
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             for found in runs:
