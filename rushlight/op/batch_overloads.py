@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from . import levels
 from .definition import KIND_PYTHON, OpDefinition
+from .extents import Extent, Untraceable
 from .extern import Spec
 from .indexed import At, Elements, Indexed, Scattered
 from .levels import VmapLevel, batch, behind
@@ -305,7 +306,10 @@ class BatchedLoops(Derived):
         return self.tables.setdefault(self.now, {})
 
     def prepare(self, args: tuple) -> tuple | None:
-        level = VmapLevel(self.size(args), "same")
+        size = self.size(args)
+        if isinstance(size, Extent):   # a batched tensor has numbers for sizes: the plan would be that of one shape
+            raise Untraceable(self.name)
+        level = VmapLevel(size, "same")
         with levels.opened(level):
             prepared = self.inner.prepare(self.examples(level, args))
         if prepared is None:

@@ -417,3 +417,14 @@ def test_vjp_of_one_primal_gives_a_tuple() -> None:
     _, pull = vjp(lambda tree: tree["a"].sin(), {"a": x})
     (tree,) = pull(x)
     assert set(tree) == {"a"}
+
+
+def test_indices_of_batches_of_many_shapes() -> None:
+    """A plan of one shape of a batch must not serve another."""
+    for shape in ((2, 3, 5), (2, 3, 8), (3, 2, 8), (2, 1, 13), (3, 3, 5)):
+        x = rl.randn(*shape)
+        values, places = x.sort(-1)
+        assert rl.func.vmap(lambda x, i: x.gather(-1, i))(x, places).equal(values)
+        zeros = rl.zeros(*shape)
+        assert rl.func.vmap(lambda z, i, v: z.scatter(-1, i, v))(zeros, places, values).equal(x)
+        assert rl.func.vmap(rl.func.grad(lambda x: (x.sort(-1)[0] * 2).sum()))(x).equal(rl.full(shape, 2.0))
