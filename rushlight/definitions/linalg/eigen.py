@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import reaches
 from rushlight.loops import expr
 from rushlight.loops.nest import For, Local, Nest, Store, operands, rows
-from rushlight.op import Composite, find_op, result_type
+from rushlight.op import Composite, find_op, reflections, result_type
 from rushlight.op.lapack import LENGTH, SIZES, WORK, Block, Lapack, Program, Scratch, kernel_for, place
 from rushlight.op.levels import readable
 
 from .arguments import check_float, check_square, real_dtype
+
+APART = 64     # the size from which columns are kept apart
 
 
 def not_converging(status: int) -> str:
@@ -121,7 +124,7 @@ class EigOf(Lapack):
         dtype = A.dtype if A.dtype.is_complex else A.dtype.to_complex()
         values = p.output(dtype, n)
         vectors = p.output(dtype, n, n) if compute_v else p.empty(dtype)
-        a, info = p.temporary(A.dtype, n, n), p.temporary(_C.int64)
+        a, info = self.square(p, A.dtype, n), p.temporary(_C.int64)
         p.copy(p.input(0, A), a)
         job = "V" if compute_v else "N"
         unused, lead = Scratch(16), max(n, 1)
@@ -150,7 +153,8 @@ class EigOf(Lapack):
             )
         else:
             real, imag = p.temporary(A.dtype, n), p.temporary(A.dtype, n)
-            right = p.temporary(A.dtype, n, n) if compute_v else unused
+            right = self.square(p, A.dtype, n) if compute_v else unused
+            lead = right.lead if compute_v else lead
             p.call(
                 "geev",
                 code,
@@ -173,6 +177,11 @@ class EigOf(Lapack):
             self.unpack(p, code, n, real, imag, right if compute_v else real, values, vectors or values, compute_v)
         p.status(None, info, "linalg.eig", not_converging)
 
+    def square(self, p: Program, dtype: Any, n: int) -> Block:
+        """Memory for a matrix: columns of many numbers are not a power of two apart, where they would share few lines
+        of a cache."""
+        return reflections.memory(p, dtype.code, n, n) if reaches(n, APART) else p.temporary(dtype, n, n)
+
     def unpack(
         self,
         p: Program,
@@ -192,7 +201,7 @@ class EigOf(Lapack):
                 (
                     kernel,
                     [place(b) for b in (real, imag, packed, values, vectors)],
-                    [n],
+                    [n, packed.batch, packed.lead],
                     p.count,
                     max(1, 16384 // (n * n)),
                     -1,
@@ -220,13 +229,16 @@ def pairs_nest(code: str, with_vectors: bool) -> Nest:
         turn, none = expr.var("turn", code), expr.const(0, code)
         is_first, is_second = expr.gt(turn, none), expr.lt(turn, none)
         before, after = expr.select(is_second, c - one, c), expr.select(is_first, c + one, c)
-        re = expr.load(2, i * n * n + before * n + r, code)
-        im = expr.load(2, i * n * n + after * n + r, code)
+        re = expr.load(2, i * expr.var("batch") + before * expr.var("lead") + r, code)
+        im = expr.load(2, i * expr.var("batch") + after * expr.var("lead") + r, code)
         im = expr.select(is_first, im, expr.select(is_second, expr.neg(im), none))
         body.append(For("r", zero, n, (Store(4, i * n * n + c * n + r, expr.complex_(re, im)),)))
     whole = {"f32": "c64", "f64": "c128"}[code]
     return Nest(
-        "eigen_pairs", operands([code, code, code], [whole, whole]), ("n",), rows(For("c", zero, n, tuple(body)))
+        "eigen_pairs",
+        operands([code, code, code], [whole, whole]),
+        ("n", "batch", "lead"),
+        rows(For("c", zero, n, tuple(body))),
     )
 
 
