@@ -30,6 +30,7 @@ from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
 from . import batch_overloads as batch_overloads
 from . import batching as batching
+from . import bidiagonal as bidiagonal
 from . import blas as blas
 from . import butterflies as butterflies
 from . import composite as composite
@@ -46,6 +47,7 @@ from . import extents as extents
 from . import extern as extern
 from . import factor_panels as factor_panels
 from . import factory as factory
+from . import few_first as few_first
 from rushlight.op.registry import find_op as find_op
 from . import fourier as fourier
 from . import fourier_tables as fourier_tables
@@ -80,6 +82,7 @@ from . import ranks as ranks
 from . import real_fourier as real_fourier
 from . import recurrence as recurrence
 from . import reduction as reduction
+from . import reflections as reflections
 from . import registry as registry
 def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -> Any: ...
 from . import results as results
