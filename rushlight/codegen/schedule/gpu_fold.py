@@ -67,7 +67,7 @@ def schedule_fold(lowered: Lowered) -> Schedule:
         per_chunk = -(-per_chunk // whole) * whole
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
     unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1])
-    shape = Shape(len(kept), len(folded), False, False, chunks > 1, False, False, unit)
+    shape = Shape(len(kept), len(folded), False, False, chunks > 1, False, False, unit, (), ())
     key = ("gpu fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape, by_thread, near)
     params, _, _ = launch_numbers(lowered, kept, folded, None, lead, per_chunk, chunks, count, outputs)
 
