@@ -30,7 +30,8 @@ def rank_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
     if not sizes or input.dtype.is_complex:
         return None
     # Near memory has room for so many elements and no more: a size that nothing is known of is not held.
-    is_held = input.device.type == "cpu" and is_below(sizes[dim], HELD + 1)
+    has_keys = input.dtype.code in BITS
+    is_held = has_keys and input.device.type == "cpu" and is_below(sizes[dim], HELD + 1)
     if not is_held and reaches(sizes[dim], SHORT + 1):
         return None
     outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
