@@ -228,8 +228,12 @@ class Scalars:
         return walk(expr.abs_(a), expr.abs_(b), int(BITS[a.dtype] / math.log2((1 + math.sqrt(5)) / 2)) + 2)
 
     def lcm(self, a: Value, b: Value) -> Value:
-        """Least common multiple, non-negative; 0 where an argument is 0."""
-        return expr.abs_(expr.idiv(a, self.gcd(a, b)) * b)
+        """Least common multiple, non-negative unless it does not fit; 0 where an argument is 0."""
+        share = expr.idiv(a, self.gcd(a, b))
+        if a.dtype not in ("i8", "i16"):
+            return expr.abs_(share * b)
+        # What does not fit loses its upper bits last of all, as in C, whose short integers are multiplied as ints.
+        return expr.cast(expr.abs_(expr.cast(share, "i32") * expr.cast(b, "i32")), a.dtype)
 
     # Order
 

@@ -480,3 +480,11 @@ def test_bessel_and_airy_against_known_values(name):
     points, values = zip(*KNOWN[name])
     ours = back(place(rl, name, OPS[name])(rl.tensor(points, dtype=rl.float64)))
     torch.testing.assert_close(ours, torch.tensor(values, dtype=torch.float64), rtol=2e-14, atol=2e-15)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_short_multiples_that_do_not_fit(dtype):
+    """Products of short integers are ints in C, and lose their upper bits last."""
+    a = torch.arange(-128, 128).to(getattr(torch, dtype)) * (1 if dtype.endswith("8") else 250)
+    want = torch.lcm(a[:, None], a[::7])
+    assert torch.equal(back(rl.lcm(mirror(a)[:, None], mirror(a)[::7])), want)
