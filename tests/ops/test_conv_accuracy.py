@@ -89,6 +89,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         (planner, "depthwise_step", "depthwise"),
         (planner, "lanes_step", "lanes"),
         (ops, "overlap_steps", "overlap"),
+        (ops, "lined_steps", "overlap"),
     ):
         result = getattr(module, name)
 
