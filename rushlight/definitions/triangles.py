@@ -52,7 +52,10 @@ class TrilIndices(Factory):
         shape = (2, count if self.is_lower else row * col - count)
         check_sizes(self.name, shape)
         nest = functools.partial(positions_nest, dtype.code, self.is_lower)
-        launch = Launch((dtype.code, self.is_lower), nest, (0,), (shape[1], col, last), row, grain_of(col))
+        top = larger(-last, 0) if self.is_lower else 0     # the first row that has any
+        height = row - top if self.is_lower else smaller(row, larger(col - last - 1, 0))
+        height = smaller(height, shape[1])                 # none has any without columns
+        launch = Launch((dtype.code, self.is_lower), nest, (0,), (shape[1], col, last, top), height, grain_of(col))
         return Spec(shape, dtype), Schedule((launch,))
 
 
@@ -67,12 +70,14 @@ class TriuIndices(TrilIndices):
 
 
 def positions_nest(code: str, is_lower: bool) -> Nest:
-    """A row of the matrix per iteration: its number, and the columns it has, side by side."""
-    i, j, count, col, last = (var(name) for name in ("i", "j", "count", "col", "last"))
+    """A row of the matrix per iteration, from `top` on: its number, and the columns it has, side by side."""
+    i, j, count, col, last = (var(name) for name in ("row", "j", "count", "col", "last"))
     below = positions_below(i, col, last, min_, max_, lambda twice: idiv(twice, TWO))
     edge: Value = max_(min_(i + last + 1, col), 0)    # columns on or below the diagonal
     first, stop, before = (const(0, "i64"), edge, below) if is_lower else (edge, col, i * col - below)
     place = var("place") + j
     stores = Store(0, place, cast(i, code)), Store(0, place + count, cast(j, code))
-    body = rows(Local("place", before - first), For("j", first, stop, stores, vector=True))
-    return Nest("triangle_positions", operands([], [code]), ("count", "col", "last"), body)
+    body = rows(
+        Local("row", var("i") + var("top")), Local("place", before - first), For("j", first, stop, stores, vector=True)
+    )
+    return Nest("triangle_positions", operands([], [code]), ("count", "col", "last", "top"), body)

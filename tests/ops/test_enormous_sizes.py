@@ -66,3 +66,13 @@ def test_triangle_positions(shape: tuple[int, int], offset: int) -> None:
         found = getattr(rl, f"{name}_indices")(*shape, offset)
         wanted = getattr(rl.ones(shape), name)(offset).nonzero().t()
         assert found.tolist() == wanted.tolist()
+
+
+def test_rows_that_have_no_positions_take_no_time() -> None:
+    start = time.monotonic()
+    for function in (rl.tril_indices, rl.triu_indices):
+        assert function(2**45, 0).shape == (2, 0)
+    few = rl.tril_indices(2**45, 5, 3 - 2**45)
+    assert few[0].tolist() == [2**45 - 3, *[2**45 - 2] * 2, *[2**45 - 1] * 3] and few[1].tolist() == [0, 0, 1, 0, 1, 2]
+    assert rl.triu_indices(5, 2**45, 2**45 - 2).tolist() == [[0, 0, 1], [2**45 - 2, 2**45 - 1, 2**45 - 1]]
+    assert time.monotonic() - start < 20
