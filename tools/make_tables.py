@@ -20,7 +20,6 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = str(ROOT / "rushlight" / "definitions")
 
 
 class Built:
@@ -37,14 +36,14 @@ class Built:
 def make_tables(target: str) -> None:
     from rushlight.op import registry
 
-    Path(target).write_bytes(registry.packed_tables(registry.content_identity(FOLDER)))
+    Path(target).write_bytes(registry.packed_tables(registry.content_identity()))
 
 
 def is_current(file: str) -> bool:
     """Whether the file says of these sources what importing them says. (Equal tables may differ as bytes.)"""
     from rushlight.op import registry
 
-    identity, data = registry.content_identity(FOLDER), Path(file).read_bytes()
+    identity, data = registry.content_identity(), Path(file).read_bytes()
     return data.startswith(identity) and marshal.loads(data[len(identity) + 4 :]) == vars(registry.tables)
 
 

@@ -18,12 +18,12 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import settings, show
+from ..base.digest import digest
 from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..dispatch import table
 from ..dispatch.modes import state as modes
 from ..dynamo.stored_values import described_value
-from ..loops.digest import digest
 from ..loops.record import Record
 from ..nn import Parameter
 from ..op import levels

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _C
-from ..base import shape
+from ..base import shape, sources
 from ..base.late import import_module
-from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..dynamo.fingerprints import op_name
 from ..dynamo.stored_values import described_value, restored_value
@@ -85,7 +84,7 @@ def target_name(target: Any) -> str:
 
 
 def _is_ours(home: Sequence[str]) -> bool:
-    return home[0] == _ROOT and (len(home) == 2 or home[1] in stored_graphs.FOLDERS)
+    return home[0] == _ROOT and (len(home) == 2 or sources.takes_part(home[1]))
 
 
 # --- back -------------------------------------------------------------------------------------------------------------

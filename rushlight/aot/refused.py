@@ -9,7 +9,9 @@ import linecache
 import os
 from types import TracebackType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+from ..base.sources import PACKAGE
+
+_PACKAGE = PACKAGE + os.sep
 
 
 class NotCaptured(RuntimeError):

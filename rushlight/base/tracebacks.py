@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any
 
 from . import environment
+from .sources import PACKAGE
 
 # whose frames are ours: those of the package
-_folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_folder = os.path.join(PACKAGE, "")
 STARTER = "<frozen runpy>"   # between `rushlight run` and the program
 
 

@@ -12,31 +12,21 @@ are not those of their contents.
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 from collections.abc import Collection
 from typing import Any
 
-from ..base import disk_cache
-from ..loops.digest import digest
+from ..base import disk_cache, sources
+from ..base.digest import digest
 from . import cache, stored_graphs
 from .targets import host_identity
 
 MAGIC = b"RLARTIFACTS2\n"
 
 
-@functools.cache
 def generator_identity() -> str:
     """What the generator's sources hold, wherever they lie and whenever they were written there."""
-    parts = []
-    for folder in ("loops", "codegen", os.path.join("codegen", "library")):
-        place = os.path.join(cache._PACKAGE, folder)
-        for name in sorted(os.listdir(place)):
-            if name.endswith(".py"):
-                with open(os.path.join(place, name), "rb") as file:
-                    parts.append(digest(f"{folder}/{name}".encode()) + digest(file.read()))
-    return digest(b"".join(parts)).hex()
+    return sources.contents(*sources.GENERATOR)
 
 
 def packed(only: Collection[bytes] | None = None) -> tuple[bytes, list[str], list[str]] | None:

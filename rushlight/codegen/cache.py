@@ -11,18 +11,16 @@ Entries are files of `disk_cache`, one per kernel, named by a key over the nest,
 from __future__ import annotations
 
 import functools
-import os
 import warnings
 from collections.abc import Callable
 
-from ..base import disk_cache
-from ..loops.digest import digest
+from ..base import disk_cache, sources
+from ..base.digest import digest
 from ..loops.nest import Nest
 from .targets import host_identity
 
 MAGIC = b"RLKERNEL1\n"
 _CHECK = 32
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Kernel:
@@ -43,17 +41,9 @@ _SOURCES: dict[int, Nest] = {}
 _DIGESTS: dict[int, bytes] = {}      # and the digest of that: whoever keeps plans on disk names kernels by it
 
 
-@functools.cache
 def source_identity() -> bytes:
-    """Changes whenever the generator's sources do: their names, sizes and times (reading them would cost more)."""
-    found = []
-    for folder in ("loops", "codegen", os.path.join("codegen", "library")):
-        with os.scandir(os.path.join(_PACKAGE, folder)) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    info = entry.stat()
-                    found.append((folder, entry.name, info.st_size, info.st_mtime_ns))
-    return digest(repr(sorted(found)).encode())
+    """Changes whenever the generator's sources do."""
+    return sources.identity(*sources.GENERATOR)
 
 
 def key_of(nest: Nest) -> bytes:

@@ -10,27 +10,17 @@ an entry must carry the right magic, key and checksum. Failing to write one cost
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..base import disk_cache
-from ..loops.digest import digest
+from ..base import disk_cache, sources
+from ..base.digest import digest
 from . import cache
 from .targets import host_identity
 
 MAGIC = b"RLGRAPH1\n"
-# what takes part in compiling a graph that was captured
-FOLDERS = (
-    "", "_decomp", "_dynamo", "_functorch", "_higher_order_ops", "aot", "autograd", "base", "codegen", "definitions",
-    "devices", "dispatch", "dynamo", "fake", "fx", "inductor", "loops", "nn", "op", "symbols", "tensors",
-)  # fmt: skip
-
-
-
 class NotKept(Exception):  # noqa: N818 - no error: it is compiled in every process
     """Something that no other process can know."""
 
@@ -56,39 +46,14 @@ def _note(graph_digest: bytes, contents: bytes) -> None:
         found.add(graph_digest)
 
 
-def _sources() -> list[tuple[str, os.DirEntry]]:
-    """The files that decide what becomes of a graph, by their names within the package."""
-    found, waiting = [], [(name, os.path.join(cache._PACKAGE, name)) for name in FOLDERS]
-    while waiting:
-        name, place = waiting.pop()
-        with os.scandir(place) as entries:
-            for entry in entries:
-                own = f"{name}/{entry.name}"
-                if entry.name.endswith((".py", ".so", ".pyd")):
-                    found.append((own, entry))
-                elif name and "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-                    waiting.append((own, entry.path))
-    return sorted(found, key=lambda item: item[0])
-
-
-@functools.cache
 def package_identity() -> bytes:
-    """Changes whenever a source of the package does, or the interpreter: names, sizes and times of the files."""
-    found = []
-    for name, entry in _sources():
-        info = entry.stat()
-        found.append((name, info.st_size, info.st_mtime_ns))
-    return digest(repr((sys.version, found)).encode())
+    """Changes whenever a source that takes part in compiling does, or the interpreter."""
+    return digest(sys.version.encode() + sources.identity())
 
 
-@functools.cache
 def package_contents() -> str:
     """The same, wherever the files lie and whenever they were written there."""
-    parts = [digest(sys.version.encode())]
-    for name, entry in _sources():
-        with open(entry.path, "rb") as file:
-            parts.append(digest(name.encode()) + digest(file.read()))
-    return digest(b"".join(parts)).hex()
+    return digest(sys.version.encode() + sources.contents().encode()).hex()
 
 
 def key_by(graph_digest: bytes) -> bytes:

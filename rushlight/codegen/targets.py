@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from ..loops.record import Record
 
 

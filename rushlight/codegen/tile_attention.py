@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from . import cache
 from .cache import Kernel
 from .tile_packs import block_rows, transpose, words_transposed

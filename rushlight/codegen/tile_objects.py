@@ -7,7 +7,7 @@ that begin like those of tiles and are none.
 
 from __future__ import annotations
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from ..loops.record import Record
 from .targets import vector_bits
 

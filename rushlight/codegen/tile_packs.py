@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from . import cache
 from .cache import Kernel
 from .tiles import BLOCK, BLOCK_BYTES, ROW_BYTES, TileKind, argument, bytes_after

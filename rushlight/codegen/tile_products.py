@@ -36,7 +36,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from . import cache
 from .cache import Kernel
 from .tile_packs import DECLARED, strips_text

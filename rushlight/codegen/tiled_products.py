@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from ..loops.record import Record
 from . import cache
 from .cache import Kernel

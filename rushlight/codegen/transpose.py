@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loops.digest import digest
+from ..base.digest import digest
 from . import cache
 from .cache import Kernel
 

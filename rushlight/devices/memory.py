@@ -12,10 +12,11 @@ from collections import Counter, OrderedDict
 from typing import Any
 
 from .. import _C
+from ..base import sources
 
 MOST_HOLDERS = 5
 SIZES = ("all", "small_pool", "large_pool")
-PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+PACKAGE = os.path.join(sources.PACKAGE, "")
 made_at: dict[int, list[dict[str, Any]]] = {}    # stacks of who asked for blocks in use, by address, while recorded
 
 

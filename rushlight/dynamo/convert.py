@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
+from ..base.sources import PACKAGE
 from ..devices.base import default_device, handlers
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
@@ -39,7 +40,7 @@ if TYPE_CHECKING:      # what was captured before is found on disk, and needs no
     from .report import Report
 
 _NOT_COMPILED = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = PACKAGE
 _LIBRARY = os.path.dirname(os.__file__)
 
 

@@ -13,8 +13,8 @@ import types
 from typing import Any
 
 from .. import _C
+from ..base.digest import digest
 from ..codegen.stored_graphs import NotKept
-from ..loops.digest import digest
 from ..op.registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]

@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base.sources import PACKAGE
 from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
 from ..op import ops
@@ -59,7 +60,7 @@ from .regions import Derivative, Transformed
 from .sources import Attribute, Constant, Item, Source
 from .trials import Trial
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = PACKAGE + os.sep
 # Parts of this framework that are interpreted: they look into modules or call the program's functions.
 _INTERPRETED = tuple(
     _PACKAGE + part

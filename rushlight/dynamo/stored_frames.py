@@ -21,9 +21,10 @@ from typing import Any
 
 from .._C import Tensor
 from ..base import late
+from ..base.digest import digest
+from ..base.sources import PACKAGE, takes_part
 from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
-from ..loops.digest import digest
 from ..loops.record import Record
 from ..nn import Buffer, Module, Parameter
 from ..nn.modules import hooks
@@ -36,7 +37,7 @@ from .sources import Constant, Local, Source
 from .stored_values import JSON, Described, Writer, described_value, restored_value
 
 FORMAT = 2
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = PACKAGE + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # of Python's library: what may be interpreted, since nothing in it looks at the machine
 _PURE = ("abc.py", "collections/", "contextlib.py", "dataclasses.py", "enum.py", "functools.py", "numbers.py",
@@ -290,8 +291,7 @@ def _is_fixed(code: types.CodeType) -> bool:
     """Whether code is part of what the name of every entry is made of, or of Python's library."""
     file = code.co_filename
     if file.startswith(_PACKAGE):
-        return file[len(_PACKAGE):].partition(os.sep)[0] in stored_graphs.FOLDERS or file.count(os.sep) == \
-            _PACKAGE.count(os.sep)  # fmt: skip
+        return takes_part(file[len(_PACKAGE):].partition(os.sep)[0])
     return file.startswith(_LIBRARY) and file[len(_LIBRARY):].replace(os.sep, "/").startswith(_PURE)
 
 

@@ -19,6 +19,7 @@ from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
 from ..autograd.grad_mode import no_grad
+from ..base.sources import PACKAGE
 from ..definitions.einsum import einsum
 from ..devices import default_device
 from ..dispatch import autocast
@@ -43,7 +44,7 @@ _CREATING = frozenset(
     ("zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
      "scalar_tensor", "empty_strided")
 )  # fmt: skip
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = PACKAGE + os.sep
 
 
 class ExportTracer(PythonKeyTracer):

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any
 
 from .. import _C
+from ..base.sources import PACKAGE
 from . import traceback as fx_traceback
 from .calls import as_recorded
 from .codegen import magic_methods, reflectable_magic_methods
@@ -41,7 +42,7 @@ __all__ = [
     "TracerBase",
 ]
 
-_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE_FOLDER = PACKAGE + os.sep
 _COPIED_META = ("nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "ac_graph_id",
                 "from_node", "quantization_tag", "custom", "partitioner_tag")  # fmt: skip
 _CONTROL_FLOW = "a value that is being traced cannot decide control flow"

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.digest import digest
 from ..codegen.library.finish import SUM, Finish, can_finish
-from ..loops.digest import digest
 from ..loops.expr import Value as Scalar, cast, const, var, walk
 from ..loops.lowered import HERE, Given, Lowered, Memory, NotLowerable
 from ..loops.record import Record

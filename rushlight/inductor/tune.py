@@ -13,9 +13,9 @@ from typing import Any
 
 from .. import _C
 from ..base import disk_cache
+from ..base.digest import digest
 from ..codegen.cache import source_identity
 from ..codegen.targets import host_identity
-from ..loops.digest import digest
 from ..op import convolve
 from ..op.pack import packers
 from .values import Value

@@ -31,7 +31,7 @@ import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 
-from .digest import digest
+from ..base.digest import digest
 from .text import spell
 from .walking import walk
 

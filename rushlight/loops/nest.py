@@ -78,7 +78,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from .digest import digest
+from ..base.digest import digest
 from .expr import Value, const, var
 from .record import Record
 

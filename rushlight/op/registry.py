@@ -25,9 +25,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 
 from .. import _C
-from ..base import disk_cache, late
+from ..base import disk_cache, late, sources
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
+KINDS = ("op",)   # rooms of what definitions inherit from
 MARSHAL = 4   # a format that every Python we run on can read
 SHIPPED = os.path.join(os.path.dirname(__file__), "ops.tables")
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload
@@ -274,15 +275,15 @@ def install_methods(module: str, methods: Mapping[str, Callable]) -> None:
 
 def open_families(package: str, folder: str) -> None:
     """Make the ops defined below `folder` known: from the tables on disk, or by importing every module of `package`."""
-    sources = list_sources(folder)
-    _families.update(f"{package}.{name}" for name, _, _ in sources)
-    _pending.update(dict.fromkeys(f"{package}.{name}" for name, _, _ in sources))
+    families = list_sources(folder)
+    _families.update(f"{package}.{name}" for name, _, _ in families)
+    _pending.update(dict.fromkeys(f"{package}.{name}" for name, _, _ in families))
     # Kinds are part of it: definitions inherit from them where they are published.
-    identity = repr((sys.version, sources, list_sources(os.path.dirname(__file__)))).encode()
+    identity = repr((sys.version, families, sources.identity(*KINDS))).encode()
     file = f"ops-{sys.implementation.cache_tag}-{zlib.crc32(folder.encode()):08x}"
     if not take_tables(disk_cache.read(file), identity):
         shipped = read_shipped()
-        if shipped is None or not take_tables(shipped, content_identity(folder)):
+        if shipped is None or not take_tables(shipped, content_identity()):
             load_all()
             fill_published()
         disk_cache.write(file, packed_tables(identity))   # if that fails, later processes too come by here
@@ -352,17 +353,10 @@ def read_shipped() -> bytes | None:
         return None
 
 
-def content_identity(folder: str) -> bytes:
+def content_identity() -> bytes:
     """What the sources say, wherever and whenever they were written: installing changes a file's time,
     and editing may not."""
-    total = 0
-    for top in (folder, os.path.dirname(__file__)):
-        for where, folders, names in os.walk(top):
-            folders.sort()
-            for name in sorted(name for name in names if name.endswith(".py")):
-                with open(os.path.join(where, name), "rb") as file:
-                    total = zlib.crc32(file.read(), zlib.crc32(name.encode(), total))
-    return f"rushlight-ops-{total:08x}-".encode()
+    return f"rushlight-ops-{sources.contents('definitions', *KINDS)}-".encode()
 
 
 def trace(definition: object, args: tuple) -> object:

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..base.sources import PACKAGE
 from .expression import ONE, Atom, Expression, Formula, Values, apply, number, of_atom, polynomial, symbol
 from .ranges import Range, least, range_of
 from .real import Real, Truth, negation, real, real_number, truth, truth_symbol
 
 BEYOND = 2**48     # no size comes near: comparisons with such numbers are overflow checks, not decisions
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = PACKAGE
 _OPS = tuple(os.path.join(_PACKAGE, name, "") for name in ("definitions", "op", "planners", "rules"))
 _PASSED = (os.path.join(_PACKAGE, "symbols", ""), os.path.join(_PACKAGE, "base", ""))
 

@@ -12,9 +12,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...base.digest import digest
 from ...base.notice import waiting_for
 from ...base.show import show, shown_words
-from ...loops.digest import digest
 from .. import cache
 from ..cache import Kernel
 from ..targets import Target, vector_bits

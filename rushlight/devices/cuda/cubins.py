@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 
 from ...base import disk_cache
+from ...base.digest import digest
 from ...base.show import shown_words
 from ...codegen.cache import pack, source_identity, unpack
-from ...loops.digest import digest
 
 MAGIC = b"RLCUBIN1\n"
 NUMBERS = struct.Struct("<ii")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ... import _C, codegen
+from ...base.digest import digest
 from ...base.show import show, shown_words
 from ...codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
 from ...codegen.nvptx_columns import column_form
@@ -22,7 +23,6 @@ from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
 from ...codegen.nvptx_written import Written
 from ...codegen.primitives import SIZE
-from ...loops.digest import digest
 from ...loops.expr import const
 from ...loops.nest import Nest, Reduce, Store
 from . import cubins

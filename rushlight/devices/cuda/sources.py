@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _C
+from ...base.digest import digest
 from ...base.show import is_shown, show
-from ...loops.digest import digest
 from . import cubins, libraries
 from .driver import Driver
 
