@@ -33,7 +33,7 @@ late.provide({
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
-    "device program": "op.lapack_device:DeviceProgram",              # LAPACK's calls on another device
+    "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
     "graph keeper": "inductor.stored:Keeper",                        # and what it made, in later processes
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed
     # ops are pickled by the public name that they have there

@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("devices.cuda",),
     ("runtime",),
     ("op",),
+    ("planners",),
     ("autograd",),
     ("dispatch",),
     ("overrides",),

@@ -15,8 +15,8 @@ from .. import _C
 from .._C import Tensor
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_arg
-from ..op.gemm import own_kernel
-from ..op.gemm_padded import WHOLE, pays, rounded
+from ..planners.products.gemm import own_kernel
+from ..planners.products.padded import WHOLE, pays, rounded
 
 PRODUCTS = ("linear", "matmul", "mm")
 ROWS = ("_cross_entropy_rows", "_cross_entropy_rows_backward")

@@ -17,7 +17,7 @@ from ..codegen.schedule.cpu_attention import turned_mask_nest
 from ..codegen.schedule.cpu_attention_backward import inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp, number_bits
 from ..codegen.tiles import BLOCK
-from ..op.gemm_tiles import has_tiles
+from ..planners.products.tiles import has_tiles
 
 HEADS = 16             # as many as threads, mostly
 COPIES = 1 << 15  # elements packed, worth a chunk

@@ -5,8 +5,8 @@ transposed convolution is the gradient of a convolution's input and the other wa
 to any order, are made of the two. The public forms (conv_forms.py: conv2d, conv_transpose1d, ...) only spell out
 arguments.
 
-float32 and float64 run as plans (op/convolve.py); half types through float32, complex ones as four real convolutions,
-integers as products with gathered windows.
+float32 and float64 run as plans (planners/convolutions/convolve.py); half types through float32, complex ones as four
+real convolutions, integers as products with gathered windows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from typing import Any, NamedTuple
 from .. import _C, op
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
-from ..op.convolve import (
+from ..op.extern import on_other_device
+from ..op.indexed import copy_steps
+from ..op.levels import behind
+from ..op.library import Room
+from ..op.memory import check_memory
+from ..op.pointwise import check_devices
+from ..planners.convolutions.convolve import (
     PLANNED,
     finished,
     joint_step,
@@ -29,15 +35,9 @@ from ..op.convolve import (
     walk_steps,
     weight_steps,
 )
-from ..op.convolve_pixels import dense_array, leaves_gaps, plain_axes, spread_step
-from ..op.convolve_walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
-from ..op.convolve_windows import lined_steps, scattered_steps
-from ..op.extern import on_other_device
-from ..op.indexed import copy_steps
-from ..op.levels import behind
-from ..op.library import Room
-from ..op.memory import check_memory
-from ..op.pointwise import check_devices
+from ..planners.convolutions.pixels import dense_array, leaves_gaps, plain_axes, spread_step
+from ..planners.convolutions.walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
+from ..planners.convolutions.windows import lined_steps, scattered_steps
 from .copy import ordered_strides, prefers_channels_last
 
 _HALF = (_C.float16, _C.bfloat16)

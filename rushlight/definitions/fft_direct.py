@@ -4,9 +4,9 @@ Enters: a tensor, dims, a kind ("forward", "inverse", "half", "whole", "real") a
 tables of roots inside; None for what `fft_rows.py` computes op by op: other layouts, long rows.
 
 Fewer rows than a register has lanes would leave lanes idle, so a row of them is cut in two factors, whose columns fill
-the lanes; real ones by steps of half the work (`op/real_fourier.py`). A row with a large prime factor is convolved with
-a chirp (Bluestein), by transforms of a length that suits. Otherwise real rows of even length are transformed as pairs,
-of odd length as complex ones.
+the lanes; real ones by steps of half the work (`planners/fourier/real.py`). A row with a large prime factor is
+convolved with a chirp (Bluestein), by transforms of a length that suits. Otherwise real rows of even length are
+transformed as pairs, of odd length as complex ones.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
 from ..codegen.targets import second_cache
-from ..op import fourier
-from ..op.butterflies import fits, times_nest
-from ..op.fourier_tables import convolution_length, smooth
 from ..op.pack import BY_CODE
+from ..planners.fourier import transform as fourier
+from ..planners.fourier.butterflies import fits, times_nest
+from ..planners.fourier.tables import convolution_length, smooth
 from .fft_rows import (
     ALONG,
     FEW,
@@ -296,7 +296,7 @@ class Steps:
         return done
 
     def real_in_two(self, source: int, target: int, parts: tuple[int, int], kind: str, scale: float) -> bool:
-        """Two factors of a row of real numbers (`op/real_fourier.py`)."""
+        """Two factors of a row of real numbers (`planners/fourier/real.py`)."""
         n1, n2 = parts
         n, bins, few = n1 * n2, n1 * n2 // 2 + 1, n1 // 2 + 1
         between = self.numbers(few * n2)

@@ -2,8 +2,9 @@
 
 Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `definitions/fft.py` adds derivatives.
 Real rows of even length are transformed as complex ones of half the length where vectors may go along them
-(`op/butterflies.py`). Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a
-cache, as two of the square root's length beyond that, and as a convolution with a chirp where a prime factor is large.
+(`planners/fourier/butterflies.py`). Other lengths go a lane to a row (`planners/fourier/transform.py`): in one kernel
+while its scratch memory fits a cache, as two of the square root's length beyond that, and as a convolution with a chirp
+where a prime factor is large.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from .. import _C
 from ..codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
 from ..codegen.targets import vector_bits
 from ..loops.expr import PART
-from ..op import Library, Spec, find_op, fourier, fourier_tables, real_fourier
-from ..op.butterflies import KINDS, LAST, fits, pairs_nest, room_for, table_of, transform_nest
-from ..op.fourier_tables import between, convolution_length, forms, largest_factor, smooth, unit_roots
+from ..op import Library, Spec, find_op
 from ..op.pack import BY_CODE
+from ..planners.fourier import real as real_fourier, tables as fourier_tables, transform as fourier
+from ..planners.fourier.butterflies import KINDS, LAST, fits, pairs_nest, room_for, table_of, transform_nest
+from ..planners.fourier.tables import between, convolution_length, forms, largest_factor, smooth, unit_roots
 
 PAIRED = ("half", "whole", "real")   # kinds whose real rows are complex ones of half as many points
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
@@ -299,7 +301,8 @@ def tensor_of(array: Any, code: str) -> Any:
 
 
 class Lanes(Library):
-    """Rows or columns of any small factors, transformed and scaled a register's worth at a time (`op/fourier.py`)."""
+    """Rows or columns of any small factors, transformed and scaled a register's worth at a time
+    (`planners/fourier/transform.py`)."""
 
     schema = "_fft_lanes(Tensor input, Tensor? turns, str kind, int n, float scale, bool inverse) -> Tensor"
     function = method = out = False

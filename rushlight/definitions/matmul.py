@@ -12,7 +12,11 @@ from ..devices import handlers
 from ..loops.contraction import lowered_matmul
 from ..loops.lowered import Lowered
 from ..op import Composite, Library, Spec, find_op
-from ..op.gemm import (
+from ..op.library import Room
+from ..op.pack import lowered_steps
+from ..op.pointwise import check_devices
+from ..planners.products.complex import complex_steps
+from ..planners.products.gemm import (
     Matrix,
     contraction_steps,
     needs_no_library,
@@ -21,13 +25,9 @@ from ..op.gemm import (
     tiled_steps,
     vector_steps,
 )
-from ..op.gemm_complex import complex_steps
-from ..op.gemm_half import half_rows_steps
-from ..op.gemm_tiles import has_tiles, tile_steps
-from ..op.groups import group_steps
-from ..op.library import Room
-from ..op.pack import lowered_steps
-from ..op.pointwise import check_devices
+from ..planners.products.groups import group_steps
+from ..planners.products.half import half_rows_steps
+from ..planners.products.tiles import has_tiles, tile_steps
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays

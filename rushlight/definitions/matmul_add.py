@@ -10,7 +10,10 @@ from ..codegen import few_rows
 from ..loops.contraction import lowered_matmul, with_addend
 from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op
-from ..op.gemm import (
+from ..op.levels import behind
+from ..op.out import overwrite
+from ..op.pointwise import check_devices
+from ..planners.products.gemm import (
     Matrix,
     biased_step,
     contraction_steps,
@@ -20,11 +23,8 @@ from ..op.gemm import (
     steps,
     tiled_steps,
 )
-from ..op.gemm_half import half_rows_steps
-from ..op.gemm_tiles import has_tiles, tile_steps
-from ..op.levels import behind
-from ..op.out import overwrite
-from ..op.pointwise import check_devices
+from ..planners.products.half import half_rows_steps
+from ..planners.products.tiles import has_tiles, tile_steps
 from .matmul import _HALF, broadcast_batch, check_product, left_gradient, on_tiles, right_gradient
 
 

@@ -5,7 +5,7 @@ states; weights layer by layer, direction by direction. Leaves: the last layer's
 Refuses: sizes that do not fit, with the sizes.
 
 One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host
-are then one op and one plan, and so are their gradients (op/recurrence.py), in eager mode and in graphs that the
+are then one op and one plan, and so are their gradients (planners/recurrence.py), in eager mode and in graphs that the
 inductor compiles; everything else, transforms and gradients of gradients included, is ordinary ops.
 """
 
@@ -19,7 +19,7 @@ from ..autograd import is_grad_enabled
 from ..dispatch import modes
 from ..dispatch.keys import AUTOCAST
 from ..op import Composite, OwnPlans, Spec, find_op, levels
-from ..op.recurrence import backward_plan, forward_plan, join_runs, spread_runs
+from ..planners.recurrence import backward_plan, forward_plan, join_runs, spread_runs
 from .normalize import through_body
 
 States = tuple[Any, ...]

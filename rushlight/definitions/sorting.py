@@ -11,11 +11,11 @@ from typing import Any
 from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Library, Meta, Spec, wrap_dim
-from rushlight.op.few_first import few_launches
-from rushlight.op.radix import radix_launches
-from rushlight.op.radix_device import finds_few, sort_launches
-from rushlight.op.rank_select import ranked_launches
-from rushlight.op.ranks import rank_launches
+from rushlight.planners.order.few_first import few_launches
+from rushlight.planners.order.radix import radix_launches
+from rushlight.planners.order.radix_device import finds_few, sort_launches
+from rushlight.planners.order.rank_select import ranked_launches
+from rushlight.planners.order.ranks import rank_launches
 
 CPU = _C.device("cpu")
 

@@ -142,8 +142,8 @@ class Device:
 
     def routines(self) -> Callable | None:
         """LAPACK's routines on this device, for decompositions that `implementation` has no function for:
-        f(program, routine, code, args) -> bool, False for a routine it lacks. op/lapack_device.py says what a program
-        is. None: the host computes."""
+        f(program, routine, code, args) -> bool, False for a routine it lacks. planners/factors/lapack_device.py says
+        what a program is. None: the host computes."""
         return None
 
     def product(self, code: str) -> Any:

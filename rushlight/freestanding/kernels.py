@@ -18,7 +18,7 @@ from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
 from ..codegen.transpose import Transpose
 from ..loops.nest import Nest, has_tiles
-from ..op import blas
+from ..planners.products import blas
 
 SCALARS = {"f32": "float", "f64": "double"}
 

@@ -16,7 +16,7 @@ from ..codegen.library.finish import SUM, Finish, can_finish
 from ..loops.expr import Value as Scalar, cast, const, var, walk
 from ..loops.lowered import HERE, Given, Lowered, Memory, NotLowerable
 from ..loops.record import Record
-from ..op import convolve
+from ..planners.convolutions import convolve
 from . import settings, tune
 from .read_graph import Node, Reader
 from .values import Value

@@ -18,8 +18,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..op import convolve
 from ..op.registry import find_op
+from ..planners.convolutions import convolve
 from .read_graph import Node, Reader
 from .values import Buffer, Value
 

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from ..loops.record import Record
-from ..op.gemm import own_kernel
-from ..op.gemm_padded import WHOLE, Matrix, padded_steps
+from ..planners.products.gemm import own_kernel
+from ..planners.products.padded import WHOLE, Matrix, padded_steps
 from .values import Value
 
 

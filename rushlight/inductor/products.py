@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..op import gemm
 from ..op.registry import find_op
+from ..planners.products import gemm
 from .read_graph import Node, Reader
 from .values import Buffer, Value, named
 

@@ -18,7 +18,7 @@ from ..base import late
 from ..base.show import shown_words
 from ..codegen import cache
 from ..codegen.stored_graphs import NotKept
-from ..op import blas
+from ..planners.products import blas
 from . import settings
 from .compiled import Compiled, Description, PlanParts
 from .sized import Member, Sized

@@ -16,8 +16,8 @@ from ..base import disk_cache
 from ..base.digest import digest
 from ..codegen.cache import source_identity
 from ..codegen.targets import host_identity
-from ..op import convolve
 from ..op.pack import packers
+from ..planners.convolutions import convolve
 from .values import Value
 
 TURNS = 3                # of each candidate; the fastest counts

@@ -30,37 +30,37 @@ from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
 from . import batch_overloads as batch_overloads
 from . import batching as batching
-from . import bidiagonal as bidiagonal
-from . import blas as blas
-from . import butterflies as butterflies
+from ..planners.factors import bidiagonal
+from ..planners.products import blas
+from ..planners.fourier import butterflies
 from . import composite as composite
-from . import convolve as convolve
-from . import convolve_lanes as convolve_lanes
-from . import convolve_pixels as convolve_pixels
-from . import convolve_points as convolve_points
-from . import convolve_tiles as convolve_tiles
-from . import convolve_walk as convolve_walk
-from . import convolve_windows as convolve_windows
+from ..planners.convolutions import convolve
+from ..planners.convolutions import lanes as convolve_lanes
+from ..planners.convolutions import pixels as convolve_pixels
+from ..planners.convolutions import points as convolve_points
+from ..planners.convolutions import tiles as convolve_tiles
+from ..planners.convolutions import walk as convolve_walk
+from ..planners.convolutions import windows as convolve_windows
 from . import definition as definition
 definitions: Any
 from . import extents as extents
 from . import extern as extern
-from . import factor_panels as factor_panels
+from ..planners.factors import panels as factor_panels
 from . import factory as factory
-from . import few_first as few_first
+from ..planners.order import few_first
 from rushlight.op.registry import find_op as find_op
-from . import fourier as fourier
-from . import fourier_tables as fourier_tables
+from ..planners.fourier import transform as fourier
+from ..planners.fourier import tables as fourier_tables
 from . import fused as fused
-from . import gemm as gemm
-from . import gemm_complex as gemm_complex
-from . import gemm_half as gemm_half
-from . import gemm_padded as gemm_padded
-from . import gemm_spans as gemm_spans
-from . import gemm_tiles as gemm_tiles
-from . import groups as groups
+from ..planners.products import gemm
+from ..planners.products import complex as gemm_complex
+from ..planners.products import half as gemm_half
+from ..planners.products import padded as gemm_padded
+from ..planners.products import spans as gemm_spans
+from ..planners.products import tiles as gemm_tiles
+from ..planners.products import groups
 from . import indexed as indexed
-from . import lapack as lapack
+from ..planners.factors import lapack
 from . import levels as levels
 from . import library as library
 from rushlight.op.registry import load_all as load_all
@@ -73,16 +73,16 @@ from . import pack as pack
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
-from . import radix as radix
-from . import radix_blocks as radix_blocks
-from . import radix_device as radix_device
+from ..planners.order import radix
+from ..planners.order import radix_blocks
+from ..planners.order import radix_device
 from . import random_level as random_level
-from . import rank_select as rank_select
-from . import ranks as ranks
-from . import real_fourier as real_fourier
-from . import recurrence as recurrence
+from ..planners.order import rank_select
+from ..planners.order import ranks
+from ..planners.fourier import real as real_fourier
+from ..planners import recurrence
 from . import reduction as reduction
-from . import reflections as reflections
+from ..planners.factors import reflections
 from . import registry as registry
 def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -> Any: ...
 from . import results as results
@@ -90,11 +90,11 @@ from . import roles as roles
 from . import scan as scan
 from . import schema as schema
 from . import signature as signature
-from . import small_factors as small_factors
-from . import small_transforms as small_transforms
+from ..planners.factors import small as small_factors
+from ..planners.fourier import small as small_transforms
 from rushlight.op.registry import spelled as spelled
-from . import triangles as triangles
-from . import true_positions as true_positions
+from ..planners.factors import triangles
+from ..planners.order import true_positions
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
 from rushlight.op.view import wrap_dims as wrap_dims

@@ -1,10 +1,10 @@
 """Library ops: externs whose calls the core replays. Their kernels are written for them, or belong to a library.
 
 Enters: a definition with `meta` and either `launches(args)`, a `Schedule` of nests over the arguments, the results and
-temporaries, or `steps(args, room)`, what one of the planners (gemm.py, convolve.py, fourier.py, radix.py, ...) answers
-with. For what no Lowered states: rows that are read several times in a cache, recursions, results whose number depends
-on data, products. Leaves: plans. To the compiler such an op is a call; nothing is inlined into it. Refuses: what `meta`
-refuses, and tensors on several devices.
+temporaries, or `steps(args, room)`, what one of the planners (gemm.py, convolve.py, fourier/transform.py, radix.py,
+...) answers with. For what no Lowered states: rows that are read several times in a cache, recursions, results whose
+number depends on data, products. Leaves: plans. To the compiler such an op is a call; nothing is inlined into it.
+Refuses: what `meta` refuses, and tensors on several devices.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_library_kernels_are_shown() -> None:
 EXACT = """
 import rushlight as rl
 import rushlight.codegen.library.interface as interface
-import rushlight.op.convolve as planner
+import rushlight.planners.convolutions.convolve as planner
 interface.vector_bits = planner.vector_bits = lambda: BITS
 F = rl.nn.functional
 for n, c, o, size, k, stride, padding, dilation, groups in (
@@ -123,8 +123,8 @@ import numpy as np
 import rushlight.codegen.library.interface as interface
 interface.vector_bits = lambda: BITS
 from rushlight.codegen.library.interface import kernel_of, tile_of
-from rushlight.op.convolve_tiles import fullest_tile, tile_steps
-from rushlight.op.convolve_walk import Walk, Weights, Window, array_of, forward_axes
+from rushlight.planners.convolutions.tiles import fullest_tile, tile_steps
+from rushlight.planners.convolutions.walk import Walk, Weights, Window, array_of, forward_axes
 
 def transformed(height, width, channels=4, outs=4):
     window = Window((3, 3), (1, 1), (1, 1), (1, 1), 1)

@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight import _C
 from rushlight.devices import register, registered
-from rushlight.op import lapack
+from rushlight.planners.factors import lapack
 from tests.devices.reference_device import ReferenceDevice
 
 torch = pytest.importorskip("torch")

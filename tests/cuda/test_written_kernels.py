@@ -13,8 +13,8 @@ from rushlight.codegen.nvptx_sort import KERNELS
 from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
 from rushlight.loops.lowered import Lowered, Memory, Walk
-from rushlight.op.radix_blocks import few_steps, select_steps, sort_steps
-from rushlight.op.true_positions import TILE, tile_counts, tile_positions
+from rushlight.planners.order.radix_blocks import few_steps, select_steps, sort_steps
+from rushlight.planners.order.true_positions import TILE, tile_counts, tile_positions
 
 from . import lockstep
 

@@ -8,7 +8,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor import compile_graph, settings
-from rushlight.op import convolve, convolve_tiles
+from rushlight.planners.convolutions import convolve, tiles as convolve_tiles
 
 F = nn.functional
 

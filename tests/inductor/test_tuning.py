@@ -10,7 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.inductor import settings, tune
-from rushlight.op import convolve
+from rushlight.planners.convolutions import convolve
 
 
 def network() -> tuple[Any, Any]:

@@ -17,9 +17,9 @@ pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import rushlight.definitions.conv as ops  # noqa: E402
-import rushlight.op.convolve as planner  # noqa: E402
-import rushlight.op.convolve_lanes as lanes  # noqa: E402
-import rushlight.op.convolve_tiles as tiles  # noqa: E402
+import rushlight.planners.convolutions.convolve as planner  # noqa: E402
+import rushlight.planners.convolutions.lanes as lanes  # noqa: E402
+import rushlight.planners.convolutions.tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 from rushlight.codegen.library.interface import tile_of, tile_shapes  # noqa: E402
 

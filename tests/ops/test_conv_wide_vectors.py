@@ -14,8 +14,13 @@ torch = pytest.importorskip("torch")
 import rushlight as rl  # noqa: E402
 from rushlight.codegen.library import interface  # noqa: E402
 from rushlight.inductor.tune import kept_plan  # noqa: E402
-from rushlight.op import convolve, convolve_pixels, convolve_tiles, convolve_windows  # noqa: E402
 from rushlight.op.registry import find_op  # noqa: E402
+from rushlight.planners.convolutions import (
+    convolve,
+    pixels as convolve_pixels,
+    tiles as convolve_tiles,
+    windows as convolve_windows,
+)  # noqa: E402
 
 PLANNERS = (interface, convolve, convolve_pixels, convolve_tiles, convolve_windows)
 SHAPES = ((8, 3), (12, 2), (4, 6))       # of vectors of 64 bytes

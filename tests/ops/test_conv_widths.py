@@ -14,9 +14,9 @@ PROGRAM = """
 import rushlight.codegen.library.interface as interface
 interface.vector_bits = lambda: BITS
 import rushlight as rl
-import rushlight.op.convolve as planner
-import rushlight.op.convolve_lanes as lanes
-import rushlight.op.convolve_tiles as tiles
+import rushlight.planners.convolutions.convolve as planner
+import rushlight.planners.convolutions.lanes as lanes
+import rushlight.planners.convolutions.tiles as tiles
 planner.vector_bits = interface.vector_bits
 lanes.NARROW = lanes.NARROW_STRIDED = dict.fromkeys((4, 8, 16), 1 << 20)
 tiles.FEW_WEIGHTS = tiles.LEAST = 0

@@ -13,7 +13,7 @@ import rushlight as rl
 from rushlight import codegen
 from rushlight.codegen.targets import vector_bits
 from rushlight.definitions import fft_direct, fft_rows
-from rushlight.op import fourier, fourier_tables, real_fourier
+from rushlight.planners.fourier import real as real_fourier, tables as fourier_tables, transform as fourier
 
 # One row and many, powers of two and other lengths along which vectors go (640, 1536, 2048 and 4096, which has a stage
 # of 16 in the middle), small factors, primes behind smooth numbers (131, 257, 307, 1009) and others (263, 347: chirps),

@@ -6,7 +6,7 @@ import pytest
 from linear_systems import check_triangular, distance, sample
 
 import rushlight as rl
-from rushlight.op import factor_panels
+from rushlight.planners.factors import panels as factor_panels
 
 BOUND = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4}
 

@@ -6,7 +6,7 @@ import pytest
 from linear_systems import check_triangular, distance, sample
 
 import rushlight as rl
-from rushlight.op import triangles
+from rushlight.planners.factors import triangles
 
 BOUND = {"float32": 2e-5, "float64": 1e-13}
 SHAPES = [((), 32, 32), ((3,), 45, 41), ((), 64, 70), ((2,), 130, 70), ((), 193, 600), ((), 300, 300)]

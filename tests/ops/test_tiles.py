@@ -11,9 +11,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen import tile_packs, tile_products, tiles
-from rushlight.op import gemm_tiles
-from rushlight.op.gemm import Matrix
-from rushlight.op.gemm_tiles import tile_parts, tile_slice
+from rushlight.planners.products import tiles as gemm_tiles
+from rushlight.planners.products.gemm import Matrix
+from rushlight.planners.products.tiles import tile_parts, tile_slice
 
 SIZES = [(40, 300, 70), (300, 40, 70), (3, 5, 7), (32, 32, 64), (33, 65, 40), (70, 31, 96), (96, 64, 130)]
 

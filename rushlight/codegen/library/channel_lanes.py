@@ -1,8 +1,8 @@
 """Convolution kernels for groups of one channel whose planes are small: neighbouring channels in the lanes of a vector.
 
 Enters: the dtype (float32). Leaves: `Kernel`s with the usual ABI for the result and for the gradient of the weight.
-Refuses nothing: the planner (op/convolve_lanes.py) chooses them for planes that are runs of memory, in blocks that fit
-the buffers, and for at least as many channels as a vector has lanes.
+Refuses nothing: the planner (planners/convolutions/lanes.py) chooses them for planes that are runs of memory, in blocks
+that fit the buffers, and for at least as many channels as a vector has lanes.
 
 A row shorter than a vector leaves lanes empty, and vectors of it begin anywhere in a cache line. Here every pixel is a
 vector of its own: planes of neighbouring channels are transposed into a padded buffer, four pixels of four channels at

@@ -1,7 +1,7 @@
 """Convolution kernels for groups of one channel: rows of the input in a padded buffer, taps added one after another.
 
 Enters: the dtype. Leaves: `Kernel`s with the usual ABI for the result and for the gradient of the weight. Refuses
-nothing: the planner (op/convolve_tiles.py) chooses blocks that fit the buffer.
+nothing: the planner (planners/convolutions/tiles.py) chooses blocks that fit the buffer.
 
 With one channel a register tile of outputs would be almost empty, so pixels alone fill the vectors. A block of input
 rows is copied with its padding, columns of one remainder of the stride side by side;

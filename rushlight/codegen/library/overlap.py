@@ -2,7 +2,7 @@
 products of single taps added where their windows overlap.
 
 Enters: the dtype. Leaves: a `Kernel` with the usual ABI. Refuses nothing:
-the planner (op/convolve.py) hands it dense products.
+the planner (planners/convolutions/convolve.py) hands it dense products.
 
 With few result channels a register tile is mostly empty, but channels x taps fill it: so the products of every tap with
 every input pixel are made first, as one matrix product, and this kernel adds them up in the planes of the result.

@@ -3,7 +3,7 @@ with a quarter.
 
 Enters: nothing but the processor. Leaves: four `Kernel`s for each size of tiles, for float32: weights to the
 frequency-like domain of the tiles, inputs likewise, products there, and results back. Refuses nothing:
-the planner (op/convolve_tiles.py) calls them where they pay.
+the planner (planners/convolutions/tiles.py) calls them where they pay.
 
 A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and
 infinity down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering).

@@ -2,7 +2,7 @@
 
 Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs at the points of winograd.py, output
 gradients likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing:
-see op/convolve_tiles.py.
+see planners/convolutions/tiles.py.
 
 Every rule here is the transpose of one there. Memory between the kernels: inputs [point, channel, tile] and gradients
 [point, output, tile], rows `line` elements apart; dots [point, output, channel], points `apart` elements apart.

@@ -3,7 +3,8 @@
 Enters: a Lowered that is a product of matrices (contraction.py). Leaves: one launch, or two where the right factor is
 packed for all threads first. A factor that lies in memory is packed as it is, any other is computed while it is packed
 (cpu_factor.py); what follows the sums is computed while a tile of them is in the nearest cache. None for types without
-tiles, and for sizes where packing does not pay: those are folds like any other, or a planner knows better (op/gemm.py).
+tiles, and for sizes where packing does not pay: those are folds like any other, or a planner knows better
+(planners/products/gemm.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable, is_recorded
-from rushlight.op.true_positions import (
+from rushlight.planners.order.true_positions import (
     CHUNK,
     TILE,
     count_nest,

@@ -7,9 +7,10 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.shape import reaches
-from rushlight.op import Composite, factor_panels, find_op, reflections, result_type, triangles
-from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
+from rushlight.op import Composite, find_op, result_type
 from rushlight.op.levels import readable
+from rushlight.planners.factors import panels as factor_panels, reflections, triangles
+from rushlight.planners.factors.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
 
 from .arguments import (
     broadcast_batches,

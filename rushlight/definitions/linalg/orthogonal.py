@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, find_op, reflections, result_type
-from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program
+from rushlight.op import Composite, find_op, result_type
+from rushlight.planners.factors import reflections
+from rushlight.planners.factors.lapack import LENGTH, WORK, Block, Lapack, Program
 
 from ...base.tracebacks import users_level
 from .arguments import check_float, check_matrix, check_same_dtype

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, factor_panels, find_op, result_type, small_factors, triangles
-from rushlight.op.lapack import Block, Lapack, Program, numel
+from rushlight.op import Composite, find_op, result_type
+from rushlight.planners.factors import panels as factor_panels, small as small_factors, triangles
+from rushlight.planners.factors.lapack import Block, Lapack, Program, numel
 
 from .arguments import (
     broadcast_batches,

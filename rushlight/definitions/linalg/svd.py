@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, bidiagonal, find_op, result_type
-from rushlight.op.lapack import LENGTH, WORK, Lapack, Scratch
+from rushlight.op import Composite, find_op, result_type
+from rushlight.planners.factors import bidiagonal
+from rushlight.planners.factors.lapack import LENGTH, WORK, Lapack, Scratch
 
 from .arguments import check_float, check_matrix, check_square, real_dtype
 from .eigen import check_gauge

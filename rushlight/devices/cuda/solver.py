@@ -1,4 +1,4 @@
-"""cuSOLVER and cuBLAS behind LAPACK's names, for programs of op/lapack_device.py.
+"""cuSOLVER and cuBLAS behind LAPACK's names, for programs of planners/factors/lapack_device.py.
 
 Enters: a routine's name, type and arguments as LAPACK takes them; workspaces and their lengths are left out, since the
 library's own are other. Leaves: the routine done for every matrix of the batch, on the current stream. `find()` is None

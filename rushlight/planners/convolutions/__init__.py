@@ -1,0 +1,1 @@
+"""Convolutions and their gradients: by window, stride and channels one of several forms, each with its own walk."""
