@@ -65,6 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("op",),
     ("planners",),
+    ("rules",),
     ("autograd",),
     ("dispatch",),
     ("overrides",),

@@ -13,8 +13,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..fake import FakeTensor
-from ..op import levels, ops
-from ..op.levels import Batch
+from ..op import ops
+from ..rules import levels
+from ..rules.levels import Batch
 from ..utils import _pytree as pytree
 from . import core
 

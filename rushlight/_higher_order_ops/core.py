@@ -20,7 +20,8 @@ from ..autograd import Function, enable_grad, grad as autograd_grad, no_grad
 from ..base.shape import contiguous_format
 from ..dispatch.modes import TorchFunctionMode, refresh, state
 from ..fake import FakeTensor, FakeTensorMode
-from ..op import levels, ops
+from ..op import ops
+from ..rules import levels
 from ..utils import _pytree as pytree
 
 

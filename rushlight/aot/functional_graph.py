@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._C import Tensor
-from ..dispatch.functionalize_level import current, functional_form
+from ..dispatch.levels.functionalize import current, functional_form
 from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
 from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ..fx import elements
@@ -25,8 +25,9 @@ from ..fx.interpreter import Interpreter
 from ..fx.node import Node, _draws, _mutates, map_aggregate
 from ..fx.passes.shape_prop import _extract_tensor_metadata
 from ..fx.proxy import Proxy
-from ..op import find_op, levels
-from ..op.levels import FunctionalizeLevel
+from ..op import find_op
+from ..rules import levels
+from ..rules.levels import FunctionalizeLevel
 from ..symbols import SymInt, statically_known_true, symbolic_math
 from ..utils._pytree import tree_leaves
 from .schema_arguments import bound_arguments

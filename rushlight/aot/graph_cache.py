@@ -26,7 +26,7 @@ from ..dispatch.modes import state as modes
 from ..dynamo.stored_values import described_value
 from ..loops.record import Record
 from ..nn import Parameter
-from ..op import levels
+from ..rules import levels
 from . import graph_data
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 

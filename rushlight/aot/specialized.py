@@ -19,7 +19,7 @@ from .._C import Tensor
 from ..autograd import grad_mode
 from ..dispatch.modes import state as modes
 from ..nn import Buffer, Module, Parameter
-from ..op import levels
+from ..rules import levels
 from ..utils import _pytree as pytree
 from .capture import Captured, capture
 from .module_state import ModuleState

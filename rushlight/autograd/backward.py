@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..op import find_op, levels
+from ..op import find_op
+from ..rules import levels
 
 
 def as_tuple(value: Any) -> tuple:

@@ -1,7 +1,8 @@
 """Forward mode: dual tensors carry a tangent, and every op on them computes the tangent of its result.
 
 Enters: `make_dual(primal, tangent)` inside `dual_level()`. Leaves: `unpack_dual(result).tangent`. A dual level is a
-level of the function transforms (op/levels.py; dispatch/jvp_level.py has the rules), so it composes with all of them.
+level of the function transforms (rules/levels.py; dispatch/levels/jvp.py has the rules), so it composes with all of
+them.
 Refuses: tangents that do not fit their primal, and dual levels inside dual levels, as PyTorch does: `func.jvp` nests.
 """
 
@@ -10,8 +11,8 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-from ..op import levels
-from ..op.levels import Dual, JvpLevel
+from ..rules import levels
+from ..rules.levels import Dual, JvpLevel
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

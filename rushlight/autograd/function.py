@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import _C
-from ..op import levels
+from ..rules import levels
 from .function_levels import apply_at_level
 from .grad_mode import no_grad
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _C
-from ..op import levels
-from ..op.levels import VmapLevel, behind
+from ..rules import levels
+from ..rules.levels import VmapLevel, behind
 
 
 class VmapInfo(NamedTuple):

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..op import find_op, levels
+from ..op import find_op
+from ..rules import levels
 from .backward import grad
 from .grad_mode import enable_grad
 

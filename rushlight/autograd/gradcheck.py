@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..op import levels
+from ..rules import levels
 from . import forward_ad
 from .backward import grad
 

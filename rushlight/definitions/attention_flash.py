@@ -21,7 +21,7 @@ from ..codegen.schedule.cpu_attention import Cut, dense_nest, forward_nest
 from ..codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp
 from ..op import Composite, Library, Spec, find_op
-from ..op.batching import batch, expanded, folded
+from ..rules.batching import batch, expanded, folded
 from . import attention_tiles
 from .attention import HALF
 from .attention_device import backward_step, forward_step, gradients, like_query

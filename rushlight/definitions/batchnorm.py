@@ -18,9 +18,9 @@ from .. import _C
 from ..autograd import is_grad_enabled, no_grad
 from ..base.shape import is_below, reaches
 from ..op import Composite, Fused, Pointwise, Promote, find_op
-from ..op.levels import readable
 from ..op.multi_tensor import DeviceUpdate
 from ..op.reduction import product
+from ..rules.levels import readable
 from .normalize import through_body
 from .segment_norm import channels_of, groups_of
 

@@ -16,12 +16,11 @@ from itertools import product as combinations
 from math import prod
 from typing import Any, NamedTuple
 
-from .. import _C, op
+from .. import _C, rules
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
-from ..op.levels import behind
 from ..op.library import Room
 from ..op.memory import check_memory
 from ..op.pointwise import check_devices
@@ -38,6 +37,7 @@ from ..planners.convolutions.convolve import (
 from ..planners.convolutions.pixels import dense_array, leaves_gaps, plain_axes, spread_step
 from ..planners.convolutions.walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
 from ..planners.convolutions.windows import lined_steps, scattered_steps
+from ..rules.levels import behind
 from .copy import ordered_strides, prefers_channels_last
 
 _HALF = (_C.float16, _C.bfloat16)
@@ -151,23 +151,23 @@ class Convolution(Library):
         """Examples join the pile; with a kernel for each, they become groups."""
         input, weight, bias, *rest = args
         if behind(weight, level) is None and (bias is None or behind(bias, level) is None):
-            v = op.batching.front(input, level)
+            v = rules.batching.front(input, level)
             out = overload.call(v.reshape((v.shape[0] * v.shape[1], *v.shape[2:])), weight, bias, *rest)
-            return op.batching.wrapped(out.reshape((*v.shape[:2], *out.shape[1:])), level)
+            return rules.batching.wrapped(out.reshape((*v.shape[:2], *out.shape[1:])), level)
         *numbers, groups = rest
         size = level.batch_size
         out = overload.call(
-            as_groups(op.batching.expanded(input, level)),
-            op.batching.expanded(weight, level).flatten(0, 1),
+            as_groups(rules.batching.expanded(input, level)),
+            rules.batching.expanded(weight, level).flatten(0, 1),
             None,
             *numbers,
             groups * size,
         )
         out = out.reshape((out.shape[0], size, out.shape[1] // size, *out.shape[2:])).movedim(1, 0)
         if bias is not None:
-            b = op.batching.expanded(bias, level)
+            b = rules.batching.expanded(bias, level)
             out = out + b.reshape((size, 1, b.shape[1], *(1,) * (out.ndim - 3)))
-        return op.batching.wrapped(out, level)
+        return rules.batching.wrapped(out, level)
 
     def checked(
         self,
@@ -435,9 +435,9 @@ class ConvolutionWeight(Library):
         grad, input, *numbers, groups = args
         size = level.batch_size
         out = overload.call(
-            *(as_groups(op.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size
+            *(as_groups(rules.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size
         )
-        return op.batching.wrapped(out.reshape((size, out.shape[0] // size, *out.shape[1:])), level)
+        return rules.batching.wrapped(out.reshape((size, out.shape[0] // size, *out.shape[1:])), level)
 
     def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
         dims = len(kernel_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _C, op
+from .. import _C, rules
 from ..base.assertions import sym_float, sym_int
 from ..base.promotion import default_dtype, number_dtype
 from ..base.settings import must_fill_memory
@@ -384,7 +384,7 @@ class _Like(Composite):
         return result
 
     def vmap(self, level, overload, args):
-        return op.batching.wrapped(overload.call(op.batching.front(args[0], level), *args[1:-1], None), level)
+        return rules.batching.wrapped(overload.call(rules.batching.front(args[0], level), *args[1:-1], None), level)
 
     def compute(self, input, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad, memory_format) = rest[:-6], rest[-6:]
@@ -437,7 +437,7 @@ class _New(Composite):
     factory = ""
 
     def vmap(self, level, overload, args):
-        return op.batching.wrapped(
+        return rules.batching.wrapped(
             overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level
         )
 
@@ -486,6 +486,6 @@ class NewEmptyStrided(_New):
     def vmap(self, level, overload, args):
         size, stride = args[1:3]
         span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
-        return op.batching.wrapped(
+        return rules.batching.wrapped(
             overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level
         )

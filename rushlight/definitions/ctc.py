@@ -17,9 +17,9 @@ from ..codegen.schedule.launch import Launch, Schedule
 from ..loops.expr import Value, cast, const, eq, load, max_, min_, select, var
 from ..loops.nest import For, Local, Nest, Store, operands, rows
 from ..op import Composite, Library, Spec, find_op
-from ..op.batching import expanded, wrapped
-from ..op.levels import shape_is_enough
 from ..op.pointwise import scalars
+from ..rules.batching import expanded, wrapped
+from ..rules.levels import shape_is_enough
 from .loss import check_reduction, reduced
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")

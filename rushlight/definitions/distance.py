@@ -17,9 +17,9 @@ from ..loops.expr import Value, add, and_, bitcast, cast, const, div, idiv, load
 from ..loops.lowered import Fold, Folding, Lowered, Memory, Number, number_value
 from ..loops.nest import Assign, For, Local, Nest, Store, operands, reduction, rows
 from ..op import Composite, Library, Loops, Spec, find_op
-from ..op.batching import expanded, wrapped
-from ..op.levels import readable
 from ..op.pointwise import scalars
+from ..rules.batching import expanded, wrapped
+from ..rules.levels import readable
 from .matmul import broadcast_batch
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2

@@ -14,9 +14,10 @@ from .. import _C
 from ..base.tracebacks import users_level
 from ..devices import handlers
 from ..dispatch import modes
-from ..op import Composite, Extern, Pointwise, Promote, find_op, levels
+from ..op import Composite, Extern, Pointwise, Promote, find_op
 from ..op.extern import Spec
-from ..op.random_level import draws_are_ops
+from ..rules import levels
+from ..rules.random_level import draws_are_ops
 from .random import draw, fill_bernoulli, host_generator, to_single
 
 # The negative saturation value of selu, which alpha dropout preserves.

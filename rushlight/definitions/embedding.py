@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Meta, find_op
-from ..op.levels import readable
+from ..rules.levels import readable
 
 SUM, MEAN, MAX = 0, 1, 2
 MODES = {"sum": SUM, "mean": MEAN, "max": MAX}

@@ -19,9 +19,9 @@ from rushlight.base.assertions import sym_sqrt
 from .. import _C
 from ..base.promotion import default_dtype, rank
 from ..op import Composite, Library, Meta, Spec, find_op
-from ..op.batching import front, wrapped
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
+from ..rules.batching import front, wrapped
 from .fft_direct import direct_launch
 from .fft_library import library_launches
 from .fft_rows import complex_along, half_along, real_along, to_complex, whole_along

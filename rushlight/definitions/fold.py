@@ -13,8 +13,8 @@ from typing import Any
 from rushlight.loops.expr import Value, cast, const, eq, ge, idiv, irem, le, lt, max_, min_, select
 from rushlight.loops.lowered import ONE, ZERO, At, Folding, Lowered, Memory, Number, Window, compute_code
 from rushlight.op import Loops, find_op
-from rushlight.op.batching import folded, leading
 from rushlight.op.reduction import product
+from rushlight.rules.batching import folded, leading
 
 from .pool.sizes import per_dim
 from .window.sums import Total

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C, op
+from .. import _C, rules
 from ..op import Geometry, Meta, OpDefinition, View, find_op
 
 
@@ -36,8 +36,8 @@ class BasicIndexBackward(OpDefinition):
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         grad, size, index = args
         rest = index if isinstance(index, tuple) else (index,)
-        return op.batching.wrapped(
-            overload.call(op.batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level
+        return rules.batching.wrapped(
+            overload.call(rules.batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level
         )
 
     def run(self, grad: Any, size: Any, index: Any) -> Any:

@@ -21,8 +21,8 @@ from ..devices import handlers
 from ..loops.expr import cast, const, ge, gt, lt, min_, select
 from ..op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type
 from ..op.indexed import Indexed
-from ..op.levels import shape_is_enough
 from ..op.pointwise import compute_code
+from ..rules.levels import shape_is_enough
 
 COUNTING = 1056     # blocks that keep a unit busy
 MOST = 1 << 31      # elements that written kernels can count

@@ -16,7 +16,7 @@ from .. import _C
 from ..autograd import no_grad
 from ..base.tracebacks import users_level
 from ..op import Composite, Pointwise, find_op
-from ..op.levels import readable
+from ..rules.levels import readable
 
 
 def check_reduction(name: str, reduction: str) -> None:

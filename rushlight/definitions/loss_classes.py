@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..op import Composite, Fused, Meta, find_op
 from ..op.fused import column, decayed, pick
-from ..op.levels import readable
+from ..rules.levels import readable
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
 ONE_BLOCK = 1 << 16      # losses up to which one block of threads adds them in the time that a launch takes

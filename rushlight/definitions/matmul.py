@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import _C, op
+from .. import _C, rules
 from ..codegen.dot_instructions import host_dots
 from ..codegen.schedule.cpu_contraction import is_tiled
 from ..devices import handlers
@@ -105,7 +105,7 @@ class _Product(Library):
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         self.check_examples(*args)
-        return op.batching.product(level, *args)
+        return rules.batching.product(level, *args)
 
     def check_examples(self, a: Any, b: Any) -> None:
         """Raise for examples the op refuses, by their number of dims."""
@@ -371,12 +371,12 @@ class IntMm(Library):
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         self.check(args)
-        left, right = (op.batching.front(t, level) for t in args)
+        left, right = (rules.batching.front(t, level) for t in args)
         if right is None:      # rows of all examples are one matrix
             result = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
         else:
             result = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
-        return op.batching.wrapped(result, level)
+        return rules.batching.wrapped(result, level)
 
 
 class Dot(_Product):

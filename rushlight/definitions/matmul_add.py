@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _C, op
+from .. import _C, rules
 from ..codegen import few_rows
 from ..loops.contraction import lowered_matmul, with_addend
 from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op
-from ..op.levels import behind
-from ..op.out import overwrite
 from ..op.pointwise import check_devices
 from ..planners.products.gemm import (
     Matrix,
@@ -25,6 +23,8 @@ from ..planners.products.gemm import (
 )
 from ..planners.products.half import half_rows_steps
 from ..planners.products.tiles import has_tiles, tile_steps
+from ..rules.levels import behind
+from ..rules.out import overwrite
 from .matmul import _HALF, broadcast_batch, check_product, left_gradient, on_tiles, right_gradient
 
 
@@ -309,8 +309,8 @@ class Linear(_AddProduct):
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, weight, bias = args
         if any(t is not None and behind(t, level) is not None for t in (weight, bias)):
-            return op.batching.body(level, overload, args)
-        return op.batching.wrapped(overload.call(op.batching.front(input, level), weight, bias), level)
+            return rules.batching.body(level, overload, args)
+        return rules.batching.wrapped(overload.call(rules.batching.front(input, level), weight, bias), level)
 
     def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
         check_devices("linear", (input, weight, bias))

@@ -14,8 +14,9 @@ from .. import _C
 from ..autograd import enable_grad, grad as grad_of
 from ..base.shape import surely
 from ..base.tracebacks import users_level
-from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
+from ..op import Composite, Fused, Meta, find_op, wrap_dim
 from ..op.fused import decayed, multiply_add
+from ..rules import levels
 
 # Intermediate results of these types would be rounded at every step.
 WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}

@@ -17,10 +17,11 @@ from .. import _C
 from ..base.dtype import finfo, iinfo
 from ..base.tracebacks import users_level
 from ..devices import default_device, handlers
-from ..op import Composite, OpDefinition, Spec, find_op, levels
+from ..op import Composite, OpDefinition, Spec, find_op
 from ..op.factory import Factory, check_options, check_sizes
-from ..op.out import resize_output
-from ..op.random_level import draw_into
+from ..rules import levels
+from ..rules.out import resize_output
+from ..rules.random_level import draw_into
 
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 # Up to this power of two a type counts every integer.

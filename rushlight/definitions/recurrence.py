@@ -18,8 +18,9 @@ from .. import _C
 from ..autograd import is_grad_enabled
 from ..dispatch import modes
 from ..dispatch.keys import AUTOCAST
-from ..op import Composite, OwnPlans, Spec, find_op, levels
+from ..op import Composite, OwnPlans, Spec, find_op
 from ..planners.recurrence import backward_plan, forward_plan, join_runs, spread_runs
+from ..rules import levels
 from .normalize import through_body
 
 States = tuple[Any, ...]

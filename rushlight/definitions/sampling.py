@@ -12,8 +12,9 @@ from typing import Any
 from .. import _C
 from ..base.dtype import finfo
 from ..devices import handlers
-from ..op import Composite, OpDefinition, find_op, levels
+from ..op import Composite, OpDefinition, find_op
 from ..op.factory import fresh
+from ..rules import levels
 from .random import (
     FLOATS,
     draw,

@@ -11,10 +11,10 @@ from rushlight.definitions.reduction.extremes import highest, lowest
 from rushlight.definitions.reduction.restore import as_dtype
 from rushlight.loops.lowered import Rare
 from rushlight.op import Meta, find_op, wrap_dim
-from rushlight.op.levels import readable
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Types
 from rushlight.op.scan import Scan
+from rushlight.rules.levels import readable
 
 WIDE = {"f16": "f32", "bf16": "f32", "f32": "f64", "c32": "c64", "c64": "c128"}
 

@@ -18,9 +18,10 @@ from .. import _C
 from .._C import Tensor
 from ..base import late, show
 from ..devices import device_of
-from ..op import levels, ops
-from ..op.out import call_out
+from ..op import ops
 from ..op.registry import explain_mismatch
+from ..rules import levels
+from ..rules.out import call_out
 from . import table
 from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
@@ -131,7 +132,7 @@ def route(overload: Any, args: tuple) -> Any:
 def interpreter(kind: str) -> Callable:
     """What runs calls at levels of a kind: `grad`, `jvp` or `vmap`, each a module here."""
     if kind not in levels.interpreters:
-        late.import_module(f".{kind}_level", __package__)
+        late.import_module(f".levels.{kind}", __package__)
     return levels.interpreters[kind]
 
 

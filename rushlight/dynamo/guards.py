@@ -22,7 +22,7 @@ from ..dispatch import autocast
 from ..dispatch.keys import AUTOCAST
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
-from ..op import levels
+from ..rules import levels
 from . import tracing
 from .sources import (
     Attribute,

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
-from ..op import levels
+from ..rules import levels
 from . import tracing
 from .recorder import without_modes
 from .thread_modes import modes_now, set_modes

@@ -36,7 +36,8 @@ from ..fx.proxy import Proxy
 from ..fx.spelling import public_module
 from ..nn import Module, Parameter
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
-from ..op import find_op, levels
+from ..op import find_op
+from ..rules import levels
 from .composed import COMPOSED
 
 _END = (1 << 63) - 1      # of a slice that has none

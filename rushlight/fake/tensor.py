@@ -22,7 +22,7 @@ from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides
 from ..devices import default_device
 from ..dispatch.modes import TorchDispatchMode, state
 from ..op import Composite, Extern, OpDefinition
-from ..op.batch_overloads import PythonMeta
+from ..rules.batch_overloads import PythonMeta
 from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
 from .rules import fresh, symbolic_results
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from .. import _C
 from ..autograd.backward import grad as autograd_grad
-from ..op import find_op, levels
-from ..op.levels import GradLevel, JvpLevel
+from ..op import find_op
+from ..rules import levels
+from ..rules.levels import GradLevel, JvpLevel
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map, tree_map_only, tree_unflatten
 from .vectorize import vmap
 

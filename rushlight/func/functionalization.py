@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..op import levels
-from ..op.levels import FunctionalizeLevel
+from ..rules import levels
+from ..rules.levels import FunctionalizeLevel
 from ..utils._pytree import tree_map_only
 
 MUTATIONS, BOTH = "mutations", "mutations_and_views"
@@ -47,7 +47,7 @@ def functionalize(func: Callable, *, remove: str = MUTATIONS) -> Callable:
 
 def brought_out(level: FunctionalizeLevel, t: Any) -> Any:
     """A result: its value, or where it is an argument itself, what stands for that."""
-    from ..dispatch.functionalize_level import current  # noqa: PLC0415 - loaded by the first call at such a level
+    from ..dispatch.levels.functionalize import current  # noqa: PLC0415 - loaded by the first call at such a level
 
     w = levels.behind(t, level)
     return t if w is None or (not w.views and w.memory.writes == 0) else current(level, t)

@@ -4,7 +4,7 @@ Enters: a function that draws random numbers from the default generator (dropout
 is given the generator's state first and returns the state it leaves behind its result. The generator itself is
 neither asked nor moved, so calls with equal arguments give equal results; traced, every draw is a `_random_step` from
 one state to the next. Together with `functionalize` that is a program of pure functions. Refuses: see
-dispatch/random_state_level.py.
+dispatch/levels/random_state.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..op import levels
-from ..op.levels import RandomStateLevel
+from ..rules import levels
+from ..rules.levels import RandomStateLevel
 
 
 def with_random_state(func: Callable) -> Callable:

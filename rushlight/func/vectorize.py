@@ -1,8 +1,8 @@
 """vmap: a function of one example as a function of a batch.
 
 Enters: a function, where the batch is in its arguments (`in_dims`) and shall be in its results (`out_dims`). Leaves:
-the function run once, at a level at which the batch cannot be seen; op/batching.py has the rules. Refuses: batches of
-different sizes, dims that do not exist, results that are no tensors.
+the function run once, at a level at which the batch cannot be seen; rules/batching.py has the rules. Refuses: batches
+of different sizes, dims that do not exist, results that are no tensors.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from .. import _C
 from ..dispatch.modes import state as mode_state
-from ..op import find_op, levels
-from ..op.levels import VmapLevel, behind
+from ..op import find_op
+from ..rules import levels
+from ..rules.levels import VmapLevel, behind
 from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 RANDOMNESS = ("error", "different", "same")

@@ -19,4 +19,4 @@ _KINDS = {
 __all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published", "spelled"]
 
 
-__getattr__, __dir__ = late.names(globals(), _KINDS, files=("batching",))
+__getattr__, __dir__ = late.names(globals(), _KINDS)

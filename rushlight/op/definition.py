@@ -66,9 +66,9 @@ class OpDefinition:
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
     # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
     views: ClassVar[str | None] = None
-    batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
+    batch: ClassVar[str | None] = None       # how vmap runs it: see rules/batching.py
     example_ndim: ClassVar[int] = 0          # batch = "fold": dims of one example
-    # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
+    # vmap(self, level, args, dims): a batching rule of its own, see rules/batching.py
     vmap: ClassVar[Callable | None] = None
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None

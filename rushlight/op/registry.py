@@ -28,7 +28,7 @@ from .. import _C
 from ..base import disk_cache, late, sources
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
-KINDS = ("op", "planners")   # rooms of what definitions inherit from
+KINDS = ("op", "planners", "rules")   # rooms of what definitions inherit from
 MARSHAL = 4   # a format that every Python we run on can read
 SHIPPED = os.path.join(os.path.dirname(__file__), "ops.tables")
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload

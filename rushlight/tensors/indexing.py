@@ -11,7 +11,8 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..dispatch.dispatcher import ask_overrides, tensors_of
-from ..op import find_op, levels
+from ..op import find_op
+from ..rules import levels
 
 _NUMBERS = (_C.int64, _C.int32, _C.int16, _C.int8)
 

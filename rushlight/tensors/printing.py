@@ -15,7 +15,7 @@ from typing import Any
 from .. import _C
 from ..autograd.forward_ad import unpack_dual
 from ..loops.record import Record
-from ..op import levels
+from ..rules import levels
 
 
 class PrintOptions(Record):

@@ -17,7 +17,7 @@ from .. import _C
 from ..base.refusals import names_of
 from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
 from ..dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
-from ..op import levels
+from ..rules import levels
 
 _TensorMeta = _C.TensorMeta
 _TensorBase = _C.Tensor

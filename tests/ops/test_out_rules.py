@@ -59,7 +59,7 @@ def test_lu_with_infos_has_named_parts() -> None:
 def test_results_are_written_into_out_without_a_copy(call: Any, monkeypatch: Any) -> None:
     x, out = rl.rand(64, 64), rl.empty(64, 64)
     expected = call(x, rl.empty(0))
-    monkeypatch.setattr("rushlight.op.out._write", None)
+    monkeypatch.setattr("rushlight.rules.out._write", None)
     version = out._version
     assert call(x, out) is out and out._version == version + 1
     assert rl.equal(out, expected)

@@ -10,7 +10,6 @@ from rushlight.devices import handlers
 from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
-from rushlight.op.levels import is_readable, is_recorded
 from rushlight.planners.order.true_positions import (
     CHUNK,
     TILE,
@@ -21,6 +20,7 @@ from rushlight.planners.order.true_positions import (
     tile_counts,
     tile_positions,
 )
+from rushlight.rules.levels import is_readable, is_recorded
 
 from .gather import broadcast_shapes, number_of
 

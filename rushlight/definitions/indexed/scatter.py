@@ -9,7 +9,7 @@ from rushlight.base.settings import alert_not_deterministic
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered, refuse_shared
-from rushlight.op.levels import is_recorded
+from rushlight.rules.levels import is_recorded
 
 from .gather import (
     check_index_dtype,

@@ -9,9 +9,9 @@ from rushlight.base.shape import reaches
 from rushlight.loops import expr
 from rushlight.loops.nest import For, Local, Nest, Store, operands, rows
 from rushlight.op import Composite, find_op, result_type
-from rushlight.op.levels import readable
 from rushlight.planners.factors import reflections
 from rushlight.planners.factors.lapack import LENGTH, SIZES, WORK, Block, Lapack, Program, Scratch, kernel_for, place
+from rushlight.rules.levels import readable
 
 from .arguments import check_float, check_square, real_dtype
 

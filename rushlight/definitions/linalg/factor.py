@@ -10,10 +10,10 @@ from rushlight.loops import expr
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
 from rushlight.op import Composite, find_op, result_type
-from rushlight.op.levels import readable
 from rushlight.op.pointwise import check_devices
 from rushlight.planners.factors import panels as factor_panels
 from rushlight.planners.factors.lapack import LENGTH, REAL, WORK, Block, Lapack, Program, kernel_for, place
+from rushlight.rules.levels import readable
 
 from .arguments import (
     broadcast_batches,

@@ -8,9 +8,9 @@ from typing import Any
 from rushlight import _C
 from rushlight.base.shape import reaches
 from rushlight.op import Composite, find_op, result_type
-from rushlight.op.levels import readable
 from rushlight.planners.factors import panels as factor_panels, reflections, triangles
 from rushlight.planners.factors.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
+from rushlight.rules.levels import readable
 
 from .arguments import (
     broadcast_batches,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, find_op, wrap_dim
-from rushlight.op.levels import shape_is_enough
+from rushlight.rules.levels import shape_is_enough
 
 from ...base.tracebacks import users_level
 from .arguments import check_square, eye_like, real_dtype

@@ -45,8 +45,8 @@ from rushlight.loops.math_exp import exp_parts, log_of_sum
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.loops.pairs import horner, like, pair_add, pair_divide, pair_scale, paired_horner, quick_sum, scale
 from rushlight.op import Composite, Library, Spec, find_op
-from rushlight.op.levels import shape_is_enough
-from rushlight.op.out import overwrite
+from rushlight.rules.levels import shape_is_enough
+from rushlight.rules.out import overwrite
 
 LARGE = 1000.0   # a from which on the quadrature serves
 SMALL = 8        # a below which gamma is a product

@@ -12,8 +12,8 @@ from typing import Any
 from rushlight._C import float64
 from rushlight.base.promotion import result_type, to_float
 from rushlight.op import Composite, find_op
-from rushlight.op.levels import shape_is_enough
 from rushlight.op.pointwise import refuse_numbers
+from rushlight.rules.levels import shape_is_enough
 
 # name -> (degree 1 at x, step): step(k, x, p, before) is the polynomial of degree k + 1.
 Step = Callable[[int, Any, Any, Any], Any]

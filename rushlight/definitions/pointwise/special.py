@@ -12,7 +12,7 @@ from rushlight.base.promotion import to_float
 from rushlight.definitions.pointwise.checks import is_bool
 from rushlight.op import Composite, Pointwise, Promote, find_op
 from rushlight.op.memory import check_memory
-from rushlight.op.out import overwrite
+from rushlight.rules.out import overwrite
 
 TERMS = 1 << 22   # of mvlgamma's sums, computed at a time
 INF = float("inf")

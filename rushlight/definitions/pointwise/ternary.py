@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from rushlight import _C, op
+from rushlight import _C, rules
 from rushlight.definitions.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise, Promote, find_op
-from rushlight.op.levels import behind
+from rushlight.rules.levels import behind
 
 
 class Where(Pointwise):
@@ -58,14 +58,14 @@ class MaskedFill(Pointwise):
     def vmap(self, level, overload, args):
         input, mask, value = args
         if not isinstance(value, _C.Tensor) or behind(value, level) is None or value.ndim:
-            return op.batching.pointwise(level, overload, args)
+            return rules.batching.pointwise(level, overload, args)
         ndim = max(input.ndim, mask.ndim)
-        x, m, v = (op.batching.align(op.batching.expanded(t, level), ndim) for t in args)
+        x, m, v = (rules.batching.align(rules.batching.expanded(t, level), ndim) for t in args)
         result = find_op("where")(m, v.to(x.dtype), x)
         if not overload.inplace:
-            return op.batching.wrapped(result, level)
-        op.batching.check_target(overload, args, level)
-        op.batching.front(input, level).copy_(result)
+            return rules.batching.wrapped(result, level)
+        rules.batching.check_target(overload, args, level)
+        rules.batching.front(input, level).copy_(result)
         return input
 
     def expr(self, s, x, mask, value):

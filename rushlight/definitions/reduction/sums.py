@@ -7,9 +7,9 @@ from typing import Any
 from rushlight import _C
 from rushlight.base.promotion import rank
 from rushlight.op import Composite, Meta, find_op
-from rushlight.op.levels import is_readable
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Reduction, Types
+from rushlight.rules.levels import is_readable
 
 from .restore import as_dtype, count_of, unreduce
 

@@ -19,8 +19,8 @@ from ...dispatch.dispatcher import ask_overrides
 from ...dispatch.modes import state as mode_state
 from ...dynamo import marks
 from ...fake import FakeTensor
-from ...op.batch_overloads import PythonMeta
 from ...op.factory import check_options
+from ...rules.batch_overloads import PythonMeta
 from .. import collectives
 from ..device_mesh import DeviceMesh, current_mesh
 from ..groups import get_global_rank

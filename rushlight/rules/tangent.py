@@ -11,8 +11,8 @@ from typing import Any
 
 from ..loops import expr
 from ..loops.vocabulary import Scalars
-from .pointwise import REAL_OF, Pointwise
-from .schema import OPERAND_TYPES, Param, Schema
+from ..op.pointwise import REAL_OF, Pointwise
+from ..op.schema import OPERAND_TYPES, Param, Schema
 
 
 class PointwiseJvp(Pointwise):

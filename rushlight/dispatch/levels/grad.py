@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..op import levels
-from ..op.registry import is_differentiated_body
+from ... import _C
+from ...op.registry import is_differentiated_body
+from ...rules import levels
 
 
 def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..devices import handlers
-from ..op import levels
-from ..op.levels import RandomStateLevel
-from ..op.registry import find_op, is_differentiated_body
+from ... import _C
+from ...devices import handlers
+from ...op.registry import find_op, is_differentiated_body
+from ...rules import levels
+from ...rules.levels import RandomStateLevel
 
 
 def interpret(level: RandomStateLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from .. import _C
 from ..base.promotion import can_cast
 from ..base.tracebacks import users_level
-from .registry import KIND_POINTWISE
+from ..op.registry import KIND_POINTWISE
 
 
 def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = None) -> Any:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..op.definition import KIND_PYTHON, OpDefinition
+from ..op.extents import Extent, Untraceable
+from ..op.extern import Spec
+from ..op.indexed import At, Elements, Indexed, Scattered
+from ..op.reduction import Reduction
+from ..op.view import Geometry, View
 from . import levels
-from .definition import KIND_PYTHON, OpDefinition
-from .extents import Extent, Untraceable
-from .extern import Spec
-from .indexed import At, Elements, Indexed, Scattered
 from .levels import VmapLevel, batch, behind
-from .reduction import Reduction
-from .view import Geometry, View
 
 
 def form(overload: Any, label: Any, make: Callable[[], OpDefinition]) -> Any:

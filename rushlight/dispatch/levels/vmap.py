@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..autograd.function_levels import VmapInfo, with_dims
-from ..op import batching, levels
-from ..op.batching import check_target, expanded, front, wrapped
-from ..op.levels import VmapLevel, behind
-from ..op.random_level import random_error
-from ..op.registry import is_body
+from ... import _C
+from ...autograd.function_levels import VmapInfo, with_dims
+from ...op.registry import is_body
+from ...rules import batching, levels
+from ...rules.batching import check_target, expanded, front, wrapped
+from ...rules.levels import VmapLevel, behind
+from ...rules.random_level import random_error
 
 
 def interpret(level: VmapLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

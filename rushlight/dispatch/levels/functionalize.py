@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..base.promotion import can_cast
-from ..op import levels
-from ..op.levels import Functional, FunctionalizeLevel
-from ..op.registry import find_op, is_differentiated_body, ops
+from ... import _C
+from ...base.promotion import can_cast
+from ...op.registry import find_op, is_differentiated_body, ops
+from ...rules import levels
+from ...rules.levels import Functional, FunctionalizeLevel
 
 # in place, and yet views
 RESHAPED = frozenset(("t_", "transpose_", "swapdims_", "swapaxes_", "squeeze_", "unsqueeze_", "as_strided_"))

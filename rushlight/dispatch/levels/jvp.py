@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..autograd.backward import grad
-from ..op import levels
-from ..op.fused import Fused
-from ..op.levels import Dual, behind
-from ..op.pointwise import Pointwise
-from ..op.registry import find_op, is_differentiated_body
-from ..op.tangent import jvp_form
-from .grad_level import check_target
+from ... import _C
+from ...autograd.backward import grad
+from ...op.fused import Fused
+from ...op.pointwise import Pointwise
+from ...op.registry import find_op, is_differentiated_body
+from ...rules import levels
+from ...rules.levels import Dual, behind
+from ...rules.tangent import jvp_form
+from .grad import check_target
 
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

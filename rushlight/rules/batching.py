@@ -30,17 +30,17 @@ from typing import Any
 
 from .. import _C
 from ..base.tracebacks import users_level
+from ..op.definition import OpDefinition
+from ..op.fused import Fused
+from ..op.indexed import Indexed, Scattered
+from ..op.pointwise import Pointwise, Promote
+from ..op.reduction import Reduction
+from ..op.registry import find_op, ops
+from ..op.scan import Scan
+from ..op.schema import OPERAND_TYPES
+from ..op.view import View, wrap_dim
 from .batch_overloads import gather_form, opaque_form, row_form, scatter_form, view_form
-from .definition import OpDefinition
-from .fused import Fused
-from .indexed import Indexed, Scattered
 from .levels import VmapLevel, adopt, batch, behind, map_args, map_tensors, state
-from .pointwise import Pointwise, Promote
-from .reduction import Reduction
-from .registry import find_op, ops
-from .scan import Scan
-from .schema import OPERAND_TYPES
-from .view import View, wrap_dim
 
 _FORMATS = ("channels_last", "channels_last_3d")
 _warned: set[str] = set()
