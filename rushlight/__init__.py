@@ -62,6 +62,7 @@ from ._C import (
     uint32,
     uint64,
 )
+from .aten import namespaces as _namespaces
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .base import dtype as _dtype, late as _late, tracebacks as _tracebacks  # noqa: F401
@@ -100,7 +101,6 @@ from .base.shape import (
     strided,
 )
 from .devices import default_device as get_default_device, set_default_device
-from .dispatch import namespaces as _namespaces
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 from .tensors import methods as _tensor_methods  # noqa: F401

@@ -16,11 +16,11 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor
+from .aten.namespaces import namespace
 from .autograd import Function, no_grad
 from .devices import device_of
 from .dispatch import table
 from .dispatch.keys import DispatchKey, backend_of, parse_key
-from .dispatch.namespaces import namespace
 from .dispatch.table import fallthrough_kernel
 from .op import OpDefinition, ops
 from .op.schema import Schema, parse

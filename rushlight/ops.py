@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .dispatch.namespaces import namespace as _namespace
+from .aten.namespaces import namespace as _namespace
 
 loaded_libraries: set[str] = set()
 

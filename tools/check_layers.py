@@ -68,6 +68,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("rules",),
     ("autograd",),
     ("dispatch",),
+    ("aten",),
     ("overrides",),
     ("transforms",),
     ("definitions",),

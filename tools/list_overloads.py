@@ -1,4 +1,4 @@
-"""Write rushlight/dispatch/overload_names.py: which overloads PyTorch has of the ops that Rushlight has too.
+"""Write rushlight/aten/overload_names.py: which overloads PyTorch has of the ops that Rushlight has too.
 
 Names are part of the API: programs write `ops.aten.sum.dim_IntList`, and ask whether an overload exists.
 Run it where PyTorch is installed, after ops were added.

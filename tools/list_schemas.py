@@ -1,4 +1,4 @@
-"""Write rushlight/dispatch/aten_schemas.py: the signatures PyTorch's ATen ops have, of those that Rushlight has too.
+"""Write rushlight/aten/schemas.py: the signatures PyTorch's ATen ops have, of those that Rushlight has too.
 
 Signatures are part of the API: exported graphs name the overload that PyTorch would call, and files name arguments.
 Run it where PyTorch is installed, after ops were added.
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from rushlight.dispatch.namespaces import _alias
+from rushlight.aten.namespaces import _alias
 from rushlight.op import load_all, ops
 
-TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "dispatch" / "aten_schemas.py"
+TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "dispatch" / "aten/schemas.py"
 HEAD = '''"""Signatures that PyTorch has of our ops: see tools/list_schemas.py, which writes this file.
 
 Separated by semicolons; what is not written returns one Tensor, and `self` without a type is one.

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..aten.overloads import AtenOverload, schemas_of
 from ..definitions.window.axes import AVERAGE, POOL, Axis, unpack
-from ..dispatch.aten_overloads import AtenOverload, schemas_of
 from ..op import find_op
 from ..op.pointwise import PointwiseVjp
 from .core import inner_rule, rule_of

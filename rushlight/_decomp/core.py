@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..dispatch.aten_calls import aten_overload
-from ..dispatch.aten_overloads import AtenOverload, all_schemas, schemas_of
+from ..aten.calls import aten_overload
+from ..aten.overloads import AtenOverload, all_schemas, schemas_of
 from ..op import Fused, Pointwise
 from .core_ops import CORE, WHOLE
 from .elements import by_expression

@@ -13,9 +13,9 @@ from typing import Any
 
 from .. import _C
 from .._higher_order_ops.core import HigherOrderOp
+from ..aten.overloads import AtenOverload
+from ..aten.plain import PlainOverload
 from ..base import assertions
-from ..dispatch.aten_overloads import AtenOverload
-from ..dispatch.aten_plain import PlainOverload
 from ..fx.graph_module import GraphModule
 
 __all__ = ["SpecViolationError", "TrainingIRVerifier", "Verifier", "load_verifier"]

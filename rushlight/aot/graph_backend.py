@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
+from ..aten.plain import ASSERT_SCALAR
 from ..autograd import grad_mode
 from ..base import late, show
 from ..base.assertions import CheckFailed
 from ..codegen.stored_graphs import NotKept
-from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
 from . import graph_data

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch.namespaces import namespace
+from ..aten.namespaces import namespace
 from ..library import CustomOp, _file, register_autograd
 from ..op.schema import parse
 from . import collectives as c

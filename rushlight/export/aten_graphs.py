@@ -15,8 +15,8 @@ from .. import _C
 from .._C import Tensor
 from .._decomp.aten_forms import aten_rule
 from ..aot.partition import BACKWARD, after_tangents, is_tangent
-from ..dispatch.aten_calls import aten_call
-from ..dispatch.aten_overloads import AtenOverload
+from ..aten.calls import aten_call
+from ..aten.overloads import AtenOverload
 from ..dispatch.modes import DisableTorchFunction
 from ..fake import DataDependentOutputException, ShapeEnv
 from ..fx.experimental.proxy_tensor import PythonKeyTracer, _is_plain

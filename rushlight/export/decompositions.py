@@ -17,10 +17,10 @@ from .._C import Tensor
 from .._decomp.core import decomposed_names, inner_rule, rule_of
 from .._higher_order_ops.core import HigherOrderOp
 from .._higher_order_ops.wrap import WrapWithAutocast, WrapWithSetGradEnabled, wrap_with_autocast
+from ..aten.calls import aten_overload
+from ..aten.overloads import AtenOverload
 from ..autograd.grad_mode import no_grad
 from ..base.shape import contiguous_format
-from ..dispatch.aten_calls import aten_overload
-from ..dispatch.aten_overloads import AtenOverload
 from ..fake import FakeTensorMode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule

@@ -13,9 +13,9 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..aten.calls import aten_overload
+from ..aten.overloads import AtenOverload
 from ..base.shape import contiguous_format
-from ..dispatch.aten_calls import aten_overload
-from ..dispatch.aten_overloads import AtenOverload
 from ..fx.node import map_aggregate
 from ..op import find_op, ops
 from .recording import Recorder

@@ -16,9 +16,9 @@ from .. import _C
 from .._C import Tensor
 from .._higher_order_ops import HigherOrderOp
 from .._higher_order_ops.core import REGISTRY
-from ..dispatch.aten_overloads import AtenOverload
-from ..dispatch.aten_plain import ASSERT_SCALAR
-from ..dispatch.namespaces import namespace
+from ..aten.namespaces import namespace
+from ..aten.overloads import AtenOverload
+from ..aten.plain import ASSERT_SCALAR
 from ..fake import FakeTensorMode, ShapeEnv
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule

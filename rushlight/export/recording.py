@@ -18,15 +18,16 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
+from ..aten.calls import aten_call
+from ..aten.composed import COMPOSED
+from ..aten.namespaces import namespace
+from ..aten.overloads import schemas_of
 from ..autograd.grad_mode import no_grad
 from ..base.sources import PACKAGE
 from ..definitions.einsum import einsum
 from ..devices import default_device
 from ..dispatch import autocast
-from ..dispatch.aten_calls import aten_call
-from ..dispatch.aten_overloads import schemas_of
 from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode, state as modes
-from ..dispatch.namespaces import namespace
 from ..fake import DataDependentOutputException, FakeTensor
 from ..fx.experimental.proxy_tensor import PythonKeyTracer, _place
 from ..fx.graph import Graph
@@ -38,7 +39,6 @@ from ..nn import Module, Parameter
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..op import find_op
 from ..rules import levels
-from .composed import COMPOSED
 
 _END = (1 << 63) - 1      # of a slice that has none
 _CREATING = frozenset(

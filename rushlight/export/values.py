@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..dispatch.aten_plain import ASSERT_SCALAR
+from ..aten.plain import ASSERT_SCALAR
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from .graph_signature import ConstantArgument, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument

@@ -13,9 +13,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp
+from ..aten.overloads import AtenOverload, AtenSchema, schemas_of
+from ..aten.plain import ASSERT_SCALAR
 from ..base.shape import layout, memory_format
-from ..dispatch.aten_overloads import AtenOverload, AtenSchema, schemas_of
-from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node
 from ..nn import Parameter

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from .. import _C
 from .._C import Tensor
+from ..aten.overloads import AtenOverload
 from ..base import environment
-from ..dispatch.aten_overloads import AtenOverload
 from ..utils import _pytree as pytree
 from ..utils._dtype_abbrs import dtype_abbrs
 from . import _pytree as fx_pytree

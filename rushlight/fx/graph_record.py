@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _C
-from ..dispatch.aten_overloads import AtenOverload
+from ..aten.overloads import AtenOverload
 from .graph import Graph
 from .node import Node, map_aggregate
 from .spelling import is_ours, package, qualified_name

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _C
 from .._C import Tensor
+from ..aten.overloads import AtenOverload
+from ..aten.plain import ASSERT_SCALAR, ASSERT_TENSOR_METADATA
 from ..base import assertions
 from ..base.shape import layout, memory_format
-from ..dispatch.aten_overloads import AtenOverload
-from ..dispatch.aten_plain import ASSERT_SCALAR, ASSERT_TENSOR_METADATA
 from ..utils._dtype_abbrs import dtype_abbrs
 from .immutable_collections import immutable_dict, immutable_list
 from .spelling import plain_text, qualified_name, type_text

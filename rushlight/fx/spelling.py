@@ -19,10 +19,10 @@ from typing import Any
 
 from .. import _C, fft, linalg, special
 from .._C import Tensor
+from ..aten.namespaces import namespace
+from ..aten.overloads import AtenOverload
 from ..base import homes, late
 from ..base.shape import Size, layout, memory_format
-from ..dispatch.aten_overloads import AtenOverload
-from ..dispatch.namespaces import namespace
 from ..nn import functional
 from ..op import ops, published
 

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from .. import _C
+from ..aten.overloads import AtenOverload
 from ..autograd.grad_mode import no_grad
-from ..dispatch.aten_overloads import AtenOverload
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.elements import as_operand, takes_tensor
 from ..fx.experimental.symbolic_sizes import hidden_symbols

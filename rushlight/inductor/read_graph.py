@@ -15,9 +15,9 @@ from types import FunctionType
 from typing import Any
 
 from .. import _C
+from ..aten.overloads import AtenOverload
 from ..base import assertions
 from ..base.shape import contiguous_format, preserve_format
-from ..dispatch.aten_overloads import AtenOverload
 from ..loops.lowered import Lowered, NotLowerable
 from ..loops.row_program import FULL
 from ..op.composite import Composite

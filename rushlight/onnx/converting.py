@@ -19,9 +19,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..aot.schema_arguments import bound_arguments
+from ..aten.overloads import AtenOverload
+from ..aten.plain import ASSERT_SCALAR
 from ..base import assertions
-from ..dispatch.aten_overloads import AtenOverload
-from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate

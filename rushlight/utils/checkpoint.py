@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import _C
+from ..aten.namespaces import namespace
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..devices import handlers, registered
 from ..dispatch import autocast
-from ..dispatch.namespaces import namespace
 from .checkpoint_policy import (
     _IGNORED,
     CheckpointPolicy,

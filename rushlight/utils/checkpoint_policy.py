@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Any
 
 from .. import _C
+from ..aten.namespaces import OpOverloadPacket
 from ..dispatch.modes import TorchDispatchMode
-from ..dispatch.namespaces import OpOverloadPacket
 from ._pytree import tree_map
 
 _RECOMPUTE, _CONSUMED = object(), object()

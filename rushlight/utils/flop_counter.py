@@ -14,8 +14,8 @@ from math import prod
 from typing import Any
 
 from .. import _C
+from ..aten.namespaces import OpOverloadPacket, namespace
 from ..dispatch.modes import TorchDispatchMode
-from ..dispatch.namespaces import OpOverloadPacket, namespace
 from ._pytree import tree_map, tree_map_
 from .module_tracker import ModuleTracker
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.dispatch.aten_overloads import schemas_of
+from rushlight.aten.overloads import schemas_of
 from rushlight.functorch.compile import aot_function, make_boxed_func
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.nn import functional as F

@@ -19,11 +19,11 @@ from typing import Any
 
 from ..._C import Tensor
 from ..._higher_order_ops.core import HigherOrderOp, apart, check_draws, dispatching, fake_mode_for, settled, tensors_in
+from ...aten.calls import aten_call
+from ...aten.plain import ASSERT_SCALAR
 from ...autograd.grad_mode import no_grad
 from ...base import late
 from ...base.shape import INTS
-from ...dispatch.aten_calls import aten_call
-from ...dispatch.aten_plain import ASSERT_SCALAR
 from ...dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter

@@ -13,9 +13,9 @@ import re
 from collections import defaultdict
 from typing import Any
 
+from ....aten.namespaces import namespace
 from ....base import late
 from ....dispatch.modes import TorchDispatchMode
-from ....dispatch.namespaces import namespace
 from ....utils.module_tracker import ModuleTracker
 from ..._functional_ops import LEGACY
 from .._api import DTensor

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import _C
-from ....dispatch.aten_overloads import AtenOverload
+from ....aten.overloads import AtenOverload
 from .. import _dispatch
 
 __all__ = ["register_sharding"]

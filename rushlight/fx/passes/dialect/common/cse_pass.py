@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....._C import Op, Overload
-from .....dispatch.namespaces import namespace
+from .....aten.namespaces import namespace
 from .....op import ops
 from .....utils._pytree import tree_flatten
 from ....graph import Graph

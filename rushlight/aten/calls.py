@@ -14,8 +14,8 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import INTS, layout, memory_format
 from ..op.pointwise import Pointwise
-from .aten_overloads import AtenOverload, AtenParam, AtenSchema, aten_name, overload_of, schemas_of
 from .namespaces import namespace
+from .overloads import AtenOverload, AtenParam, AtenSchema, aten_name, overload_of, schemas_of
 
 # Where a Python number stands for a tensor in PyTorch: its overload for tensors is called.
 _NUMBERS_AS_TENSORS = frozenset(

@@ -13,9 +13,9 @@ from .. import _C
 from ..base import late
 from ..op import ops
 from ..op.registry import tables
-from .aten_adapters import ADAPTERS
-from .aten_overloads import overload_of
-from .aten_plain import PLAIN
+from .adapters import ADAPTERS
+from .overloads import overload_of
+from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import _C
 from ..base.shape import memory_format
-from .aten_adapters import ADAPTERS
+from .adapters import ADAPTERS
 
 REQUIRED = object()
 _SAME = {
@@ -102,7 +102,7 @@ def _split_top(text: str) -> list[str]:
 @functools.cache
 def _texts() -> dict[str, list[str]]:
     """Texts of signatures, by op."""
-    from .aten_schemas import TEXT  # noqa: PLC0415 - few programs ask for PyTorch's signatures
+    from .schemas import TEXT  # noqa: PLC0415 - few programs ask for PyTorch's signatures
 
     found: dict[str, list[str]] = {}
     for text in TEXT.replace("\n", " ").split(";"):

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .._C import Tensor
-from ..dispatch.aten_calls import aten_overload
 from ..op import find_op
+from .calls import aten_overload
 
 _MODES = {"nearest": "upsample_nearest{d}d", "nearest-exact": "_upsample_nearest_exact{d}d",
           "linear": "upsample_linear1d", "bilinear": "upsample_bilinear2d", "bicubic": "upsample_bicubic2d",
