@@ -29,7 +29,7 @@ F = nn.functional
 torch.set_num_threads(1)
 torch.manual_seed(0)
 cpu.machine(cpu.host_target())
-import rushlight.codegen.lower, rushlight.loops.verify
+import rushlight.codegen.llvm.lower, rushlight.loops.verify
 times = []
 
 def timed(call):

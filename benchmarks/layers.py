@@ -192,9 +192,9 @@ LAYERS = list(
 
 PEAK = """
 import ctypes, threading
-from rushlight.codegen.cache import load_code
-from rushlight.codegen.cpu import compile_ir, host_target
-from rushlight.codegen.writer import Reg, Writer, declarations
+from rushlight.codegen.stored.cache import load_code
+from rushlight.codegen.llvm.cpu import compile_ir, host_target
+from rushlight.codegen.text.writer import Reg, Writer, declarations
 target = host_target()
 lanes, sums = max(128, target.vector_bits) // 32, 24 if target.registers >= 32 else 12
 vector = f"<{lanes} x float>"

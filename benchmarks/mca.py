@@ -23,12 +23,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from rushlight.codegen import dot_instructions, grouped_products, tile_functions, tile_products, tile_shapes, tiles
-from rushlight.codegen.cpu import compile_ir
-from rushlight.codegen.library import convolve
+from rushlight.codegen.library.convolution import convolve
 from rushlight.codegen.library.interface import assembly_of
+from rushlight.codegen.library.products import dot_instructions, grouped_products, tile_products
+from rushlight.codegen.llvm.cpu import compile_ir
 from rushlight.codegen.schedule.cpu_product import SIZES
-from rushlight.codegen.targets import Target, find_target
+from rushlight.codegen.text.targets import Target, find_target
+from rushlight.codegen.tiles.tiles import functions as tile_functions, shapes as tile_shapes, tiles
 
 BAR = 0.95
 TURNS = 200                      # of the loop that are simulated

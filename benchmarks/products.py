@@ -89,9 +89,9 @@ def cases() -> list[Case]:
 
 def spinner() -> Callable[[], float]:
     """Measures the rate of multiply-adds in registers, one thread, in flops a second: float32."""
-    from rushlight.codegen.cache import load_code
-    from rushlight.codegen.cpu import compile_ir, host_target
-    from rushlight.codegen.writer import Writer, declarations
+    from rushlight.codegen.llvm.cpu import compile_ir, host_target
+    from rushlight.codegen.stored.cache import load_code
+    from rushlight.codegen.text.writer import Writer, declarations
 
     target = host_target()
     lanes, sums, turns = max(128, target.vector_bits) // 32, 24 if target.registers >= 32 else 12, 200_000

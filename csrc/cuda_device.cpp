@@ -155,7 +155,7 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
 // -----------------------------------------------------------------------------------------------------------
 
 constexpr int kMostOperands = 32, kSplitDims = 6;
-constexpr int kColumnThreads = 512;   // codegen/nvptx_columns.py: WARPS
+constexpr int kColumnThreads = 512;   // codegen/nvptx/columns.py: WARPS
 constexpr int kColumnRows = 32;       // that are worth warps of their own
 
 // The function of a variant, made by the kernel's `variant(unit, key)` where it is new.
@@ -412,7 +412,7 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
 }
 
 // Tensors of a table, as many a launch as there are rows: operands are those of one tensor after another, parameters
-// the numbers, then the tensors' elements (codegen/nvptx_many.py).
+// the numbers, then the tensors' elements (codegen/nvptx/many.py).
 int launch_many(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
   int each = static_cast<int>(kernel->itemsizes.size()), count = l.num_operands / each, numbers = l.num_params - count;
   uint64_t any = 0;

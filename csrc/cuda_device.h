@@ -11,7 +11,7 @@ namespace cuda {
 
 using Handle = void*;
 
-enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3, kMany = 4, kTransform = 5 };   // codegen/nvptx.py: what is shared
+enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3, kMany = 4, kTransform = 5 };   // codegen/nvptx/lower.py: what is shared
 
 struct Variant {
   uint64_t key;

@@ -11,7 +11,7 @@ import torch
 
 from rushlight.op import load_all, ops
 
-TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "dispatch" / "overload_names.py"
+TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "overload_names.py"
 HEAD = '''"""Overloads that PyTorch has of our ops, by name: see tools/list_overloads.py, which writes this file."""
 
 TEXT = """

@@ -13,7 +13,7 @@ import torch
 from rushlight.aten.namespaces import _alias
 from rushlight.op import load_all, ops
 
-TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "dispatch" / "aten/schemas.py"
+TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "schemas.py"
 HEAD = '''"""Signatures that PyTorch has of our ops: see tools/list_schemas.py, which writes this file.
 
 Separated by semicolons; what is not written returns one Tensor, and `self` without a type is one.

@@ -20,7 +20,7 @@ from ..aten.plain import ASSERT_SCALAR
 from ..autograd import grad_mode
 from ..base import late, show
 from ..base.assertions import CheckFailed
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored.graphs import NotKept
 from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
 from . import graph_data

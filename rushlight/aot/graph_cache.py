@@ -3,7 +3,7 @@
 Enters: a graph of Dynamo's, its inputs, and a compiler that can describe what it makes (`AotConfig.keeper`). Leaves: an
 `Entry`, which finds what an earlier process made of them, or keeps what this one makes. Its name is a digest of all
 that the outcome depends on: the graph as text, types and layouts of the inputs and which of them share memory, the
-thread's modes, process-wide settings, the compiler's own settings; below that (codegen/stored_graphs.py) processor and
+thread's modes, process-wide settings, the compiler's own settings; below that (codegen/stored/graphs.py) processor and
 sources. Refuses (gives None, and `RUSHLIGHT_SHOW=cache` says why): graphs that hold anything of the program's own, and
 processes in which ops were registered over ours.
 """
@@ -19,8 +19,8 @@ from .. import _C
 from .._C import Tensor
 from ..base import settings, show
 from ..base.digest import digest
-from ..codegen import stored_graphs
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored import graphs as stored_graphs
+from ..codegen.stored.graphs import NotKept
 from ..dispatch import table
 from ..dispatch.modes import state as modes
 from ..dynamo.stored_values import described_value

@@ -17,7 +17,7 @@ from typing import Any
 from .. import _C
 from ..base import shape, sources
 from ..base.late import import_module
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored.graphs import NotKept
 from ..dynamo.fingerprints import op_name
 from ..dynamo.stored_values import described_value, restored_value
 from ..op import find_op

@@ -15,8 +15,8 @@ from ..base.notice import waiting_for
 from ..base.show import show, shown_words
 from ..loops.expr import walk
 from ..loops.nest import Nest, has_tiles, values_of
-from . import cache
-from .cache import Kernel
+from .stored import cache
+from .stored.cache import Kernel
 
 
 def compile(nest: Nest) -> Kernel:
@@ -41,9 +41,9 @@ def emit_llvm(nest: Nest, target: str = "host", shares: bool = False) -> str:
     """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64. `shares`: without the
     functions of tiles that kernels of one process have in common."""
     from ..loops.verify import verify  # these, and LLVM behind them, load only when a kernel is new
-    from .cpu import resolve_target
-    from .lower import lower_nest
-    from .nvptx import lower_for_gpu
+    from .llvm.cpu import resolve_target
+    from .llvm.lower import lower_nest
+    from .nvptx.lower import lower_for_gpu
 
     verify(nest)
     target = resolve_target(target)
@@ -61,7 +61,7 @@ def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes
 
 
 def _machine_code(nest: Nest, target: str, text: str, kind: str) -> Any:
-    from .cpu import compile_ir, resolve_target
+    from .llvm.cpu import compile_ir, resolve_target
 
     return compile_ir(text, resolve_target(target), kind, has_own_addresses(nest), only_calls_tiles(nest))
 
@@ -69,7 +69,7 @@ def _machine_code(nest: Nest, target: str, text: str, kind: str) -> Any:
 def has_own_addresses(nest: Nest) -> bool:
     """Whether LLVM need not look for better addresses: tiles have theirs, and next to named functions along rows none
     counts. Elements that lie apart, as those of pointwise nests may, are read three times as slowly without it."""
-    from .extremes import NATIVE  # as above
+    from .text.extremes import NATIVE  # as above
 
     if has_tiles(nest.loop.body):
         return True
@@ -86,26 +86,26 @@ def only_calls_tiles(nest: Nest) -> bool:
 
 
 def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
-    """PTX text of a kernel whose loops blocks and threads share; nvptx.py says how, and what its arguments are.
+    """PTX text of a kernel whose loops blocks and threads share; nvptx/lower.py says how, and what its arguments are.
 
-    `in_vectors`: rows start where vectors of 16 bytes may, as nvptx_vectors.py says; with `peels`, anywhere.
+    `in_vectors`: rows start where vectors of 16 bytes may, as nvptx/vectors.py says; with `peels`, anywhere.
     """
     return ptx_of(rows_llvm(nest, in_vectors, peels))
 
 
 def emit_held_ptx(nest: Nest, held: Any) -> str:
-    """PTX text of a kernel whose blocks keep rows in registers; nvptx_held.py says which, and what `held` is."""
+    """PTX text of a kernel whose blocks keep rows in registers; nvptx/held.py says which, and what `held` is."""
     return ptx_of(held_llvm(nest, held))
 
 
 def emit_column_ptx(nest: Nest) -> str:
-    """PTX text of a kernel that folds tiles of columns; nvptx_columns.py says which."""
+    """PTX text of a kernel that folds tiles of columns; nvptx/columns.py says which."""
     return ptx_of(columns_llvm(nest))
 
 
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
     """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes;
-    nvptx_points.py says what a variant is."""
+    nvptx/points.py says what a variant is."""
     text, times = points_llvm(nest, which)
     return ptx_of(text), times
 
@@ -115,7 +115,7 @@ def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
 
 def ptx_of(text: str) -> str:
     """PTX of LLVM IR for GPUs."""
-    from .cpu import compile_ir, resolve_target
+    from .llvm.cpu import compile_ir, resolve_target
 
     return compile_ir(text, resolve_target("nvptx64"), "asm")
 
@@ -123,7 +123,7 @@ def ptx_of(text: str) -> str:
 def for_gpu(nest: Nest) -> Any:
     """The GPU as a target, for a nest that is fit for it."""
     from ..loops.verify import verify
-    from .cpu import resolve_target
+    from .llvm.cpu import resolve_target
 
     verify(nest)
     return resolve_target("nvptx64")
@@ -131,7 +131,7 @@ def for_gpu(nest: Nest) -> Any:
 
 def rows_llvm(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
     """LLVM IR of `emit_ptx`."""
-    from .nvptx import lower_for_gpu
+    from .nvptx.lower import lower_for_gpu
 
     target = for_gpu(nest)
     return lower_for_gpu(nest, target, True, peels) if in_vectors else lower_for_gpu(nest, target)
@@ -139,28 +139,28 @@ def rows_llvm(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
 
 def held_llvm(nest: Nest, held: Any) -> str:
     """LLVM IR of `emit_held_ptx`."""
-    from .nvptx_held import lower_held
+    from .nvptx.held import lower_held
 
     return lower_held(nest, for_gpu(nest), held)
 
 
 def columns_llvm(nest: Nest) -> str:
     """LLVM IR of `emit_column_ptx`."""
-    from .nvptx_columns import lower_columns
+    from .nvptx.columns import lower_columns
 
     return lower_columns(nest, for_gpu(nest))
 
 
 def many_llvm(nest: Nest, in_vectors: bool) -> str:
-    """LLVM IR of a kernel over a table of tensors; nvptx_many.py says which."""
-    from .nvptx_many import lower_many
+    """LLVM IR of a kernel over a table of tensors; nvptx/many.py says which."""
+    from .nvptx.many import lower_many
 
     return lower_many(nest, for_gpu(nest), in_vectors)
 
 
 def points_llvm(nest: Nest, which: Any) -> tuple[str, int]:
     """LLVM IR of `emit_point_ptx`, and how many vectors a thread takes."""
-    from .nvptx_points import lower_points
+    from .nvptx.points import lower_points
 
     return lower_points(nest, which, for_gpu(nest))
 

@@ -12,7 +12,7 @@ from .. import _dynamo
 from .._C import Tensor
 from .._dynamo import allow_in_graph, assume_constant_result, disable, list_backends, set_stance, substitute_in_graph
 from .._dynamo.eval_frame import compile, get_default_backend, set_default_backend
-from ..codegen import artifacts
+from ..codegen.stored import artifacts
 from ..loops.record import Record
 from . import config
 

@@ -1,8 +1,8 @@
 """Attention of bfloat16 on processors with tile registers: the launches of its plans.
 
 Enters: what the ops of attention_flash.py get on the CPU, heads of at most 128 elements. Leaves:
-schedules: operands packed in blocks, then the kernel over them (codegen/tile_attention.py and
-tile_attention_backward.py). Refuses: nothing, but `fits` says what has no such plan: all else is computed in float32.
+schedules: operands packed in blocks, then the kernel over them (codegen/library/attention/forward.py and
+attention/backward.py). Refuses: nothing, but `fits` says what has no such plan: all else is computed in float32.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 from .. import _C
 from ..base.shape import is_below
-from ..codegen import tile_attention, tile_attention_backward
+from ..codegen.library.attention import backward as tile_attention_backward, forward as tile_attention
 from ..codegen.schedule.cpu_attention import turned_mask_nest
 from ..codegen.schedule.cpu_attention_backward import inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp, number_bits
-from ..codegen.tiles import BLOCK
+from ..codegen.tiles.tiles import BLOCK
 from ..planners.products.tiles import has_tiles
 
 HEADS = 16             # as many as threads, mostly

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
-from ..codegen.targets import second_cache
+from ..codegen.text.targets import second_cache
 from ..op.pack import BY_CODE
 from ..planners.fourier import transform as fourier
 from ..planners.fourier.butterflies import fits, times_nest

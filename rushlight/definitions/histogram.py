@@ -14,7 +14,7 @@ from typing import Any
 from .. import _C
 from ..base.promotion import rank, result_type as common_dtype
 from ..base.shape import holds
-from ..codegen.nvptx_counts import ROOMS, STEP, counting
+from ..codegen.nvptx.counts import ROOMS, STEP, counting
 from ..codegen.schedule.cpu_loops import clear_launch
 from ..codegen.schedule.launch import Launch, Schedule
 from ..devices import handlers

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C, rules
-from ..codegen.dot_instructions import host_dots
+from ..codegen.library.products.dot_instructions import host_dots
 from ..codegen.schedule.cpu_contraction import is_tiled
 from ..devices import handlers
 from ..loops.contraction import lowered_matmul

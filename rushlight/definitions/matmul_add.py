@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import _C, rules
-from ..codegen import few_rows
+from ..codegen.library.products import few_rows
 from ..loops.contraction import lowered_matmul, with_addend
 from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op

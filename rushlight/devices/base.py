@@ -171,7 +171,7 @@ class Device:
         return None
 
     loads_written: ClassVar[bool] = False
-    """Whether `load` takes kernels of codegen/nvptx_written.py too."""
+    """Whether `load` takes kernels of codegen/nvptx/written.py too."""
 
     def load_many(self, nest: Any) -> Any:
         """A kernel, as `load` returns them, over many tensors at once: `nest` has one loop over elements, from `first`

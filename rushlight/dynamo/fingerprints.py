@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _C
 from ..base.digest import digest
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored.graphs import NotKept
 from ..op.registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]

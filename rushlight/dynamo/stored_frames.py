@@ -23,8 +23,8 @@ from .._C import Tensor
 from ..base import late
 from ..base.digest import digest
 from ..base.sources import PACKAGE, takes_part
-from ..codegen import stored_graphs
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored import graphs as stored_graphs
+from ..codegen.stored.graphs import NotKept
 from ..loops.record import Record
 from ..nn import Buffer, Module, Parameter
 from ..nn.modules import hooks

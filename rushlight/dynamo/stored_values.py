@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _C
 from .._C import Tensor
 from ..base import shape
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored.graphs import NotKept
 from .acts import ACTS, spent
 from .sources import Constant, Source
 

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..codegen.targets import TARGETS, Target
+from ..codegen.text.targets import TARGETS, Target
 from ..export.capture import export
 from ..export.exported_program import ExportedProgram
 from ..nn import Module
@@ -84,7 +84,7 @@ def aot_compile(
 
 
 def _target(name: str) -> Target:
-    from ..codegen.cpu import resolve_target  # noqa: PLC0415 - LLVM loads when code is made
+    from ..codegen.llvm.cpu import resolve_target  # noqa: PLC0415 - LLVM loads when code is made
 
     name = SHORT.get(name, name)
     if name != "host" and (name not in TARGETS or TARGETS[name].is_gpu):

@@ -11,12 +11,12 @@ import re
 from typing import Any
 
 from .. import codegen
-from ..codegen import cache
 from ..codegen.library import interface
-from ..codegen.prefix_sums import PrefixSums
-from ..codegen.targets import Target, vector_bits
-from ..codegen.tiled_products import PanelProduct, module_text as product_text
-from ..codegen.transpose import Transpose
+from ..codegen.library.prefix_sums import PrefixSums
+from ..codegen.library.products.tiled_products import PanelProduct, module_text as product_text
+from ..codegen.library.transpose import Transpose
+from ..codegen.stored import cache
+from ..codegen.text.targets import Target, vector_bits
 from ..loops.nest import Nest, has_tiles
 from ..planners.products import blas
 

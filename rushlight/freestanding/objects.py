@@ -12,8 +12,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ..codegen import cpu
-from ..codegen.targets import Target
+from ..codegen.llvm import cpu
+from ..codegen.text.targets import Target
 from .driver import Driver, Member
 from .kernels import kernel_text
 

@@ -1,4 +1,4 @@
-"""Pointwise ops behind a convolution as part of its kernels (codegen/library/finish.py).
+"""Pointwise ops behind a convolution as part of its kernels (codegen/library/convolution/finish.py).
 
 Enters: the ops as one Lowered, with what they read, and the node of the convolution. Leaves: a `Finished`, the plan of
 a convolution that computes them, and the values it reads besides; None where the convolution is planned in a form
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.digest import digest
-from ..codegen.library.finish import SUM, Finish, can_finish
+from ..codegen.library.convolution.finish import SUM, Finish, can_finish
 from ..loops.expr import Value as Scalar, cast, const, var, walk
 from ..loops.lowered import HERE, Given, Lowered, Memory, NotLowerable
 from ..loops.record import Record

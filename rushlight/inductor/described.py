@@ -16,7 +16,7 @@ from typing import Any
 from .. import _C
 from ..base import shape
 from ..base.late import import_module
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored.graphs import NotKept
 from ..op import find_op
 from ..op.definition import OpDefinition
 from ..op.indexed import _Shape

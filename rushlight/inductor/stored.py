@@ -16,8 +16,8 @@ from .. import _C
 from ..aot.runtime import boxed
 from ..base import late
 from ..base.show import shown_words
-from ..codegen import cache
-from ..codegen.stored_graphs import NotKept
+from ..codegen.stored import cache
+from ..codegen.stored.graphs import NotKept
 from ..planners.products import blas
 from . import settings
 from .compiled import Compiled, Description, PlanParts

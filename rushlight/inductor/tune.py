@@ -14,8 +14,8 @@ from typing import Any
 from .. import _C
 from ..base import disk_cache
 from ..base.digest import digest
-from ..codegen.cache import source_identity
-from ..codegen.targets import host_identity
+from ..codegen.stored.cache import source_identity
+from ..codegen.text.targets import host_identity
 from ..op.pack import packers
 from ..planners.convolutions import convolve
 from .values import Value

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.aot import graph_cache
-from rushlight.codegen import stored_graphs
+from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import run_program
 
 PROGRAM = """
@@ -58,7 +58,7 @@ def test_the_variable_turns_it_off(first: Any) -> None:
 
 def test_changed_sources_are_another_version(first: Any) -> None:
     folder, cold = first
-    changed = PROGRAM.replace("made = []", "import rushlight.codegen.stored_graphs as stored\n"
+    changed = PROGRAM.replace("made = []", "import rushlight.codegen.stored.graphs as stored\n"
                               "stored.package_identity = lambda: b'another version'\nmade = []")  # fmt: skip
     found = run_program(folder, changed)
     assert found["counts"] == {"missing": 1, "kept": 2} and found["loss"] == cold["loss"]

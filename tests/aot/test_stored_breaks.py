@@ -13,7 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight._dynamo.utils import counters
 from rushlight.aot import graph_cache
-from rushlight.codegen import stored_graphs
+from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import happened, run_elsewhere, run_program
 
 pytestmark = pytest.mark.usefixtures("without_suppositions")

@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.aot import graph_cache
-from rushlight.codegen import stored_graphs
+from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import FOUND, MADE, NOT_KEPT, happened, run_elsewhere, run_program
 
 PROGRAM = """

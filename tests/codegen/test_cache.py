@@ -15,7 +15,7 @@ from harness import run_pointwise
 
 from rushlight import codegen
 from rushlight._C import load_object
-from rushlight.codegen import cache
+from rushlight.codegen.stored import cache
 from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest
 
@@ -177,7 +177,7 @@ def test_loader_refuses_broken_objects_without_crashing():
 def test_loader_resolves_calls_out_of_the_object():
     """Large constant tables and libm calls need relocations and stubs."""
     pytest.importorskip("llvmlite")
-    from rushlight.codegen.cpu import compile_ir, host_target
+    from rushlight.codegen.llvm.cpu import compile_ir, host_target
 
     text = f"""
 target triple = "{host_target().triple}"
@@ -213,8 +213,8 @@ attributes #0 = {{ nounwind }}
 
 def test_products_share_their_tiles(folder, monkeypatch):
     """Two kernels of products: their tiles are made once, kept once, and made again where their entry is damaged."""
-    from rushlight.codegen import tile_objects
     from rushlight.codegen.schedule.cpu_product import product_nest
+    from rushlight.codegen.stored import tile_objects
 
     names: list[str] = []
     original = tile_objects.make_tiles

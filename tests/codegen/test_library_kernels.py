@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rushlight.codegen import library
-from rushlight.codegen.cpu import compile_ir
-from rushlight.codegen.library import convolve, winograd
+from rushlight.codegen.library.convolution import convolve, winograd
 from rushlight.codegen.library.interface import INTERFACES, assembly_of, text_of, tile_of, tile_shapes
-from rushlight.codegen.targets import find_target
+from rushlight.codegen.llvm.cpu import compile_ir
+from rushlight.codegen.text.targets import find_target
 
 WIDTHS = {"aarch64": 128, "x86-64-avx2": 256, "x86-64-avx512": 512}
 # Kernels are declared where their module is imported: all of them here, or what is collected would depend on what was

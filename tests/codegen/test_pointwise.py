@@ -7,7 +7,7 @@ import pytest
 from harness import NUMPY, run_pointwise
 from hypothesis import given, settings, strategies as st
 
-from rushlight.codegen.quotients import by_floats
+from rushlight.codegen.text.quotients import by_floats
 from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest
 from rushlight.loops.vocabulary import Scalars

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from interpreter import Interpreter
+from rushlight.codegen.tiles.tiles.shapes import TileShape
 
 from rushlight import codegen
 from rushlight.codegen.schedule.cpu_factor import Factor
@@ -21,8 +22,7 @@ from rushlight.codegen.schedule.cpu_product import (
     product_nest,
     span_pack_nest,
 )
-from rushlight.codegen.targets import TARGETS
-from rushlight.codegen.tile_shapes import TileShape
+from rushlight.codegen.text.targets import TARGETS
 from rushlight.loops.expr import cast, const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify

@@ -12,10 +12,10 @@ from test_random_expressions import Grower as ExpressionGrower
 from test_random_nests import PARAMS, REGION, Grower
 
 from rushlight._C import load_object
-from rushlight.codegen.cpu import compile_ir, host_target
-from rushlight.codegen.lower import lower_nest
-from rushlight.codegen.targets import Target
-from rushlight.codegen.vectorize import choose_width
+from rushlight.codegen.llvm.cpu import compile_ir, host_target
+from rushlight.codegen.llvm.lower import lower_nest
+from rushlight.codegen.llvm.vectorize import choose_width
+from rushlight.codegen.text.targets import Target
 from rushlight.loops.expr import bitcast, cast, const, load, var
 from rushlight.loops.interpret import evaluate
 from rushlight.loops.nest import Nest, Store, operands, pointwise_nest, rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.codegen import only_calls_tiles
-from rushlight.codegen.cpu import compile_ir, resolve_target
+from rushlight.codegen.llvm.cpu import compile_ir, resolve_target
 from rushlight.loops.expr import const, load, var
 from rushlight.loops.nest import BEGIN, Nest, Pack, Store, operands, rows
 

@@ -1,4 +1,4 @@
-"""PTX as codegen/nvptx_written.py prints it, run by NumPy: the threads of a block go through it line by line together.
+"""PTX as codegen/nvptx/written.py prints it, run by NumPy: the threads of a block go through it line by line together.
 
 Knows the instructions that such kernels use. Threads may skip a line each for itself, but jump together. What it cannot
 find are races: those are compute-sanitizer's.

@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen
-from rushlight.codegen import philox
+from rushlight.codegen.nvptx.lower import philox
 
 LANES = 256     # of few elements
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rushlight as torch
-from rushlight.codegen import artifacts, cache
+from rushlight.codegen.stored import artifacts, cache
 
 
 @pytest.fixture(scope="module")

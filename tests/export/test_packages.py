@@ -168,7 +168,7 @@ def test_what_is_asked_for_is_checked(packed):
 
 
 def test_code_by_another_version_is_made_anew(packed, tmp_path, monkeypatch):
-    from rushlight.codegen import artifacts
+    from rushlight.codegen.stored import artifacts
 
     monkeypatch.setattr(artifacts, "generator_identity", lambda: "another")
     with pytest.warns(UserWarning, match="made anew: they were made by another version"):

@@ -11,10 +11,10 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.codegen.cpu import compile_ir
-from rushlight.codegen.library.finish import SUM, Finish
+from rushlight.codegen.library.convolution.finish import SUM, Finish
 from rushlight.codegen.library.interface import INTERFACES, text_of
-from rushlight.codegen.targets import find_target
+from rushlight.codegen.llvm.cpu import compile_ir
+from rushlight.codegen.text.targets import find_target
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor import compile_graph, settings
 from rushlight.loops.expr import call, var

@@ -8,7 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight.codegen import schedule as schedules
 from rushlight.codegen.schedule import cpu_rows_staggered
-from rushlight.codegen.targets import vector_bits
+from rushlight.codegen.text.targets import vector_bits
 from tests.inductor.harness import compiled
 
 SIZES = ((1, 65), (2, 64), (3, 1000), (7, 77), (40, 63), (65, 1024), (131, 2048), (20, 2049), (700, 100))

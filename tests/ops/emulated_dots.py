@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.dot_instructions import Dots
-from rushlight.codegen.writer import Reg, Writer
+from rushlight.codegen.library.products.dot_instructions import Dots
+from rushlight.codegen.text.writer import Reg, Writer
 
 
 def emulated(dots: Dots) -> Dots:

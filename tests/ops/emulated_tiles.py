@@ -1,7 +1,7 @@
 """Tile registers in plain LLVM IR: kernels over them run on processors that have none, to the same results.
 
-`product(kind)` is the kernel of codegen/tile_products.py as a function of addresses, `compiled(text, name)` that of any
-module, their instructions exchanged for functions over 8 KiB of memory.
+`product(kind)` is the kernel of codegen/library/products/tile_products.py as a function of addresses, `compiled(text,
+name)` that of any module, their instructions exchanged for functions over 8 KiB of memory.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from rushlight.codegen import tile_products, tiles
-from rushlight.codegen.writer import Reg, Writer
+from rushlight.codegen.library.products import tile_products
+from rushlight.codegen.text.writer import Reg, Writer
+from rushlight.codegen.tiles.tiles import tiles
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 MEMORY = "@registers = internal global [8192 x i8] zeroinitializer, align 64\n"

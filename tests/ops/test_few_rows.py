@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen import few_rows
-from rushlight.codegen.targets import find_target
+from rushlight.codegen.library.products import few_rows
+from rushlight.codegen.text.targets import find_target
 
 SIZES = [(513, 300), (700, 1100), (129, 2051), (1030, 67)]
 TOLERANCE = {"f4": 2.0**-21, "f8": 2.0**-50}
@@ -168,7 +168,7 @@ def test_batches_are_products_one_after_another(turned: bool) -> None:
 
 @pytest.mark.parametrize("code, right", [("f32", ""), ("f64", ""), ("f32", "bf16"), ("f32", "f16")])
 def test_kernels_take_lanes_and_keep_sums_in_registers(code: str, right: str) -> None:
-    from rushlight.codegen.cpu import compile_ir
+    from rushlight.codegen.llvm.cpu import compile_ir
 
     target = find_target("aarch64")
     for along in (False, True):
@@ -203,7 +203,7 @@ def test_every_width_of_vectors_multiplies_the_same(rows: int, bits: int, monkey
 
 
 def test_kernels_of_wide_vectors_keep_sums_in_registers() -> None:
-    from rushlight.codegen.cpu import compile_ir
+    from rushlight.codegen.llvm.cpu import compile_ir
 
     for name in ("x86-64-avx2", "x86-64-avx512"):
         target = find_target(name)

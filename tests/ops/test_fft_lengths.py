@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen
-from rushlight.codegen.targets import vector_bits
+from rushlight.codegen.text.targets import vector_bits
 from rushlight.definitions import fft_direct, fft_rows
 from rushlight.planners.fourier import real as real_fourier, tables as fourier_tables, transform as fourier
 

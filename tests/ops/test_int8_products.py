@@ -7,9 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
-from rushlight.codegen import dot_instructions, grouped_products  # noqa: E402
-from rushlight.codegen.cpu import compile_ir  # noqa: E402
-from rushlight.codegen.targets import find_target  # noqa: E402
+from rushlight.codegen.library.products import dot_instructions, grouped_products  # noqa: E402
+from rushlight.codegen.llvm.cpu import compile_ir  # noqa: E402
+from rushlight.codegen.text.targets import find_target  # noqa: E402
 from rushlight.planners.products.gemm import Matrix  # noqa: E402
 from rushlight.planners.products.groups import group_steps  # noqa: E402
 from tests.ops.emulated_dots import definition, emulated  # noqa: E402

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.cpu import compile_ir
-from rushlight.codegen.prefix_sums import PrefixSums
+from rushlight.codegen.library.prefix_sums import PrefixSums
+from rushlight.codegen.llvm.cpu import compile_ir
 from rushlight.codegen.schedule import cpu_walk_chunks
-from rushlight.codegen.targets import find_target
+from rushlight.codegen.text.targets import find_target
 from rushlight.freestanding.kernels import kernel_text
 
 

@@ -12,7 +12,7 @@ import emulated_tiles
 import pytest
 
 import rushlight as rl
-from rushlight.codegen import tile_attention as forward, tile_attention_backward as backward
+from rushlight.codegen.library.attention import backward, forward
 from rushlight.definitions import attention_tiles
 
 CASES = [  # batch, heads, group, length, keys, width, value_width, causal, scale

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ...base.digest import digest
 from ...base.notice import waiting_for
 from ...base.show import show, shown_words
-from .. import cache
-from ..cache import Kernel
-from ..targets import Target, vector_bits
-from ..writer import Reg, Writer
+from ..stored import cache
+from ..stored.cache import Kernel
+from ..text.targets import Target, vector_bits
+from ..text.writer import Reg, Writer
 
 
 class Tile(NamedTuple):
@@ -149,13 +149,13 @@ def module_of(interface: Interface, tile: Tile, target: Target, finish: Any = No
 
 def assembly_of(interface: Interface, code: str, target: Target, shape: int = 0) -> str:
     """Assembly text of a kernel for a target."""
-    from ..cpu import compile_ir
+    from ..llvm.cpu import compile_ir
 
     return compile_ir(text_of(interface, code, target, shape), target, "asm", by_hand=True)
 
 
 def _host_object(kernel: Text) -> bytes:
-    from ..cpu import compile_ir, host_target
+    from ..llvm.cpu import compile_ir, host_target
 
     text, words = module_of(kernel.interface, kernel.tile, host_target(), kernel.finish), shown_words()
     if "llvm" in words:

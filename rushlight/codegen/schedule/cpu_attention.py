@@ -31,7 +31,7 @@ from ...loops.nest import (
     reduction,
     rows,
 )
-from ..targets import vector_bits
+from ..text.targets import vector_bits
 from .cpu_product import Blocking, number
 
 # About as many keys meet a block of queries at a time, by bits of vectors: their scores stay in a near cache.

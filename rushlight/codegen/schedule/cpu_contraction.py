@@ -17,8 +17,8 @@ from typing import Any
 from ...loops.expr import Value, arg, replace, var
 from ...loops.lowered import Lowered
 from ...loops.sizes import larger, smaller
-from ..targets import vector_bits
-from ..tile_shapes import ELEMENTS
+from ..text.targets import vector_bits
+from ..tiles.shapes import ELEMENTS
 from .contraction import Parts, factors_of, leaves, parts_of, result_of
 from .cpu_factor import Factor, stride_class
 from .cpu_fold import given_bits, given_names

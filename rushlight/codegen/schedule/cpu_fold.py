@@ -18,8 +18,8 @@ from ...loops.lowered import HERE, Fold, Given, Lowered, Memory, Placed, TwoPass
 from ...loops.nest import Assign, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ...loops.record import Record
 from ...loops.vocabulary import Scalars
-from ..primitives import SIZE
-from ..targets import vector_bits
+from ..text.primitives import SIZE
+from ..text.targets import vector_bits
 from .launch import (
     COLUMN_CHUNK,
     ENOUGH_ROWS,

@@ -14,8 +14,8 @@ from ...loops.expr import arg, cast, const, idiv, irem, load, min_, var
 from ...loops.inline import row_major
 from ...loops.lowered import Lowered, Piece, number_value
 from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
-from ..primitives import SIZE
-from ..transpose import Transpose, height_for
+from ..library.transpose import Transpose, height_for
+from ..text.primitives import SIZE
 from .cpu_loops import gather_loops, unrolled
 from .launch import (
     GRAIN,

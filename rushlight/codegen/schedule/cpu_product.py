@@ -15,9 +15,9 @@ from collections.abc import Callable
 from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ...loops.record import Record
-from ..targets import second_cache, vector_bits
-from ..tile_functions import LINE, UNROLL
-from ..tile_shapes import ELEMENTS, packed_unit
+from ..text.targets import second_cache, vector_bits
+from ..tiles.functions import LINE, UNROLL
+from ..tiles.shapes import ELEMENTS, packed_unit
 from .cpu_factor import Factor, along
 
 # Values of k at a time where the right operand is read where it lies, which are rows read side by side, and at most,

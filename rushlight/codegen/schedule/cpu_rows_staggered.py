@@ -17,8 +17,8 @@ from ...base.shape import is_below
 from ...loops.expr import Value, cast, const, load, max_, min_, remainder, var, walk
 from ...loops.nest import Assign, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
 from ...loops.row_program import FULL, ROW, RowNode, RowProgram, reachable
-from ..primitives import SIZE
-from ..targets import vector_bits
+from ..text.primitives import SIZE
+from ..text.targets import vector_bits
 from .cpu_rows import ZERO, LevelFolds, RowNest, along
 from .launch import GRAIN, Launch, Schedule
 

@@ -18,9 +18,9 @@ from ... import _C
 from ...loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
 from ...loops.lowered import HERE, Lowered, Placed
 from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ..prefix_sums import PrefixSums
-from ..primitives import SIZE
-from ..targets import vector_bits
+from ..library.prefix_sums import PrefixSums
+from ..text.primitives import SIZE
+from ..text.targets import vector_bits
 from .cpu_fold import given_bits, given_names, sources_of
 from .launch import SCAN_CHUNK, Launch, Schedule, Temp, product
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from ...loops.expr import Value, cast, const, idiv, load, min_, var
 from ...loops.lowered import HERE, Lowered, Placed
 from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, rows
-from ..primitives import SIZE
-from ..targets import vector_bits
+from ..text.primitives import SIZE
+from ..text.targets import vector_bits
 from .cpu_fold import given_bits, given_names, sources_of
 from .cpu_walk_chunks import is_long
 from .launch import Launch, Schedule, grain_of

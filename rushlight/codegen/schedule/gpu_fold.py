@@ -3,7 +3,7 @@
 Enters: a Lowered with a `folding`. Leaves: one launch, or two where there are too few results to fill the unit: partial
 results of chunks, then their merge. Where elements that are folded lie side by side a block folds them for one result;
 where those of neighbouring results do, or a result has few elements, each thread folds its own; many rows of whole
-vectors are folded by blocks that take tiles of columns (codegen/nvptx_columns.py).
+vectors are folded by blocks that take tiles of columns (codegen/nvptx/columns.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ...loops.expr import Value, idiv, irem, var
 from ...loops.lowered import Lowered, TwoPass
 from ...loops.nest import For, Local, Nest, operands, rows
-from ..primitives import SIZE
+from ..text.primitives import SIZE
 from .cpu_fold import (
     ZERO,
     Axis,

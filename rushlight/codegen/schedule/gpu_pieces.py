@@ -10,9 +10,9 @@ from __future__ import annotations
 from ...loops.expr import Value, cast, load, var
 from ...loops.lowered import Lowered
 from ...loops.nest import For, Local, Nest, Store, operands, rows
-from ..nvptx_many import Many
-from ..nvptx_transpose import tiles, transposing
-from ..primitives import SIZE
+from ..nvptx.many import Many
+from ..nvptx.transpose import tiles, transposing
+from ..text.primitives import SIZE
 from .cpu_pieces import background, checked_pieces, copy_nest, pair_launch
 from .gpu_items import items_of, position_of, strided
 from .launch import Launch, Schedule, product

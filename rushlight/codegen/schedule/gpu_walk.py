@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from ...loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ...loops.lowered import Lowered, NotLowerable
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from ..nvptx_scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
-from ..nvptx_written import THREADS, WARP, WARPS
+from ..nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
+from ..nvptx.written import THREADS, WARP, WARPS
 from .cpu_fold import given_bits, given_names, locate
 from .cpu_walk import whole_rows
 from .cpu_walk_chunks import element
@@ -26,7 +26,7 @@ ZERO, SIZE = const(0, "i64"), const(PIECE, "i64")
 
 
 def schedule_walk(lowered: Lowered, written: bool = False) -> Schedule:
-    """The launches of a scan; `written`: the device loads kernels of nvptx_scan.py."""
+    """The launches of a scan; `written`: the device loads kernels of nvptx/scan.py."""
     if len(lowered.memories) != 1:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):

@@ -13,7 +13,7 @@ import os
 import threading
 
 from ... import codegen
-from ...codegen.nvptx_points import PointClass
+from ...codegen.nvptx.points import PointClass
 from ...loops import expr
 from ...loops.nest import pointwise_nest
 

@@ -13,7 +13,7 @@ import struct
 from ...base import disk_cache
 from ...base.digest import digest
 from ...base.show import shown_words
-from ...codegen.cache import pack, source_identity, unpack
+from ...codegen.stored.cache import pack, source_identity, unpack
 
 MAGIC = b"RLCUBIN1\n"
 NUMBERS = struct.Struct("<ii")

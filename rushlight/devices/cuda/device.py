@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
-from ...codegen.nvptx_many import Many
-from ...codegen.nvptx_written import Written
+from ...codegen.nvptx.many import Many
+from ...codegen.nvptx.written import Written
 from ...loops.nest import Nest
 from ..base import Device
 from ..rehearsal import rehearsal

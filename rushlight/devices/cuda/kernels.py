@@ -15,14 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ... import _C, codegen
 from ...base.digest import digest
 from ...base.show import show, shown_words
-from ...codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
-from ...codegen.nvptx_columns import column_form
-from ...codegen.nvptx_held import Held, held_form
-from ...codegen.nvptx_many import CHUNK, most_rows
-from ...codegen.nvptx_points import PointClass, vector_length
-from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
-from ...codegen.nvptx_written import Written
-from ...codegen.primitives import SIZE
+from ...codegen.nvptx.columns import column_form
+from ...codegen.nvptx.held import Held, held_form
+from ...codegen.nvptx.lower import POINTS, ROWS, THREADS, shared_by_block, sharing
+from ...codegen.nvptx.many import CHUNK, most_rows
+from ...codegen.nvptx.points import PointClass, vector_length
+from ...codegen.nvptx.vectors import accesses, coefficient, definitions, peel_form, vector_form
+from ...codegen.nvptx.written import Written
+from ...codegen.text.primitives import SIZE
 from ...loops.expr import const
 from ...loops.nest import Nest, Reduce, Store
 from . import cubins

@@ -1,9 +1,9 @@
 """Random numbers on CUDA devices: PyTorch's, for the same seed.
 
 Enters: a tensor to fill, a generator (seed, and how much was drawn), a law and its numbers. Leaves: the tensor filled
-by a generated kernel (codegen/philox.py) and the generator moved on as PyTorch moves it: by what the threads of its
-launch draw, so the numbers depend on how many multiprocessors the unit has, there as here. Kernels that are captured
-into a graph read seed and counter from memory, which `prepare` writes before each run of the graph.
+by a generated kernel (codegen/nvptx/philox.py) and the generator moved on as PyTorch moves it: by what the threads of
+its launch draw, so the numbers depend on how many multiprocessors the unit has, there as here. Kernels that are
+captured into a graph read seed and counter from memory, which `prepare` writes before each run of the graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ... import _C
-from ...codegen.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, from_memory, start_nest, unroll
+from ...codegen.nvptx.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, from_memory, start_nest, unroll
 from . import random_sources, sources
 from .captures import Drawn, captures
 

@@ -1,7 +1,7 @@
 """Laws of random numbers in CUDA C: those that PyTorch draws with NVIDIA's functions of doubles, or with cuRAND's laws.
 
 Enters: the type of the elements. Leaves: texts for `sources.load`, with the operands and parameters of the generated
-kernels that they stand in for (codegen/philox.py and philox_walks.py), or nothing where those are exact already.
+kernels that they stand in for (codegen/nvptx/philox.py and philox_walks.py), or nothing where those are exact already.
 """
 
 from __future__ import annotations

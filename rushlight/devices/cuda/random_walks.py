@@ -1,7 +1,7 @@
 """Laws of several draws on CUDA devices: Poisson, gamma, Dirichlet, binomial, choices, permutations.
 
 Enters: a tensor to fill, a generator, tensors of the law's numbers. Leaves: the tensor filled by kernels of
-codegen/philox_walks.py, and the generator moved on as PyTorch moves it for the same call.
+codegen/nvptx/philox_walks.py, and the generator moved on as PyTorch moves it for the same call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import _C
 from ...base.dtype import finfo
-from ...codegen.philox_walks import BLOCK, EACH, binomial_nest, choice_nest, gamma_nest, island_nest, poisson_nest
+from ...codegen.nvptx.philox_walks import BLOCK, EACH, binomial_nest, choice_nest, gamma_nest, island_nest, poisson_nest
 from . import half_sums
 from .random import fill, in_order, kernel, run, source_kernel, take
 from .random_sources import gamma_source, poisson_source

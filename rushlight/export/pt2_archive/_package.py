@@ -2,7 +2,7 @@
 
 Enters: an ExportedProgram; or a package. Leaves: the package; or an `AOTICompiledModel`, called as the module was. The
 program is a `.pt2` program like any other (`export.load` reads it, here and in PyTorch); beside it lie what was made of
-its graphs and kernels (codegen/artifacts.py) and SHA-256 sums of both. Code for another processor, or by another
+its graphs and kernels (codegen/stored/artifacts.py) and SHA-256 sums of both. Code for another processor, or by another
 version of Rushlight, is left, with a warning, and made anew from the program. Refuses: packages whose sums are not
 those of their contents, PyTorch's compiled libraries (nothing foreign is ever run), files without a program. Code is
 code, though: load packages of those whose libraries you would load.
@@ -25,7 +25,7 @@ from typing import Any
 from ..._C import Tensor
 from ..._dynamo.eval_frame import compile
 from ...autograd.grad_mode import no_grad
-from ...codegen import artifacts, stored_graphs
+from ...codegen.stored import artifacts, graphs as stored_graphs
 from ...inductor import settings
 from ...nn import Module
 from ...symbols import SymInt
@@ -92,7 +92,7 @@ def _metadata(program: ExportedProgram) -> dict[str, str]:
     tensors = [t for t in (*program.state_dict.values(), *pytree.tree_leaves(program.example_inputs))
                if isinstance(t, Tensor)]  # fmt: skip
     devices = sorted({t.device.type for t in tensors}) or ["cpu"]
-    from ...codegen.cpu import host_target  # noqa: PLC0415 - LLVM loads when code is made
+    from ...codegen.llvm.cpu import host_target  # noqa: PLC0415 - LLVM loads when code is made
 
     return {
         "AOTI_DEVICE_KEY": next((d for d in devices if d != "cpu"), "cpu"), "AOTI_PLATFORM": sys.platform,

@@ -20,12 +20,12 @@ from math import ceil, prod
 from typing import Any
 
 from ... import _C
-from ...codegen import few_rows
-from ...codegen.library import convolve, dots, micro_kernel, overlap
-from ...codegen.library.finish import Finish
+from ...codegen.library.convolution import convolve, dots, micro_kernel, overlap
+from ...codegen.library.convolution.finish import Finish
+from ...codegen.library.convolution.winograd import LARGE, SMALL
 from ...codegen.library.interface import Interface, Tile, kernel_of, tile_of, tile_shapes
-from ...codegen.library.winograd import LARGE, SMALL
-from ...codegen.targets import vector_bits
+from ...codegen.library.products import few_rows
+from ...codegen.text.targets import vector_bits
 from ...loops import expr
 from ...loops.lowered import NotLowerable
 from ...loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows

@@ -1,8 +1,8 @@
 """Planning convolutions of one channel per group whose planes are small: channels in lanes.
 
 Enters: the walks of one convolution, one for each remainder of the strides of a transposed one, and the strides of its
-weights. Leaves: a step over the kernel of codegen/library/channel_lanes.py, whose table lists runs of results. Refuses
-nothing: the answer is None where operands lie otherwise, and where another form pays.
+weights. Leaves: a step over the kernel of codegen/library/convolution/channel_lanes.py, whose table lists runs of
+results. Refuses nothing: the answer is None where operands lie otherwise, and where another form pays.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import struct
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from ...codegen.library import channel_lanes
+from ...codegen.library.convolution import channel_lanes
 from ...codegen.library.interface import kernel_of, tile_of
 from ...loops.record import Record
 from .walk import WORK, Axis, Walk, Weights
 from .windows import tap_places
 
-# Columns of a result, by the lanes of a vector, up to which rows in lanes (codegen/library/depthwise.py) take longer:
+# Columns of a result, by the lanes of a vector, up to which rows in lanes (codegen/library/convolution/depthwise.py)
+# take longer:
 # where strides are 1, and where pixels are skipped. Strided gradients and those of weights always do.
 NARROW = {4: 64, 8: 28, 16: 28}
 NARROW_STRIDED = {4: 512, 8: 28, 16: 16}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
-from ...codegen.library import pixels
+from ...codegen.library.convolution import pixels
 from ...codegen.library.interface import Interface, kernel_of, tile_of
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from .walk import Array, Axis, Walk, Window
 
 GRAIN = 1 << 14          # elements worth a chunk

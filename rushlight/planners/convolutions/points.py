@@ -1,7 +1,7 @@
 """Planning convolutions whose windows are single pixels, read where they lie.
 
-Enters: a (collapsed) walk, and rows of weights. Leaves: a step over the kernel of codegen/library/points.py. Refuses
-nothing: `suits_points` says what it is for.
+Enters: a (collapsed) walk, and rows of weights. Leaves: a step over the kernel of
+codegen/library/convolution/points.py. Refuses nothing: `suits_points` says what it is for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 
 from ... import _C
-from ...codegen.library import micro_kernel, points
+from ...codegen.library.convolution import micro_kernel, points
 from ...codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from .walk import WORK, Walk, near_rows
 

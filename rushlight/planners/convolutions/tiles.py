@@ -1,8 +1,8 @@
 """Planning convolutions whose kernels are special: one channel per group, and 3x3 windows in tiles.
 
-Enters: a walk and the strides of its weights. Leaves: steps over the kernels of codegen/library/depthwise.py,
-winograd.py and winograd_weight.py, or None where another form pays. Refuses nothing: `suits_depthwise`, `suits_tiles`
-and `weight_suits_tiles` say what these are for.
+Enters: a walk and the strides of its weights. Leaves: steps over the kernels of
+codegen/library/convolution/depthwise.py, winograd.py and winograd_weight.py, or None where another form pays. Refuses
+nothing: `suits_depthwise`, `suits_tiles` and `weight_suits_tiles` say what these are for.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from itertools import product as combinations
 from math import ceil
 
-from ...codegen.library import depthwise, winograd, winograd_weight
+from ...codegen.library.convolution import depthwise, winograd, winograd_weight
+from ...codegen.library.convolution.winograd import HIGH, LARGE, SMALL, WIDE, Form
 from ...codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
-from ...codegen.library.winograd import HIGH, LARGE, SMALL, WIDE, Form
 from ...loops.record import Record
 from ...op.pack import packer
 from .walk import WORK, Axis, Walk, Weights

@@ -10,7 +10,7 @@ import struct
 from itertools import product as combinations
 from math import ceil, gcd, prod
 
-from ...codegen.library import convolve, micro_kernel
+from ...codegen.library.convolution import convolve, micro_kernel
 from ...loops.record import Record
 
 WORK = 1 << 20           # multiply-adds worth a chunk

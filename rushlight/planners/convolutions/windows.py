@@ -13,10 +13,10 @@ from itertools import pairwise, product as combinations
 from math import prod
 
 from ... import _C
-from ...codegen import transpose
-from ...codegen.library import overlap, windows
+from ...codegen.library import transpose
+from ...codegen.library.convolution import overlap, windows
 from ...codegen.library.interface import kernel_of, tile_of
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ..products.gemm import Matrix, tiled_steps
 from .pixels import gathered_gradients
 from .walk import Array, Walk, Weights, Window

@@ -18,7 +18,7 @@ from ... import _C
 from ...base import late
 from ...base.linalg_error import LinAlgError
 from ...base.shape import reaches
-from ...codegen import transpose
+from ...codegen.library import transpose
 from ...devices import handlers
 from ...loops import expr
 from ...loops.expr import Value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ... import _C
 from ...base.shape import reaches
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ...loops import expr
 from ...loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
 from ...op.pack import BY_CODE

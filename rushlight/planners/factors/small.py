@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...base.shape import is_below
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ...loops.expr import Value, abs_, const, eq, fma, gt, load, ne, neg, sqrt, var
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from .lapack import Block, Program, kernel_for, place

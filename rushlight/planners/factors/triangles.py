@@ -9,7 +9,7 @@ Refuses (`suits` says so): complex types, few right sides.
 from __future__ import annotations
 
 from ...base.shape import reaches
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ...loops.expr import Value, const, fma, idiv, irem, load, min_, ne, neg, var
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from ...op.pack import BY_CODE

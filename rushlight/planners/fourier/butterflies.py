@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...codegen.primitives import SIZE
-from ...codegen.targets import vector_bits
+from ...codegen.text.primitives import SIZE
+from ...codegen.text.targets import vector_bits
 from ...loops.expr import PART, Value, bitcast, cast, complex_, const, idiv, imag, load, neg, real, var
 from ...loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from .small import Held, Pair, small_transform, times

@@ -11,7 +11,7 @@ import math
 from functools import cache
 from typing import Any
 
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 
 RADICES = (16, 13, 11, 8, 7, 6, 5, 4, 3, 2)
 LARGEST_PRIME = 257     # a stage of one prime costs as many products as it has points; above, a chirp costs less

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ...loops.expr import (
     PART,
     Value,

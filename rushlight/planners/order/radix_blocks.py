@@ -1,5 +1,5 @@
-"""Sorting and selecting on devices that load kernels written for blocks of threads (codegen/nvptx_sort.py,
-nvptx_select.py).
+"""Sorting and selecting on devices that load kernels written for blocks of threads (codegen/nvptx/sort.py,
+nvptx/select.py).
 
 Enters: what radix_device.py works out about a sort. Leaves: the launches between the records' keys and the results: one
 where a row fits a block's shared memory, else for each eight bits counting, sums of counts, and dealing out. Few
@@ -9,9 +9,9 @@ collected.
 
 from __future__ import annotations
 
-from ...codegen import nvptx_select as select
-from ...codegen.nvptx_sort import CHUNK, DIGIT_BITS, DIGITS, KERNELS, THREADS
-from ...codegen.nvptx_written import WARP, WARPS
+from ...codegen.nvptx import select
+from ...codegen.nvptx.sort import CHUNK, DIGIT_BITS, DIGITS, KERNELS, THREADS
+from ...codegen.nvptx.written import WARP, WARPS
 from ...codegen.schedule.launch import Launch, Temp
 
 MOST_ITEMS = {8: 16, 16: 16, 32: 16, 64: 8}      # records that a thread takes, by the bits of a key

@@ -13,11 +13,12 @@ from typing import Any
 
 from ... import _C
 from ...base.show import is_shown, show
-from ...codegen import few_rows, tiled_products, transpose
+from ...codegen.library import transpose
+from ...codegen.library.products import few_rows, tiled_products
 from ...codegen.schedule import schedule
 from ...codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
 from ...codegen.schedule.launch import grain_of
-from ...codegen.targets import vector_bits
+from ...codegen.text.targets import vector_bits
 from ...devices import handlers
 from ...loops import expr
 from ...loops.contraction import ADDING, contraction, with_addend
@@ -283,8 +284,8 @@ def few_rows_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
     right: str = "", least: int = 2,
 ) -> tuple | None:  # fmt: skip
-    """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py); `right` is the type
-    they have there, where it is another.
+    """A step of few rows times matrices that are read once, where they lie (codegen/library/products/few_rows.py);
+    `right` is the type they have there, where it is another.
 
     None where there are more rows, or fewer than `least` of the same type, for small matrices and other layouts."""
     if device.type != "cpu" or code not in SIZES or packs_apart():

@@ -1,5 +1,5 @@
 """Planning products on instructions that add up several products per lane: pack both operands in groups of k, multiply
-(codegen/grouped_products.py).
+(codegen/library/products/grouped_products.py).
 
 Enters: matrices as slots and strides. Leaves: plan steps and the bytes of three scratch slots. Refuses, with None:
 other devices, processors without such instructions, matrices that are consecutive in neither direction, empty products.
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...codegen import grouped_products
-from ...codegen.dot_instructions import Dots, host_dots
-from ...codegen.grouped_products import BLOCK, PAST, together_of
+from ...codegen.library.products import grouped_products
+from ...codegen.library.products.dot_instructions import Dots, host_dots
+from ...codegen.library.products.grouped_products import BLOCK, PAST, together_of
 from .gemm import Matrix
 from .tiles import result_size
 

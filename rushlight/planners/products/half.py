@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...codegen import few_rows
+from ...codegen.library.products import few_rows
 from ...codegen.schedule.launch import grain_of
 from ...loops.expr import Value, arg, cast
 from ...loops.nest import Nest, pointwise_nest

@@ -1,15 +1,17 @@
 """Planning matrix products on tile registers: how they are shared out, and what is packed where.
 
-Enters: matrices of bfloat16 or int8, by their strides. Leaves: plan steps over codegen/tile_packs.py and
-codegen/tile_products.py. Refuses: matrices of which neither rows nor columns are consecutive; callers copy those first.
+Enters: matrices of bfloat16 or int8, by their strides. Leaves: plan steps over codegen/library/products/tile_packs.py
+and codegen/library/products/tile_products.py. Refuses: matrices of which neither rows nor columns are consecutive;
+callers copy those first.
 """
 
 from __future__ import annotations
 
 from ... import _C
-from ...codegen import tile_packs, tile_products, tiles
+from ...codegen.library.products import tile_packs, tile_products
 from ...codegen.schedule.cpu_contraction import items_for_threads
-from ...codegen.targets import cpu_words, machine
+from ...codegen.text.targets import cpu_words, machine
+from ...codegen.tiles import tiles
 from ...loops.record import Record
 from .gemm import explain
 from .padded import Matrix

@@ -1,0 +1,1 @@
+"""Library kernels of attention on AMX tiles, forward and backward."""

@@ -1,0 +1,1 @@
+"""Library kernels of convolutions: windows packed and multiplied, Winograd tiles, depthwise rows, single pixels."""

@@ -1,0 +1,1 @@
+"""What later processes find: kernels, functions of tiles and compiled graphs on disk, and packed to travel."""
