@@ -269,7 +269,7 @@ _LAZY_NAMES = {
     "save": "serialization",
     "load": "serialization",
     **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
-    "einsum": "definitions.einsum",
+    "einsum": "definitions.products.einsum",
     "get_printoptions": "tensors.printing",
     "set_printoptions": "tensors.printing",
     "autocast": "amp",

@@ -2373,7 +2373,7 @@ class dtype:
     def to_complex(self) -> dtype: ...
 e: builtins.float
 def eig(input: Tensor, eigenvectors: builtins.bool = False) -> _return_types.eig: ...
-from rushlight.definitions.einsum import einsum as einsum
+from rushlight.definitions.products.einsum import einsum as einsum
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: builtins.int = -1, scale_grad_by_freq: builtins.bool = False,
     sparse: builtins.bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None,

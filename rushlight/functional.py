@@ -1,7 +1,7 @@
 """rushlight.functional: the top-level functions PyTorch writes in Python, under the module it keeps them in."""
 
 from .base import homes
-from .definitions.einsum import einsum
+from .definitions.products.einsum import einsum
 from .op import published
 from .tensors.plain_functions import broadcast_shapes, broadcast_tensors
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base import settings
-from ..definitions import attention as _attention
+from ..definitions.attention import scaled as _attention
 from ..nn.attention import SDPBackend
 from .flags_of_modules import FP32Precision, precision_of, set_precision
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.definitions.einsum import contract
+from rushlight.definitions.products.einsum import contract
 from rushlight.op import Composite, find_op
 from rushlight.op.pointwise import broadcast_sizes
 

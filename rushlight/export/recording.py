@@ -24,7 +24,7 @@ from ..aten.namespaces import namespace
 from ..aten.overloads import schemas_of
 from ..autograd.grad_mode import no_grad
 from ..base.sources import PACKAGE
-from ..definitions.einsum import einsum
+from ..definitions.products.einsum import einsum
 from ..devices import default_device
 from ..dispatch import autocast
 from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode, state as modes

@@ -3,7 +3,8 @@
 Enters: projected inputs of all steps [rows, gates * width], first states [batch, width], the hidden weight; how many
 rows each step has. Leaves: plans that fill outputs, last states and what the gradient reads; and plans of the gradient.
 A step is one product with the hidden weight, packed once for all steps, and one kernel for everything between products.
-Refuses nothing: definitions/recurrence.py asks only for dense tensors of single or double precision on the host.
+Refuses nothing: definitions/sequence/recurrence.py asks only for dense tensors of single or double precision on the
+host.
 
 States live in one buffer of [batch, width] that every step updates in its first rows: a sequence that has ended keeps
 its last state, one that has not begun its first. So sequences of different lengths, in either direction, are one case.

@@ -17,8 +17,8 @@ so every level below sees ordinary calls.
 `batch = "fold"`: dim 0 holds independent examples (of `example_ndim` dims each): the batch joins them.
 `batch = "pointwise"`: a body over elements that looks at them: dims are aligned.
 `batch = "body"`: `run` is written with ops.   `batch = "data"`: its result's shape depends on data: refused.
-`batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its
-                                                                    own.
+`batch = "random"`: it draws numbers (`random/fills.py` has the rules).
+`vmap(self, level, overload, args)`: a rule of its own.
 `batch = "loop"`, the default of externs: one example after another, with a warning.
 """
 

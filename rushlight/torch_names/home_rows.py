@@ -83,7 +83,7 @@ nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_mo
 nn.modules.multihead -> nn.modules.activation: MultiheadAttention
 nn.modules.state -> nn.modules.module: _WrappedHook
 base.linalg_error -> _C: LinAlgError
-definitions.einsum -> functional: einsum
+definitions.products.einsum -> functional: einsum
 definitions.nested.container -> nested._internal.nested_tensor: NestedTensor
 optim._adafactor -> optim: Adafactor
 optim._muon -> optim: Muon

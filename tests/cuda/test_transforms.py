@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.definitions.fft_library import library_launches
+from rushlight.definitions.spectral.library import library_launches
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice
 

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import rushlight.definitions.conv as ops  # noqa: E402
+import rushlight.definitions.conv.convolution as ops  # noqa: E402
 import rushlight.planners.convolutions.convolve as planner  # noqa: E402
 import rushlight.planners.convolutions.lanes as lanes  # noqa: E402
 import rushlight.planners.convolutions.tiles as tiles  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight import codegen
 from rushlight.codegen.text.targets import vector_bits
-from rushlight.definitions import fft_direct, fft_rows
+from rushlight.definitions.spectral import direct as fft_direct, rows as fft_rows
 from rushlight.planners.fourier import real as real_fourier, tables as fourier_tables, transform as fourier
 
 # One row and many, powers of two and other lengths along which vectors go (640, 1536, 2048 and 4096, which has a stage

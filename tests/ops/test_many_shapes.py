@@ -353,7 +353,7 @@ def test_temporaries_live_only_between_their_steps():
 ], ids=["heads", "strided", "bfloat16"])  # fmt: skip
 def test_product_of_copied_operands_plans_once(make, monkeypatch):
     """Operands that no kernel reads where they lie are copied; that they are is not found out at every call."""
-    from rushlight.definitions.matmul import Matmul
+    from rushlight.definitions.products.matmul import Matmul
 
     a, b = make()
     for _ in range(3):

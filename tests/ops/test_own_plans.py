@@ -21,13 +21,13 @@ LOOPS_OF_LIBRARY_OPS = frozenset({
     "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
     "distance.py:pairs_nest", "distance.py:slopes_nest",     # a triangle of pairs: no ranges of fixed size
     "distinct.py:runs_nest",                                 # places that data decides, one after another
-    "fft_library.py:scale_nest",                             # what goes behind calls of cuFFT
+    "spectral/library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
     "pointwise/incomplete_gamma.py:incomplete_gamma_nest",    # loops as long as elements of a vector need
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
     "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
-    "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",        # rows read three times in a cache
+    "norm/segments.py:backward_nest", "norm/segments.py:forward_nest",        # rows read three times in a cache
     "sparse/products.py:product_nest",                       # rows whose lengths data decides
     "triangles.py:positions_nest",                           # a triangle read row by row
 })  # fmt: skip

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import rushlight as rl
-from rushlight.definitions.pad import sources
+from rushlight.definitions.shapes.pad import sources
 from rushlight.nn import functional as F
 
 

@@ -83,7 +83,7 @@ def test_the_first_call_brings_the_family_of_the_op(cache: Path) -> None:
     assert (
         "rushlight.definitions.pointwise.trig" in found
         and "rushlight.definitions.linalg" not in found
-        and "rushlight.definitions.conv" not in found
+        and "rushlight.definitions.conv.convolution" not in found
     )
 
 
@@ -112,7 +112,7 @@ def test_ops_keep_their_identity_when_their_family_arrives(cache: Path) -> None:
 def test_definitions_of_one_name_have_one_order(cache: Path) -> None:
     ordered = "print([c.__module__ + '.' + c.__name__ for c in rl.op.definitions['mse_loss']])"
     plain = run("import rushlight as rl\n" + ordered, cache)
-    transposed = run("import rushlight as rl\nimport rushlight.definitions.loss_enumerated\n" + ordered, cache)
+    transposed = run("import rushlight as rl\nimport rushlight.definitions.loss.enumerated\n" + ordered, cache)
     assert plain == transposed
 
 
@@ -161,14 +161,15 @@ def test_damaged_tables_are_made_again(tmp_path: Path, how: str) -> None:
     (path,) = tmp_path.glob("ops-*")
     good = path.read_bytes()
     path.write_bytes(DAMAGES[how](good))
-    assert "rushlight.definitions.conv" in run(FAMILIES, tmp_path)
+    assert "rushlight.definitions.conv.convolution" in run(FAMILIES, tmp_path)
     assert run(FAMILIES, tmp_path) == ""
 
 
 def test_no_folder_means_no_tables_and_no_complaint(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    assert "rushlight.definitions.conv" in run("import warnings\nwarnings.simplefilter('error')\n" + FAMILIES, blocked)
+    assert "rushlight.definitions.conv.convolution" in run("import warnings\nwarnings.simplefilter('error')\n" +
+    FAMILIES, blocked)
 
 
 @pytest.fixture(scope="module")

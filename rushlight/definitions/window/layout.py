@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.shape import channels_last, channels_last_3d
-from rushlight.definitions.copy import prefers_channels_last
+from rushlight.definitions.create.copy import prefers_channels_last
 from rushlight.loops.expr import Value, const, idiv, irem, var
 from rushlight.loops.nest import For, Local, Statement
 from rushlight.op.indexed import contiguous_strides

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from ...definitions import attention as _attention
+from ...definitions.attention import scaled as _attention
 
 WARN_FOR_UNFUSED_KERNELS = False
 

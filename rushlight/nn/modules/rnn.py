@@ -2,7 +2,7 @@
 
 Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last
 layer's outputs and the last states. Refuses: sizes that do not fit, with the sizes.
-The networks themselves are ops (definitions/recurrence.py).
+The networks themselves are ops (definitions/sequence/recurrence.py).
 """
 
 from __future__ import annotations

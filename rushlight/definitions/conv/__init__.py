@@ -1,0 +1,1 @@
+"""Convolutions of one to three dims, transposed ones, their gradients and public forms."""

@@ -1,0 +1,1 @@
+"""Tensors that are made or copied: from sizes and numbers, grids, triangles, copies and casts."""

@@ -1,0 +1,409 @@
+"""Copies and casts: clone, copy_, to, contiguous, fill_ and the one-word casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _C
+from ...base.shape import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format as MemoryFormat,
+    or_one,
+    preserve_format,
+    reaches,
+)
+from ...loops.lowered import Memory, Piece
+from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
+from ...op.factory import fresh
+from ...op.view import elements
+
+LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
+LONG_ROW = 32  # elements from which on rows are copied as well by the kernel for any layout
+
+
+class _Move(Pointwise):
+    """What copies share: elements pass through in their own type, and any dtype may go to any other."""
+
+    promote = Promote.KEEP
+    inplace = False
+    out = False
+
+    def operand_compute(self, i, compute, own):
+        return own
+
+    def refuse_dtype(self, common):
+        """Every type can be moved."""
+
+
+class _Overwrite(_Move):
+    """Ops whose result has the first operand's type and none of its values: in place, it is not even read."""
+
+    inplace = True
+
+    def operand_indices(self, args):
+        return [1] if self.is_inplace else [0, 1]
+
+    def common_dtype(self, args, operands):
+        return args[0].dtype
+
+    def output_dtype(self, common, args, k, value):
+        return args[0].dtype
+
+
+class Clone(_Move):
+    """A copy with memory of its own."""
+
+    schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    keeps_strides = True
+
+    def expr(self, s, x, memory_format):
+        return x
+
+    def vjp(self, s, g):
+        return {"input": g}
+
+    def passes_gradient(self, index: int) -> bool:
+        return True
+
+    def is_planned(self, args):
+        input, memory_format = args
+        return memory_format in (None, preserve_format) and input._is_dense()   # another layout: made below
+
+    def run(self, input, memory_format):
+        strides = strides_for(input, memory_format)
+        if reaches(input.numel(), LARGE):
+            in_long_rows = strides is None and input.stride()[-1] == 1 and reaches(input.shape[-1], LONG_ROW)
+            if not in_long_rows:
+                return find_op("_laid_out")(input, strides)
+        return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
+
+
+class LaidOut(Loops):
+    """A copy with the given strides, row-major by default: large copies are planned for their exact layout."""
+
+    schema = "_laid_out(Tensor input, int[]? strides=None) -> Tensor"
+    function = method = False
+    out = False
+    differentiable = False
+
+    def lower(self, args):
+        input, strides = args
+        sizes, dims = tuple(input.shape), tuple(range(input.ndim))
+        whole = Piece(0, (0,) * input.ndim, sizes, tuple(input.stride()))
+        result = elements("laid_out", Memory("input", input.dtype.code, sizes, tuple(input.stride()), dims))
+        return result.but(pieces=(whole,), layout=None if strides is None else tuple(strides))
+
+
+def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:
+    """Strides of a fresh tensor shaped like `t` in a memory format; None for row-major."""
+    check_format(memory_format)
+    if memory_format is contiguous_format:
+        return None
+    if memory_format in (channels_last, channels_last_3d):
+        want = 4 if memory_format is channels_last else 5
+        if t.ndim != want:
+            raise RuntimeError(f"required rank {want} tensor to use {memory_format} format, got shape {list(t.shape)}")
+        return ordered_strides(t.shape, (1, *range(want - 1, 1, -1), 0))
+    if t._is_dense():
+        return t.stride()
+    # Keep the order of dims by stride, close the gaps.
+    return ordered_strides(t.shape, by_stride(t.shape, t.stride()))
+
+
+def by_stride(shape: Any, strides: Any) -> list[int]:
+    """Dims from the fastest to the slowest; a dim of stride 0 stays where it is, for it says nothing of order."""
+    order = list(reversed(range(len(shape))))
+    for i in range(1, len(order)):
+        at = i
+        for before in reversed(range(i)):
+            a, b = order[before], order[at]
+            if 0 in (strides[a], strides[b]) or (strides[a] == strides[b] and shape[a] <= shape[b]):
+                continue
+            if strides[a] < strides[b]:
+                break
+            order[before], order[at] = b, a
+            at = before
+    return order
+
+
+def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
+    """Dense strides with dims laid out from fastest to slowest as listed."""
+    strides, step = [0] * len(shape), 1
+    for d in fastest_first:
+        strides[d] = step
+        step *= or_one(shape[d])
+    return tuple(strides)
+
+
+class Copy(_Overwrite):
+    """The elements of `src`, broadcast and converted, written over `input`."""
+
+    schema = "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"
+    function = False
+    only_inplace = True
+
+    def expr(self, s, input, src, non_blocking):
+        return src
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype), "src": g}
+
+    def is_planned(self, args):
+        return args[0].device == args[1].device
+
+    def run(self, input, src, non_blocking):
+        """Between devices: a dense block of bytes travels, conversion and layout happen on one side."""
+        if "meta" in (src.device.type, input.device.type):
+            if input.is_meta:
+                return input
+            raise NotImplementedError("Cannot copy out of meta tensor: it has no data")
+        dense = src.expand(input.shape).to(input.dtype).contiguous()
+        landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
+        transfer(landing, dense, non_blocking and dense.data_ptr() == src.data_ptr())
+        if landing is not input:
+            input.copy_(landing)
+        return input
+
+
+class CopyNumber(_Overwrite):
+    """A number written over every element, as `fill_` does."""
+
+    schema = "copy.number(Tensor input, Scalar src, bool non_blocking=False) -> Tensor"
+    function = False
+    only_inplace = True
+
+    def expr(self, s, input, src, non_blocking):
+        return src
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype)}
+
+
+def transfer(target: Any, source: Any, non_blocking: bool = False) -> None:
+    """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device; `non_blocking`: between
+    pinned memory and a device, without waiting."""
+    if not _C.move_bytes(target, source, non_blocking):   # from one kind of device to another
+        host = _C.empty(source.shape, None, source.dtype, None)
+        transfer(host, source)
+        transfer(target, host)
+
+
+class Fill(_Overwrite):
+    """Every element set to one value."""
+
+    schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
+    by_value = "value"
+    upcast = False
+
+    def number_code(self, value, compute):
+        return compute  # the type that is written: nothing is left to convert in the loop
+
+    def expr(self, s, input, value):
+        return value
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype), "value": g}
+
+    def check(self, value):
+        if isinstance(value, _C.Tensor) and value.ndim:
+            raise RuntimeError(
+                f"fill_: expected a number or a 0-dimensional value, got a tensor with {value.ndim} dimensions."
+            )
+
+
+class Zero(_Move):
+    """Every element set to zero."""
+
+    schema = "zero(Tensor input) -> Tensor"
+    inplace = only_inplace = True
+
+    def expr(self, s, input):
+        return s.const(0, input.dtype)
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype)}
+
+
+class To(_Move):
+    """`input` itself if it already has the dtype, else a converted copy."""
+
+    schema = (
+        "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None)"
+        " -> Tensor"
+    )
+    function = False
+    keeps_strides = True
+
+    def expr(self, s, x, dtype, non_blocking, copy, memory_format):
+        return x
+
+    def vjp(self, s, g):
+        return {"input": g}
+
+    def output_dtype(self, common, args, k, value):
+        return args[1]
+
+    def returns_itself(self, args):
+        input, dtype, _, copy, memory_format = args
+        return memory_format in (None, preserve_format) and input.dtype is dtype and not copy
+
+    def is_planned(self, args):
+        input, dtype, _, _copy, memory_format = args
+        if dtype is None or memory_format not in (None, preserve_format):
+            return False
+        return self.returns_itself(args) or input._is_dense() or input.is_meta
+
+    def run(self, input, dtype, non_blocking, copy, memory_format):
+        dtype = dtype or input.dtype
+        if memory_format in (None, preserve_format) and input.dtype is dtype and not copy:
+            return input
+        if input.dtype is dtype and not copy and has_format(input, memory_format, by_strides=True):
+            return input
+        return fresh(input, input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
+
+
+def check_format(memory_format: Any) -> None:
+    """TypeError for what is no memory format."""
+    if memory_format is not None and not isinstance(memory_format, MemoryFormat):
+        raise TypeError(f"argument 'memory_format' must be memory_format, not {type(memory_format).__name__}")
+
+
+def has_format(t: Any, memory_format: Any, by_strides: bool = False) -> bool:
+    """Whether a tensor already is laid out as asked; by its strides alone, which every tensor that is not channels last
+    satisfies for the contiguous format, as `to` judges."""
+    check_format(memory_format)
+    if memory_format in (None, preserve_format):
+        return True
+    if memory_format is contiguous_format:
+        return not (t.ndim in (4, 5) and prefers_channels_last(t)) if by_strides else t._is_contiguous()
+    wanted = 4 if memory_format is channels_last else 5
+    if t.ndim != wanted:
+        raise RuntimeError(
+            f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}"
+        )
+    return prefers_channels_last(t) if by_strides else t._is_channels_last()
+
+
+def prefers_channels_last(t: Any) -> bool:
+    """Whether the strides alone say channels last; sizes of one leave it open, and then the answer is no."""
+    strides, reach = t.stride(), 0
+    if strides[1] == 0:
+        return False
+    for d in (1, *range(t.ndim - 1, 1, -1), 0):
+        if t.shape[d] == 0 or strides[d] < reach or (d == 0 and reach == strides[1]):
+            return False
+        reach = strides[d] * max(t.shape[d], 1)
+    return True
+
+
+class ToDevice(Composite):
+    """`input` on a device, and with a dtype, copied only where needed."""
+
+    schema = (
+        (
+            "to.device(Tensor input, device device, dtype? dtype=None, bool non_blocking=False, bool copy=False, *,"
+            " memory_format? memory_format=None) -> Tensor"
+        ),
+        (
+            "to.other(Tensor input, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format?"
+            " memory_format=None) -> Tensor"
+        ),
+        (
+            "to.keywords(Tensor input, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool"
+            " copy=False, memory_format? memory_format=None) -> Tensor"
+        ),
+    )
+    function = False
+    out = False
+
+    def compute(self, input, *rest):
+        if self.spec.overload == "other":
+            other, non_blocking, copy, memory_format = rest
+            device, dtype = other.device, other.dtype
+        else:
+            device, dtype, non_blocking, copy, memory_format = rest
+        target = input.device if device is None else resolve_device(device)
+        dtype = dtype or input.dtype
+        if target == input.device:
+            return input.to(dtype, non_blocking, copy, memory_format=memory_format)
+        return find_op("_move_to_device")(input, target, dtype, memory_format, non_blocking)
+
+
+def resolve_device(device: Any) -> Any:
+    """A device object with the index tensors on it report."""
+    return _C.empty((0,), None, _C.uint8, device).device
+
+
+class MoveToDevice(Composite):
+    """A copy on another device."""
+
+    schema = (
+        "_move_to_device(Tensor input, device device, dtype dtype, memory_format? memory_format=None, bool"
+        " non_blocking=False) -> Tensor"
+    )
+    function = method = False
+    out = False
+
+    def compute(self, input, device, dtype, memory_format, non_blocking):
+        return fresh(input, input.shape, strides_for(input, memory_format), dtype, device).copy_(input, non_blocking)
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.to(input.device, input.dtype)}
+
+
+class Contiguous(Composite):
+    """`input` itself if it is laid out as asked, else a copy that is."""
+
+    schema = "contiguous(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, memory_format):
+        if memory_format is preserve_format:
+            if input._is_contiguous():
+                return input
+            raise RuntimeError("contiguous: expected a memory format, got preserve_format, which names none")
+        wanted = memory_format or contiguous_format
+        return input if has_format(input, wanted) else input.clone(memory_format=wanted)
+
+
+def _cast(name: str, dtype: Any) -> type:
+    def compute(self, input, memory_format):
+        return input.to(dtype, memory_format=memory_format)
+
+    return type(name.title(), (Composite,), {
+        "schema": f"{name}(Tensor input, memory_format? memory_format=None) -> Tensor", "function": False, "out": False,
+        "compute": compute, "__doc__": f"`input` as {dtype.name}.", "__module__": __name__,
+    })  # fmt: skip
+
+
+for _name, _dtype in {
+    "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32,
+    "long": _C.int64, "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "chalf": _C.complex32,
+    "cfloat": _C.complex64, "cdouble": _C.complex128,
+}.items():  # fmt: skip
+    _cast(_name, _dtype)
+
+
+class TypeAs(Composite):
+    """`input` with the dtype (and device) of `other`."""
+
+    schema = "type_as(Tensor input, Tensor other) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, other):
+        return input.to(other.device, other.dtype)
+
+
+class Cpu(Composite):
+    """`input` in host memory."""
+
+    schema = "cpu(Tensor input, memory_format? memory_format=None) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, memory_format):
+        return input if input.device.type == "cpu" else input.to("cpu", memory_format=memory_format)

@@ -1,0 +1,1 @@
+"""Losses: of elements, classes, pairs and sequences, with their reductions."""

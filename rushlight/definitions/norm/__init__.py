@@ -1,0 +1,1 @@
+"""Normalisation over rows, channels, groups and segments."""

@@ -1,0 +1,1 @@
+"""Order: sorting, ranking, distinct elements, searching and counting, running sums and extremes."""

@@ -1,0 +1,1 @@
+"""Sequences: recurrent networks, and tables of vectors."""

@@ -1,0 +1,1 @@
+"""Other shapes: padding, folding, shuffling, basic indexing, and sizes as ops."""

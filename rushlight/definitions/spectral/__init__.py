@@ -1,0 +1,1 @@
+"""Fourier transforms, whole and short-time, and window functions."""
