@@ -29,7 +29,7 @@ from rushlight.codegen.library.products import dot_instructions, grouped_product
 from rushlight.codegen.llvm.cpu import compile_ir
 from rushlight.codegen.schedule.cpu_product import SIZES
 from rushlight.codegen.text.targets import Target, find_target
-from rushlight.codegen.tiles.tiles import functions as tile_functions, shapes as tile_shapes, tiles
+from rushlight.codegen.tiles import functions as tile_functions, shapes as tile_shapes, tiles
 
 BAR = 0.95
 TURNS = 200                      # of the loop that are simulated

@@ -1,7 +1,7 @@
 // The Python module, and nothing else: each part of the core adds its own names.
 #include "call.h"
 #include "core_table.h"
-#include "cuda_device.h"
+#include "cuda/device.h"
 #include "device.h"
 #include "extents.h"
 #include "index.h"

@@ -73,4 +73,4 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def without_suppositions(monkeypatch):
     """In captured frames, branches on elements that are else supposed to go as in the first call break the graph."""
-    monkeypatch.setattr("rushlight.dynamo.checks.supposed", lambda *args: None)
+    monkeypatch.setattr("rushlight.dynamo.rules.checks.supposed", lambda *args: None)

@@ -74,6 +74,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("planners",),
     ("rules",),
     ("autograd",),
+    ("dispatch.levels",),
     ("dispatch",),
     ("aten",),
     ("overrides",),
@@ -113,6 +114,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__config__",),
     ("testing",),
     ("fx",),
+    ("dynamo.bytecode",),
+    ("dynamo.record",),
+    ("dynamo.values",),
+    ("dynamo.frames",),
+    ("dynamo.rules",),
+    ("dynamo.machine",),
+    ("dynamo.stored",),
     ("dynamo",),
     ("_dynamo",),
     ("aot",),
@@ -367,11 +375,13 @@ class Tree:
 
 
 def layer_of(module: str) -> str:
-    """The name in LAYERS that `module` belongs to: rushlight.definitions.pointwise.trig -> ops,
+    """The longest name in LAYERS that `module` belongs to: rushlight.definitions.pointwise.trig -> definitions,
     rushlight.base.shape -> base.shape."""
-    _, _, below = module.partition(".")
-    two = ".".join(below.split(".")[:2])
-    return two if two in RANK else below.split(".")[0]
+    parts = module.split(".")[1:]
+    for length in range(len(parts), 1, -1):
+        if (name := ".".join(parts[:length])) in RANK:
+            return name
+    return parts[0] if parts else ""
 
 
 def place(path: Path, line: int = 0) -> str:

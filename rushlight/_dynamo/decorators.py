@@ -15,7 +15,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import late
-from ..dynamo import marks
+from ..dynamo.record import marks
 from ..nn import Module
 from . import backends, config
 

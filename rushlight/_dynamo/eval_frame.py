@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _C
 from ..base import late
-from ..dynamo import instructions
+from ..dynamo.bytecode import instructions
 from ..nn import Module
 from . import backends, compiled_autograd, config
 

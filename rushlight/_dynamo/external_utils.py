@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..dynamo.tracing import is_compiling, tracing
+from ..dynamo.record.tracing import is_compiling, tracing
 
 __all__ = ["is_compiling", "tracing"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dynamo.counting import counters
+from ..dynamo.record.counting import counters
 from .eval_frame import is_dynamo_supported
 
 __all__ = ["counters", "is_compile_supported", "is_dynamo_supported"]

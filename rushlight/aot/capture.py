@@ -27,8 +27,8 @@ from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensor
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
-from ..dynamo.tensor_classes import is_whole
-from ..dynamo.tracing import without_saving_hooks
+from ..dynamo.record.tensor_classes import is_whole
+from ..dynamo.record.tracing import without_saving_hooks
 from ..fake import (
     DataDependentOutputException,
     FakeTensor,

@@ -21,8 +21,8 @@ from ..autograd import grad_mode
 from ..base import late, show
 from ..base.assertions import CheckFailed
 from ..codegen.stored.graphs import NotKept
-from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
+from ..dynamo.record.breaks import Unfit
 from . import graph_data
 from .compile_graph import AotConfig, compile_captured, compiled_backward
 from .graph_cache import Entry, Found, entry_for, frame_told, process_identity

@@ -23,7 +23,7 @@ from ..codegen.stored import graphs as stored_graphs
 from ..codegen.stored.graphs import NotKept
 from ..dispatch import table
 from ..dispatch.modes import state as modes
-from ..dynamo.stored_values import described_value
+from ..dynamo.stored.values import described_value
 from ..loops.record import Record
 from ..nn import Parameter
 from ..rules import levels

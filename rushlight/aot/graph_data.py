@@ -18,8 +18,8 @@ from .. import _C
 from ..base import shape, sources
 from ..base.late import import_module
 from ..codegen.stored.graphs import NotKept
-from ..dynamo.fingerprints import op_name
-from ..dynamo.stored_values import described_value, restored_value
+from ..dynamo.stored.fingerprints import op_name
+from ..dynamo.stored.values import described_value, restored_value
 from ..op import find_op
 from ..op.registry import _aliases, ops
 

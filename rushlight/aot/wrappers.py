@@ -18,8 +18,8 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd import Function
-from ..dynamo.recorder import as_target
-from ..dynamo.tensor_classes import is_wrapper, parts
+from ..dynamo.record.recorder import as_target
+from ..dynamo.record.tensor_classes import is_wrapper, parts
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule

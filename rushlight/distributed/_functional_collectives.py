@@ -14,7 +14,7 @@ from typing import Any
 from ..autograd.function import Function
 from ..base.shape import contiguous_format
 from ..dispatch.modes import state as mode_state
-from ..dynamo import marks
+from ..dynamo.record import marks
 from ..fake import FakeTensor
 from ..op import find_op
 from . import collectives as c

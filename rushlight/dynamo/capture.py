@@ -27,8 +27,13 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from . import function_modes, selects, subclasses
-from .breaks import (
+from .bytecode.emitter import Emitter
+from .bytecode.resume import BreakPoint, needed
+from .frames.frame import NULL, Frame, Unread
+from .machine.effects import Effects
+from .machine.interpreter import Machine, Stopped
+from .machine.rebuild import Rebuilder
+from .record.breaks import (
     BreakAt,
     GraphBreak,
     Raised,
@@ -39,26 +44,21 @@ from .breaks import (
     WithoutSelect,
     WithoutSupposing,
 )
-from .checks import Checked, written
-from .effects import Effects
-from .emitter import Emitter
-from .floats import Floats
-from .frame import NULL, Frame, Unread
-from .guards import Assumed, Guard, Kind, Symbolic, mode_guard
-from .hidden import ElementEnv, Origin
-from .interpreter import Machine, Stopped
-from .iterators import are_apart
-from .locks import Again, under
-from .outside import Outside
-from .rebuild import Rebuilder
-from .recorder import Recorder, without_modes
-from .resume import BreakPoint, needed
-from .sources import AsDouble, AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
-from .stored_frames import symbolic_dims
-from .stored_values import Left
-from .thread_modes import modes_now, set_modes
-from .tracing import tracing
-from .trials import Trial
+from .record.hidden import ElementEnv, Origin
+from .record.recorder import Recorder, without_modes
+from .record.thread_modes import modes_now, set_modes
+from .record.tracing import tracing
+from .rules import function_modes, selects, subclasses
+from .rules.checks import Checked, written
+from .rules.trials import Trial
+from .stored.frames import symbolic_dims
+from .stored.values import Left
+from .values.floats import Floats
+from .values.guards import Assumed, Guard, Kind, Symbolic, mode_guard
+from .values.iterators import are_apart
+from .values.locks import Again, under
+from .values.outside import Outside
+from .values.sources import AsDouble, AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
 
 
 @dataclass(frozen=True)

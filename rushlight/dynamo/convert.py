@@ -29,12 +29,13 @@ from ..devices.base import default_device, handlers
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
 from ..nn import Module, Parameter
-from . import counting, marks, stored_frames
-from .breaks import BreakAt, GraphBreak, Refused
 from .direct import direct_call
-from .guards import GuardTree
-from .sources import Local, Source
-from .tracing import without_saving_hooks
+from .record import counting, marks
+from .record.breaks import BreakAt, GraphBreak, Refused
+from .record.tracing import without_saving_hooks
+from .stored import frames as stored_frames
+from .values.guards import GuardTree
+from .values.sources import Local, Source
 
 if TYPE_CHECKING:      # what was captured before is found on disk, and needs none of this
     from .report import Report
@@ -261,7 +262,8 @@ class Conversion:
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
             return self._restored(compiled, function, found)
-        from . import interruptions, resume  # noqa: PLC0415 - frames that are found on disk need none of it
+        from . import interruptions  # noqa: PLC0415 - frames that are found on disk need none of it
+        from .bytecode import resume  # noqa: PLC0415 - frames that are found on disk need none of it
         from .capture import Settings, capture  # noqa: PLC0415
         from .report import Step  # noqa: PLC0415
 
@@ -412,7 +414,7 @@ class Conversion:
     def _completed(self, emitter: Any, stop: BreakAt | None, function: types.FunctionType) -> types.FunctionType:
         """The emitted function, with the break at its end if there is one."""
         if stop is not None:
-            from . import resume  # noqa: PLC0415 - as above
+            from .bytecode import resume  # noqa: PLC0415 - as above
 
             point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
             resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called,
@@ -422,7 +424,7 @@ class Conversion:
         return emitter.function(function.__globals__, function.__closure__)
 
     def _resumed(self, code: types.CodeType, function: types.FunctionType) -> Any:
-        from . import resume  # noqa: PLC0415 - as above
+        from .bytecode import resume  # noqa: PLC0415 - as above
 
         found = self.family.resumed.get(code)
         if found is None:
@@ -504,7 +506,7 @@ def _for_frame(choices: Choices, function: types.FunctionType) -> Any:
 
 def is_run_only(function: types.FunctionType) -> bool:
     """Whether a function is called as it is wherever it is called."""
-    from . import resume  # noqa: PLC0415 - for programs that are not captured whole
+    from .bytecode import resume  # noqa: PLC0415 - for programs that are not captured whole
 
     code = function.__code__
     is_disabled = getattr(function, "_torchdynamo_disable", False)
@@ -551,7 +553,7 @@ def is_told(word: str) -> bool:
 
 
 def location(function: types.FunctionType) -> str:
-    from . import resume  # noqa: PLC0415 - for messages
+    from .bytecode import resume  # noqa: PLC0415 - for messages
 
     code = resume.original_code(function.__code__)
     return f"{code.co_filename}:{code.co_firstlineno}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .sources import Local
+from .values.sources import Local
 
 if TYPE_CHECKING:
-    from .emitter import Emitter
-    from .guards import GuardTree
+    from .bytecode.emitter import Emitter
+    from .values.guards import GuardTree
 
 _LOADS = frozenset((
     "LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_ATTR", "BINARY_SUBSCR", "BINARY_OP", "BUILD_LIST",

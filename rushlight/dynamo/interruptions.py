@@ -17,9 +17,9 @@ from typing import Any
 
 from .. import _C
 from ..rules import levels
-from . import tracing
-from .recorder import without_modes
-from .thread_modes import modes_now, set_modes
+from .record import tracing
+from .record.recorder import without_modes
+from .record.thread_modes import modes_now, set_modes
 
 
 class _Handler:

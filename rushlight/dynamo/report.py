@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import resume
-from .guards import GuardTree
+from .bytecode import resume
+from .values.guards import GuardTree
 
 
 @dataclass(frozen=True)

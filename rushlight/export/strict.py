@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..dynamo.breaks import GraphBreak
 from ..dynamo.capture import Captured, Refused, Settings, capture
 from ..dynamo.convert import unsupported
+from ..dynamo.record.breaks import GraphBreak
 from ..nn import Module
 
 

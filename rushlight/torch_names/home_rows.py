@@ -176,6 +176,9 @@ utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
 INTERNAL = (
     "definitions",
     "op",
+    "planners",
+    "rules",
+    "aten",
     "loops",
     "codegen",
     "compat",
@@ -194,36 +197,80 @@ INTERNAL = (
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")
 
-# Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
-FORMER: dict[str, str] = {
-    "rare": "torch_names.rare",
-    "qschemes": "torch_names.qschemes",
-    "unbuilt": "torch_names.unbuilt",
-    "core_names": "torch_names.core_names",
-    "home_rows": "torch_names.home_rows",
-    "streams": "torch_names.streams",
-    "indexing": "tensors.indexing",
-    "interop": "tensors.interop",
-    "printing": "tensors.printing",
-    "functions": "tensors.plain_functions",
-    "legacy": "tensors.legacy_types",
-    "environment": "base.environment",
-    "errors": "base.errors",
-    "show": "base.show",
-    "notice": "base.notice",
-    "tracebacks": "base.tracebacks",
-    "absent": "base.absent",
-    "refusals": "base.refusals",
-    "disk_cache": "base.disk_cache",
-    "late": "base.late",
-    "homes": "base.homes",
-    "core_finder": "base.core_finder",
-    "settings": "base.settings",
-    "shape": "base.shape",
-    "assertions": "base.assertions",
-    "promotion": "base.promotion",
-    "op.panels": "op.factor_panels",
-    "codegen.panels": "codegen.tiled_products",
-    "op.batched": "op.batch_overloads",
-    "autograd.mutation": "dispatch.saved_mutation",
-}
+# Modules that moved: pickles made before name them. (What PyTorch has never changes its name.)
+# `room before -> room now: modules`, below the package; a module that was called otherwise says `before=now`.
+_MOVED = """
+. -> torch_names: rare qschemes unbuilt core_names home_rows streams
+. -> tensors: indexing interop printing functions=plain_functions legacy=legacy_types
+. -> base: environment errors show notice tracebacks absent refusals disk_cache late homes core_finder settings shape
+    assertions promotion
+loops -> base: digest
+autograd -> dispatch: mutation=saved_mutation
+op -> planners: recurrence
+op -> planners.products: blas gemm gemm_complex=complex gemm_half=half gemm_padded=padded gemm_spans=spans
+    gemm_tiles=tiles groups
+op -> planners.convolutions: convolve convolve_lanes=lanes convolve_pixels=pixels convolve_points=points
+    convolve_tiles=tiles convolve_walk=walk convolve_windows=windows
+op -> planners.fourier: butterflies fourier=transform fourier_tables=tables real_fourier=real small_transforms=small
+op -> planners.order: few_first radix radix_blocks radix_device rank_select ranks true_positions
+op -> planners.factors: bidiagonal factor_panels=panels lapack lapack_device panels reflections small_factors=small
+    triangles
+op -> rules: batch_overloads batched=batch_overloads batching levels out random_level tangent
+dispatch -> dispatch.levels: functionalize_level=functionalize grad_level=grad jvp_level=jvp
+    random_state_level=random_state vmap_level=vmap
+dispatch -> aten: aten_adapters=adapters aten_calls=calls aten_overloads=overloads aten_plain=plain
+    aten_schemas=schemas namespaces overload_names
+export -> aten: composed
+codegen -> codegen.text: extremes primitives quotients registers squares targets writer
+codegen -> codegen.tiles: tile_functions=functions tile_shapes=shapes tile_strips=strips
+codegen -> codegen.llvm: cpu gpu_math interchange lower vectorize widths
+codegen -> codegen.nvptx: nvptx_columns=columns nvptx_counts=counts nvptx_held=held nvptx_many=many
+    nvptx_points=points nvptx_scan=scan nvptx_select=select nvptx_sort=sort nvptx_transpose=transpose
+    nvptx_vectors=vectors nvptx_written=written philox philox_walks
+codegen -> codegen.stored: artifacts cache stored_graphs=graphs tile_objects
+codegen -> codegen.library.products: dot_instructions few_rows grouped_products panels=tiled_products tile_packs
+    tile_products tiled_products
+codegen -> codegen.library: prefix_sums transpose
+codegen -> codegen.library.attention: tile_attention=forward tile_attention_backward=backward
+codegen.library -> codegen.library.convolution: channel_lanes convolve depthwise dots finish micro_kernel overlap
+    packing pixels points windows winograd winograd_weight
+definitions -> definitions.attention: attention_device=device attention_flash=flash attention_heads=heads
+    attention_tiles=tiles
+definitions -> definitions.loss: ctc loss_classes=classes loss_enumerated=enumerated loss_linear=linear
+    loss_pairs=pairs loss_scale=scale
+definitions -> definitions.spectral: fft=transforms fft_direct=direct fft_library=library fft_rows=rows
+    spectra=short_time windows
+definitions -> definitions.conv: conv_forms=forms
+definitions -> definitions.products: distance einsum grouped matmul matmul_add scaled_mm
+definitions -> definitions.norm: batchnorm=channels normalize=rows segment_norm=segments
+definitions -> definitions.random: dropout random_state=state sample_gradients sampling
+definitions -> definitions.order: distinct histogram ranking scan sorting
+definitions -> definitions.create: copy creation=factories grids triangles
+definitions -> definitions.sequence: embedding recurrence
+definitions -> definitions.shapes: fold getitem pad shuffle sizes
+definitions -> definitions.pointwise: gates
+definitions -> definitions.reduction: differences statistics
+dynamo -> dynamo.bytecode: branches emitter instructions resume
+dynamo -> dynamo.record: acts breaks counting hidden marks recorder tensor_classes thread_modes tracing
+dynamo -> dynamo.values: attributes floats guards iterators lists locks masks operators outside sources
+dynamo -> dynamo.frames: control frame
+dynamo -> dynamo.rules: arrays checks class_bodies control_flow elements function_modes gradients layouts
+    library_rules marked natives optimizers regions selects stand_ins subclasses trials
+dynamo -> dynamo.machine: effects interpreter rebuild
+dynamo -> dynamo.stored: fingerprints stored_frames=frames stored_values=values
+"""
+
+
+def _moved(text: str) -> dict[str, str]:
+    """Name before -> name now, both below the package."""
+    found = {}
+    for row in text.strip().replace("\n    ", " ").split("\n"):
+        rooms, _, modules = row.partition(": ")
+        before, _, now = rooms.partition(" -> ")
+        for module in modules.split():
+            old, _, new = module.partition("=")
+            found[f"{before}.{old}".removeprefix("..")] = f"{now}.{new or old}"
+    return found
+
+
+FORMER = _moved(_MOVED)

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.dispatch import table
-from rushlight.dynamo import marks
+from rushlight.dynamo.record import marks
 from rushlight.inductor import settings
 
 

@@ -90,7 +90,9 @@ def test_strips_of_pairs_on_every_width_of_vectors(bits: int, in_lines: bool) ->
 WIDE = """
 import numpy as np
 import rushlight as rl
-from rushlight.codegen import cpu, tile_functions, tile_objects
+from rushlight.codegen.llvm import cpu
+from rushlight.codegen.stored import tile_objects
+from rushlight.codegen.tiles import functions as tile_functions
 from rushlight.codegen.schedule import cpu_product
 tile_objects.vector_bits = cpu_product.vector_bits = lambda: 512     # LLVM splits vectors that there are not
 tile_functions.TileShape.by_lane = property(lambda self: False)

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 
 import pytest
-from rushlight.codegen.nvptx.lower.columns import WARPS, column_form
-from rushlight.codegen.nvptx.lower.held import Held, held_form
-from rushlight.codegen.nvptx.lower.lower import shared_by_block
-from rushlight.codegen.nvptx.lower.points import PointClass
 
 from rushlight import codegen
+from rushlight.codegen.nvptx.columns import WARPS, column_form
+from rushlight.codegen.nvptx.held import Held, held_form
+from rushlight.codegen.nvptx.lower import shared_by_block
+from rushlight.codegen.nvptx.points import PointClass
 from rushlight.loops import expr as e
 from rushlight.loops.nest import For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
 

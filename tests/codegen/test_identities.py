@@ -13,7 +13,7 @@ from rushlight.base import sources
 
 PACKAGE = Path(rushlight.__file__).parent
 ASK = (
-    "from rushlight.codegen import artifacts, cache, stored_graphs as graphs\n"
+    "from rushlight.codegen.stored import artifacts, cache, graphs\n"
     "print(cache.source_identity().hex(), artifacts.generator_identity(), graphs.package_identity().hex(),"
     " graphs.package_contents())"
 )

@@ -7,11 +7,11 @@ import struct
 import subprocess
 
 import pytest
-from rushlight.codegen.nvptx.lower.lower import POINTS, ROWS, THREADS, shared_by_block, sharing
-from rushlight.codegen.nvptx.lower.points import PointClass
-from rushlight.codegen.nvptx.lower.vectors import definitions, vector_form
 
 from rushlight import codegen
+from rushlight.codegen.nvptx.lower import POINTS, ROWS, THREADS, shared_by_block, sharing
+from rushlight.codegen.nvptx.points import PointClass
+from rushlight.codegen.nvptx.vectors import definitions, vector_form
 from rushlight.codegen.text.targets import find_target
 from rushlight.loops import expr as e
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows

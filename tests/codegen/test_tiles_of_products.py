@@ -9,7 +9,6 @@ import sys
 
 import pytest
 from interpreter import Interpreter
-from rushlight.codegen.tiles.tiles.shapes import TileShape
 
 from rushlight import codegen
 from rushlight.codegen.schedule.cpu_factor import Factor
@@ -23,6 +22,7 @@ from rushlight.codegen.schedule.cpu_product import (
     span_pack_nest,
 )
 from rushlight.codegen.text.targets import TARGETS
+from rushlight.codegen.tiles.shapes import TileShape
 from rushlight.loops.expr import cast, const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
@@ -402,9 +402,12 @@ def test_wide_processors_ask_for_the_next_strip(target: str) -> None:
 WIDE = """
 import numpy as np
 import rushlight as rl
-from rushlight.codegen import cpu, few_rows, tile_functions, tile_objects
+from rushlight.codegen.library.products import few_rows
+from rushlight.codegen.llvm import cpu
+from rushlight.codegen.stored import tile_objects
+from rushlight.codegen.tiles import functions as tile_functions
 from rushlight.codegen.schedule import cpu_contraction, cpu_product
-from rushlight.op import gemm
+from rushlight.planners.products import gemm
 for module in (tile_objects, cpu_product, cpu_contraction, gemm, few_rows):
     module.vector_bits = lambda: 512                        # LLVM splits vectors that the processor does not have
 tile_functions.TileShape.by_lane = property(lambda self: False)

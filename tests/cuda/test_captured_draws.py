@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.nvptx.lower import philox, philox_walks
+from rushlight.codegen.nvptx import philox, philox_walks
 from rushlight.devices.cuda import random_sources
 from tests.cuda.test_philox import INTEGERS, LANES, SAMPLERS, on_card, run as run_nest
 from tests.cuda.test_simulated_driver import CC, driver, run

@@ -7,9 +7,9 @@ import shutil
 
 import numpy as np
 import pytest
-from rushlight.codegen.nvptx.lower.transpose import tiles, transposing
 
 import rushlight as rl
+from rushlight.codegen.nvptx.transpose import tiles, transposing
 from rushlight.codegen.schedule import gpu_items
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice

@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen
-from rushlight.codegen.nvptx.lower import philox
+from rushlight.codegen.nvptx import philox
 
 LANES = 256     # of few elements
 

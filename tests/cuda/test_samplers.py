@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rushlight.codegen.nvptx.lower.philox_walks import BLOCK, binomial_nest, choice_nest, island_nest
 
 import rushlight as rl
+from rushlight.codegen.nvptx.philox_walks import BLOCK, binomial_nest, choice_nest, island_nest
 from rushlight.devices.cuda import half_sums, sources
 from rushlight.devices.cuda.random_walks import network
 

@@ -7,9 +7,9 @@ import subprocess
 
 import numpy as np
 import pytest
-from rushlight.codegen.nvptx.lower.sort import KERNELS
 
-from rushlight.codegen.nvptx.lower import counts as nvptx_counts, scan as nvptx_scan, select as nvptx_select
+from rushlight.codegen.nvptx import counts as nvptx_counts, scan as nvptx_scan, select as nvptx_select
+from rushlight.codegen.nvptx.sort import KERNELS
 from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
 from rushlight.loops.lowered import Lowered, Memory, Walk

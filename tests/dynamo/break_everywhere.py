@@ -18,7 +18,7 @@ class TailCall(tuple):
 
 
 def load():
-    """`rushlight.dynamo.resume` and its neighbours, without the rest of the package."""
+    """`rushlight.dynamo.bytecode.resume` and its neighbours, without the rest of the package."""
     for name, path in (("rushlight", ROOT), ("rushlight.dynamo", ROOT / "dynamo")):
         module = types.ModuleType(name)
         module.__path__ = [str(path)]
@@ -26,7 +26,7 @@ def load():
     core = types.ModuleType("rushlight._C")
     core.tail_call = lambda *parts: TailCall(parts)
     sys.modules["rushlight._C"] = sys.modules["rushlight"]._C = core
-    from rushlight.dynamo import emitter, instructions, resume
+    from rushlight.dynamo.bytecode import emitter, instructions, resume
 
     return instructions, emitter, resume
 

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.dynamo.counting import counters
+from rushlight.dynamo.record.counting import counters
 
 BACKENDS = ["eager", "inductor"]
 good, bad = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, -2.0, 3.0])

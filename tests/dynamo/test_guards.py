@@ -7,8 +7,17 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.dynamo.guards import Guard, GuardTree, Kind, Predicate, Symbolic, TensorLayout, mode_guard, same_value
-from rushlight.dynamo.sources import (
+from rushlight.dynamo.values.guards import (
+    Guard,
+    GuardTree,
+    Kind,
+    Predicate,
+    Symbolic,
+    TensorLayout,
+    mode_guard,
+    same_value,
+)
+from rushlight.dynamo.values.sources import (
     Attribute,
     Cell,
     Constant,

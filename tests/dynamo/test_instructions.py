@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.dynamo import instructions
-from rushlight.dynamo.emitter import Emitter
-from rushlight.dynamo.instructions import assemble, decode, liveness, stack_depths
+from rushlight.dynamo.bytecode import instructions
+from rushlight.dynamo.bytecode.emitter import Emitter
+from rushlight.dynamo.bytecode.instructions import assemble, decode, liveness, stack_depths
 
 HERE = Path(__file__).parent
 FILE = Path(instructions.__file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as torch
-from rushlight.dynamo.counting import counters
+from rushlight.dynamo.record.counting import counters
 
 high, low = torch.tensor([3.0, 4.0, 5.0]), torch.tensor([-3.0, 0.5, 1.0])
 

@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as torch
 from rushlight._dynamo.exc import Unsupported
-from rushlight.dynamo.counting import counters
+from rushlight.dynamo.record.counting import counters
 
 BACKENDS = ["eager", "inductor"]
 mixed, positive = torch.tensor([1.0, -2.0, 3.0, 4.0]), torch.tensor([1.0, 2.0, 3.0, 4.0])

@@ -16,8 +16,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import func
-from rushlight.dynamo import interpreter
-from rushlight.dynamo.breaks import GraphBreak
+from rushlight.dynamo.machine import interpreter
+from rushlight.dynamo.record.breaks import GraphBreak
 from rushlight.utils import _pytree as pytree
 
 WEIGHT = rl.linspace(-1, 1, 3)

@@ -43,8 +43,8 @@ def test_products_of_few_rows(rows: int, n: int, k: int, dtype: str) -> None:
 WIDE = """
 import numpy as np
 import rushlight as rl
-from rushlight.codegen import few_rows
-from rushlight.op import gemm
+from rushlight.codegen.library.products import few_rows
+from rushlight.planners.products import gemm
 made = []
 kept = gemm.few_rows_step
 gemm.few_rows_step = lambda *args, **given: made.append(kept(*args, **given)) or made[-1]
@@ -67,8 +67,8 @@ ALONE = """
 import sys
 import numpy as np
 import rushlight as rl
-from rushlight.codegen import few_rows
-from rushlight.op import gemm
+from rushlight.codegen.library.products import few_rows
+from rushlight.planners.products import gemm
 bits = int(sys.argv[1])
 made = []
 kept = gemm.few_rows_step

@@ -1,7 +1,7 @@
 """NVIDIA's driver as far as set-up needs it: what units there are, their names and limits, and modules made of PTX.
 
 Enters: the driver's library, opened when CUDA is first asked for. Leaves: `Driver`. What runs often (memory, copies,
-launches, events) goes through the core's table (csrc/cuda_device.cpp) instead. Refuses: with the driver's own words.
+launches, events) goes through the core's table (csrc/cuda/device.cpp) instead. Refuses: with the driver's own words.
 """
 
 from __future__ import annotations

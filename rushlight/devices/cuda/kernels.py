@@ -1,7 +1,7 @@
 """Kernels of the CUDA device: nests as the core launches them, one variant for each class of geometry,
 made when a launch first needs it.
 
-Enters: a nest. Leaves: the address of a kernel of the core's (csrc/cuda_device.h),
+Enters: a nest. Leaves: the address of a kernel of the core's (csrc/cuda/device.h),
 which asks `variant` here for the functions behind it.
 """
 

@@ -1,6 +1,6 @@
 """Libraries of the CUDA device: cuBLAS for matrix products, where NVIDIA's wheel (or a toolkit) is installed.
 
-Enters: the type of a product's elements. Leaves: a kernel of the core's (csrc/cuda_blas.cpp) that plans run like any
+Enters: the type of a product's elements. Leaves: a kernel of the core's (csrc/cuda/blas.cpp) that plans run like any
 other, or None: then the generated kernel serves, slower and right.
 """
 

@@ -17,7 +17,7 @@ from ...autograd.function import Function
 from ...base.shape import Size
 from ...dispatch.dispatcher import ask_overrides
 from ...dispatch.modes import state as mode_state
-from ...dynamo import marks
+from ...dynamo.record import marks
 from ...fake import FakeTensor
 from ...op.factory import check_options
 from ...rules.batch_overloads import PythonMeta

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...dynamo import marks
+from ...dynamo.record import marks
 from ...op import find_op
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]

@@ -1,0 +1,1 @@
+"""Frames: a function being executed symbolically, and the instructions that steer it."""

@@ -1,0 +1,1 @@
+"""The machine that executes bytecode symbolically, and what puts objects and effects back afterwards."""
