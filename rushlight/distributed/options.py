@@ -7,6 +7,11 @@ from typing import Any
 
 from .reduce_op import RedOpType
 
+__all__ = [
+    "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions",
+    "BroadcastOptions", "GatherOptions", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions",
+]
+
 UNSET = timedelta(milliseconds=-1)     # the group's own timeout
 
 
