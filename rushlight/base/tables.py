@@ -1,8 +1,8 @@
 """Tables that lie as text beside the module they belong to, and are read when first asked for.
 
-Enters: a module's own `__file__`; its table has the same name and ends in `.txt`. Leaves: the rows of the text, or a
-module's `__getattr__` that finds tables of floats in it. A row is a line and the indented lines below it, which go on
-with it; a line that begins with `#` is a comment. Refuses: names that no row has, as modules do.
+Enters: a module's own `__file__`; its table has the same name, or the one given, and ends in `.txt`. Leaves: the rows
+of the text, or a module's `__getattr__` that finds tables of floats in it. A row is a line and the indented lines below
+it, which go on with it; a line that begins with `#` is a comment. Refuses: names that no row has, as modules do.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Callable
 Floats = tuple[float, ...]
 
 
-def rows(module_file: str) -> list[str]:
+def rows(module_file: str, name: str | None = None) -> list[str]:
     """The rows of the text beside a module, the parts of each joined by single spaces."""
-    with open(os.path.splitext(module_file)[0] + ".txt", encoding="utf-8") as file:
+    place = os.path.splitext(module_file)[0] if name is None else os.path.join(os.path.dirname(module_file), name)
+    with open(place + ".txt", encoding="utf-8") as file:
         lines = [line.rstrip() for line in file if line.strip() and not line.startswith("#")]
     found: list[list[str]] = []
     for line in lines:
