@@ -112,12 +112,14 @@ def test_the_audit_of_a_wheel_says_what_is_wrong(tmp_path, monkeypatch):
     with zipfile.ZipFile(hollow, "w") as archive:
         archive.writestr("rushlight/py.typed", "")
         archive.writestr("rushlight/stray.py", "")
+        archive.writestr("rushlight/loops/stray.txt", "")
     found = build_wheels.audit(hollow)
     assert (
         "it lacks rushlight/op/ops.tables" in found
         and "it lacks rushlight/_C.cpython-312-aarch64-linux-gnu.so" in found
     )
     assert "it has a file that the tree has not: rushlight/stray.py" in found
+    assert "it has a file that the tree has not: rushlight/loops/stray.txt" in found
     assert any("egg-info" in sentence for sentence in found) and any(
         "lacks the source" in sentence for sentence in found
     )

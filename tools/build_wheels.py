@@ -245,14 +245,14 @@ def audit(wheel: Path) -> list[str]:
             wrong += [] if any(name.endswith(ending) for name in names) else [f"it has no file that ends in {ending}"]
         sources = {
             path.relative_to(ROOT).as_posix()
-            for ending in ("*.py", "*.pyi")
+            for ending in ("*.py", "*.pyi", "*.txt")
             for path in (ROOT / "rushlight").rglob(ending)
         }
         wrong += [f"it lacks the source {name}" for name in sorted(sources - names)[:5]]
         wrong += [
             f"it has a file that the tree has not: {name}"
             for name in sorted(names - sources)
-            if name.endswith((".py", ".pyi"))
+            if name.endswith((".py", ".pyi")) or (name.endswith(".txt") and ".dist-info/" not in name)
         ][:5]
         modules = [f"rushlight/{name}.cpython-{version}-{machine}-linux-gnu.so" for name in MODULES]
         if lacking := [f"it lacks {module}" for module in modules if module not in names]:

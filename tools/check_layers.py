@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "base.disk_cache",
         "base.late",
         "base.protobuf",
+        "base.tables",
         "futures",
         "base.homes",
         "base.core_finder",

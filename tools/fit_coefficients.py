@@ -1,17 +1,17 @@
-"""Fits the polynomial coefficients of rushlight/loops/coefficients*.py (needs mpmath; run by hand).
+"""Fits the polynomial coefficients of rushlight/loops/coefficients.txt (needs mpmath; run by hand).
 
-Each entry interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the best
+Each row interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the best
 polynomial, and is printed per dtype with the error it leaves. Usage:
 
-    python tools/fit_coefficients.py elementary > rushlight/loops/coefficients.py
-    python tools/fit_coefficients.py special > rushlight/loops/coefficients_special.py
+    python tools/fit_coefficients.py > rushlight/loops/coefficients.txt
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 
 import mpmath as mp
 
@@ -51,26 +51,28 @@ def rounded(value, dtype: str) -> float:
     return struct.unpack("f", struct.pack("f", number))[0] if dtype == "f32" else number
 
 
+def write_row(head: str, numbers: Iterable[float]) -> None:
+    """Prints `head: numbers`, broken into lines, as `rushlight.base.tables` reads it."""
+    row = f"{head}: {' '.join(map(repr, numbers))}"
+    print(textwrap.fill(row, 120, subsequent_indent="    ", break_on_hyphens=False))
+
+
 def emit(name: str, note: str, f: Callable, low, high, **counts: int) -> None:
-    """Prints NAME = {dtype: coefficients}, with the largest error relative to f after rounding."""
+    """Prints the rows of a table, one for each dtype, with the largest error relative to f after rounding."""
     print(f"\n# {note}")
-    print(f"{name} = {{")
     for dtype, count in counts.items():
-        emit_row(dtype, interpolate(f, low, high, count), f, low, high, lambda x: 1 / f(x), "relative")
-    print("}")
+        emit_row(f"{name} {dtype}", interpolate(f, low, high, count), f, low, high, lambda x: 1 / f(x), "relative")
     print(f"{name}: {note}", file=sys.stderr)
 
 
-def emit_row(dtype: str, fitted: list, f: Callable, low, high, weight: Callable, kind: str) -> None:
-    """Prints one entry of a table of coefficients, with the largest error times the weight."""
-    coefficients, worst = [rounded(c, dtype) for c in fitted], mp.mpf(0)
+def emit_row(head: str, fitted: list, f: Callable, low, high, weight: Callable, kind: str) -> None:
+    """Prints one row of coefficients, with the largest error times the weight. `head` ends in the dtype."""
+    coefficients, worst = [rounded(c, head.split()[-1]) for c in fitted], mp.mpf(0)
     for k in range(201):
         x = mp.mpf(low) + (mp.mpf(high) - mp.mpf(low)) * (k + mp.mpf("0.37")) / mp.mpf("201.9")
         worst = max(worst, abs(mp.polyval(coefficients[::-1], x) - f(x)) * abs(weight(x)))
-    print(f'    "{dtype}": (  # {kind} error {float(worst):.1e}')
-    for c in coefficients:
-        print(f"        {c!r},")
-    print("    ),")
+    print(f"# {kind} error {float(worst):.1e}")
+    write_row(head, coefficients)
 
 
 def weighted(f: Callable, low, high, count: int, weight: Callable) -> list:
@@ -109,15 +111,14 @@ def emit_constants() -> None:
         ("HALF_SQRT_PI", mp.sqrt(mp.pi) / 2, (24, 24), (53, 53)),
         ("DIGAMMA_ROOT", mp.findroot(mp.digamma, mp.mpf("1.4616")), (24, 24), (53, 53)),
     ):
-        print(f'{name} = {{\n    "f32": {parts(value, "f32", *f32)!r},\n    "f64": {parts(value, "f64", *f64)!r},\n}}')
-    print("\n# (2/pi * 2**(32 k)) modulo 4 for k = -2, -1, ..., 30, each as a sum of four floats: column j is part j.")
+        write_row(f"{name} f32", parts(value, "f32", *f32))
+        write_row(f"{name} f64", parts(value, "f64", *f64))
+    print("\n# (2/pi * 2**(32 k)) modulo 4 for k = -2, -1, ..., 30, each as a sum of four floats, a row for each part.")
     with mp.workdps(450):
         turns = [mp.fmod(2 / mp.pi * mp.mpf(2) ** (32 * k), 4) for k in range(-2, 31)]
         columns = list(zip(*[parts(turn, "f64", 53, 53, 53, 53) for turn in turns]))
-    print("TURNS = (")
-    for column in columns:
-        print("    (\n" + "".join(f"        {part!r},\n" for part in column) + "    ),")
-    print(")")
+    for k, column in enumerate(columns):
+        write_row(f"TURNS part{k}", column)
 
 
 def fit_elementary() -> None:
@@ -153,11 +154,9 @@ def fit_error_function() -> None:
     def logarithm(x):
         return mp.log(mp.erfc(x))
 
-    print("ERFC_LOG = {")
-    emit_row("f32", interpolate(logarithm, "0.9", "4.1", 9), logarithm, "0.9", "4.1", lambda x: 1 / logarithm(x),
-             "relative")  # fmt: skip
-    emit_row("f64", weighted(logarithm, 1, 6, 18, mp.erfc), logarithm, 1, 6, mp.erfc, "in 1 - erfc an")
-    print("}")
+    emit_row("ERFC_LOG f32", interpolate(logarithm, "0.9", "4.1", 9), logarithm, "0.9", "4.1",
+             lambda x: 1 / logarithm(x), "relative")
+    emit_row("ERFC_LOG f64", weighted(logarithm, 1, 6, 18, mp.erfc), logarithm, 1, 6, mp.erfc, "in 1 - erfc an")
 
     def scaled(q):
         x = 4 * (1 + q) / (1 - q)
@@ -247,10 +246,7 @@ def fit_gamma() -> None:
     emit("TRIGAMMA", "x**3 (trigamma(x) - 1/x - 1/(2 x**2)) in z = 1/x**2, x >= 2",
          trigamma, 0, "0.25", f64=19, lite=8)  # fmt: skip
     print("\n# Bernoulli numbers B(2j) / (2j)!, j = 1, 2, ...")
-    print("BERNOULLI = (")
-    for j in range(1, 14):
-        print(f"    {float(mp.bernoulli(2 * j) / mp.factorial(2 * j))!r},")
-    print(")")
+    write_row("BERNOULLI", (float(mp.bernoulli(2 * j) / mp.factorial(2 * j)) for j in range(1, 14)))
 
 
 def fit_bessel() -> None:
@@ -271,17 +267,14 @@ def scaled_bessel(order: int, x):
 
 
 def main() -> None:
-    which = sys.argv[1]
-    print('"""Polynomial coefficients, lowest power first. Made by tools/fit_coefficients.py; do not edit."""')
-    if which == "elementary":
-        emit_constants()
-        fit_elementary()
-        fit_error_function()
-        fit_normal()
-    else:
-        fit_quantiles()
-        fit_gamma()
-        fit_bessel()
+    print("# Polynomial coefficients, lowest power first. Made by tools/fit_coefficients.py; do not edit.")
+    emit_constants()
+    fit_elementary()
+    fit_error_function()
+    fit_normal()
+    fit_quantiles()
+    fit_gamma()
+    fit_bessel()
 
 
 if __name__ == "__main__":

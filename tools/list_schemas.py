@@ -1,11 +1,9 @@
-"""Write rushlight/aten/schemas.py: the signatures PyTorch's ATen ops have, of those that Rushlight has too.
+"""Write rushlight/aten/schemas.txt: the signatures PyTorch's ATen ops have, of those that Rushlight has too.
 
 Signatures are part of the API: exported graphs name the overload that PyTorch would call, and files name arguments.
 Run it where PyTorch is installed, after ops were added.
 """
 
-import re
-import textwrap
 from pathlib import Path
 
 import torch
@@ -13,14 +11,8 @@ import torch
 from rushlight.aten.namespaces import _alias
 from rushlight.op import load_all, ops
 
-TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "schemas.py"
-HEAD = '''"""Signatures that PyTorch has of our ops: see tools/list_schemas.py, which writes this file.
-
-Separated by semicolons; what is not written returns one Tensor, and `self` without a type is one.
-"""
-
-TEXT = """
-'''
+TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "schemas.txt"
+HEAD = "# Signatures that PyTorch has of our ops, one a line. Written by tools/list_schemas.py; do not edit.\n\n"
 OTHERS = ("_foreach", "quantized", "cudnn", "miopen", "mkldnn", "sparse", "_nested", "_jagged")
 
 
@@ -40,12 +32,8 @@ def main() -> None:
     for schema in torch._C._jit_get_all_schemas():
         space, _, name = schema.name.partition("::")
         if space == "aten" and is_wanted(schema, name) and (name in ops or _alias(name) is not None):
-            text = str(schema).removeprefix("aten::")
-            text = re.sub(r" -> Tensor(\([a-z!]\))?$", "", text)
-            text = text.replace("(Tensor self", "(self").replace("\\", "\\\\")
-            rows.append(text)
-    table = textwrap.fill("; ".join(sorted(set(rows))), 119, break_long_words=False, break_on_hyphens=False)
-    TARGET.write_text(f'{HEAD}{table}\n"""\n')
+            rows.append(str(schema).removeprefix("aten::"))
+    TARGET.write_text(HEAD + "".join(f"{row}\n" for row in sorted(set(rows))))
     print(f"{len(rows)} signatures")
 
 

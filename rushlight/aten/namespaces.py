@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..base import late
+from ..base.tables import rows
 from ..op import ops
 from ..op.registry import tables
 from .adapters import ADAPTERS
@@ -23,10 +24,8 @@ BUILTIN = ("aten", "rushlight", "prims")
 @cache
 def pytorch_overloads() -> dict[str, frozenset[str]]:
     """Names of PyTorch's overloads, by op; "default" is not among them, since every op here has one of its own."""
-    from .overload_names import TEXT  # noqa: PLC0415 - few programs ask for an overload by name
-
-    pairs = [word.split(":") for word in TEXT.replace(",\n", ",").split()]   # long words are cut behind a comma
-    return {name: frozenset(labels.split(",")) for name, labels in pairs}
+    pairs = (row.split(": ") for row in rows(__file__, "overload_names"))
+    return {name: frozenset(labels.split()) for name, labels in pairs}
 
 
 class OpOverloadPacket:

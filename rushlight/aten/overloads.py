@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import _C
 from ..base.shape import memory_format
+from ..base.tables import rows
 from .adapters import ADAPTERS
 
 REQUIRED = object()
@@ -82,9 +83,7 @@ def _parsed(text: str) -> AtenSchema:
         else:
             params.append(AtenParam(own, kind or "Tensor", only, _literal(default) if default else REQUIRED))
     returns = [r.split("(")[0].split(" ")[0] + ("[]" if "[]" in r else "") for r in _split_top(returned.strip("()"))]
-    returns = [r.replace("[][]", "[]") for r in returns] if returned and returned != "()" else []
-    if not returned:
-        returns = ["Tensor"]
+    returns = [r.replace("[][]", "[]") for r in returns]
     return AtenSchema(name, label, tuple(params), tuple(returns), text)
 
 
@@ -102,11 +101,8 @@ def _split_top(text: str) -> list[str]:
 @functools.cache
 def _texts() -> dict[str, list[str]]:
     """Texts of signatures, by op."""
-    from .schemas import TEXT  # noqa: PLC0415 - few programs ask for PyTorch's signatures
-
     found: dict[str, list[str]] = {}
-    for text in TEXT.replace("\n", " ").split(";"):
-        text = text.strip()
+    for text in rows(__file__, "schemas"):
         found.setdefault(text.partition("(")[0].partition(".")[0], []).append(text)
     return found
 

@@ -27,6 +27,14 @@ from .groups import (
 from .reduce_op import ReduceOp
 from .work import Work
 
+__all__ = [
+    "P2POp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object",
+    "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
+    "batch_isend_irecv", "broadcast", "broadcast_object_list", "gather", "gather_object", "irecv", "isend",
+    "monitored_barrier", "recv", "recv_object_list", "reduce", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
+]
+
 Tensor = _C.Tensor
 _empty = find_op("empty")
 
@@ -100,8 +108,7 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "all_reduce"):
         return None
-    options = opt.AllreduceOptions()
-    options.reduceOp, options.asyncOp = op, async_op
+    options = opt.AllreduceOptions(reduceOp=op, asyncOp=async_op)
     return _end(resolve(group).allreduce([tensor], options), async_op)
 
 
@@ -114,8 +121,7 @@ def all_reduce_coalesced(
     _check_alike(tensors, "all_reduce_coalesced")
     if _is_outsider(group, "all_reduce_coalesced"):
         return None
-    options = opt.AllreduceCoalescedOptions()
-    options.reduceOp, options.asyncOp = op, async_op
+    options = opt.AllreduceCoalescedOptions(reduceOp=op, asyncOp=async_op)
     return _end(resolve(group).allreduce_coalesced(tensors, options), async_op)
 
 
@@ -126,8 +132,7 @@ def broadcast(
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "broadcast"):
         return None
-    options = opt.BroadcastOptions()
-    options.rootRank, options.asyncOp = _peer(group, "src", src, group_src), async_op
+    options = opt.BroadcastOptions(rootRank=_peer(group, "src", src, group_src), asyncOp=async_op)
     return _end(resolve(group).broadcast([tensor], options), async_op)
 
 
@@ -139,8 +144,7 @@ def reduce(
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "reduce"):
         return None
-    options = opt.ReduceOptions()
-    options.reduceOp, options.rootRank, options.asyncOp = op, _peer(group, "dst", dst, group_dst), async_op
+    options = opt.ReduceOptions(reduceOp=op, rootRank=_peer(group, "dst", dst, group_dst), asyncOp=async_op)
     return _end(resolve(group).reduce([tensor], options), async_op)
 
 
@@ -154,8 +158,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     _check_count(tensor_list, resolved.size(), "tensor_list")
     _check_alike([*tensor_list, tensor], "all_gather")
     _check_numel(tensor_list, tensor, "tensor_list")
-    options = opt.AllgatherOptions()
-    options.asyncOp = async_op
+    options = opt.AllgatherOptions(asyncOp=async_op)
     return _end(resolved.allgather([tensor_list], [tensor], options), async_op)
 
 
@@ -168,8 +171,7 @@ def all_gather_coalesced(
         _check_tensors(outputs, "output_tensor_lists")
     if _is_outsider(group, "all_gather_coalesced"):
         return None
-    options = opt.AllgatherOptions()
-    options.asyncOp = async_op
+    options = opt.AllgatherOptions(asyncOp=async_op)
     return _end(resolve(group).allgather_coalesced(output_tensor_lists, input_tensor_list, options), async_op)
 
 
@@ -188,8 +190,7 @@ def all_gather_into_tensor(
             f"all_gather_into_tensor: output_tensor {tuple(output_tensor.shape)} must hold {resolved.size()} times the "
             f"elements of input_tensor {tuple(input_tensor.shape)}"
         )
-    options = opt.AllgatherOptions()
-    options.asyncOp = async_op
+    options = opt.AllgatherOptions(asyncOp=async_op)
     return _end(resolved._allgather_base(output_tensor, input_tensor, options), async_op)
 
 
@@ -221,8 +222,7 @@ def gather(
     resolved = resolve(group)
     root = _peer(group, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
     lists = _roots_list("gather", "dst", "gather_list", gather_list, tensor, resolved, root)
-    options = opt.GatherOptions()
-    options.rootRank, options.asyncOp = root, async_op
+    options = opt.GatherOptions(rootRank=root, asyncOp=async_op)
     return _end(resolved.gather(lists, [tensor], options), async_op)
 
 
@@ -237,8 +237,7 @@ def scatter(
     resolved = resolve(group)
     root = _peer(group, "src", 0 if src is None and group_src is None else src, group_src)
     lists = _roots_list("scatter", "src", "scatter_list", scatter_list, tensor, resolved, root)
-    options = opt.ScatterOptions()
-    options.rootRank, options.asyncOp = root, async_op
+    options = opt.ScatterOptions(rootRank=root, asyncOp=async_op)
     return _end(resolved.scatter([tensor], lists, options), async_op)
 
 
@@ -254,8 +253,7 @@ def reduce_scatter(
     _check_count(input_list, resolved.size(), "input_list")
     _check_alike([output, *input_list], "reduce_scatter")
     _check_numel([input_list[resolved.rank()]], output, "input_list")
-    options = opt.ReduceScatterOptions()
-    options.reduceOp, options.asyncOp = op, async_op
+    options = opt.ReduceScatterOptions(reduceOp=op, asyncOp=async_op)
     return _end(resolved.reduce_scatter([output], [input_list], options), async_op)
 
 
@@ -274,8 +272,7 @@ def reduce_scatter_tensor(
             f"reduce_scatter_tensor: input {tuple(input.shape)} must hold {resolved.size()} times the elements of "
             f"output {tuple(output.shape)}"
         )
-    options = opt.ReduceScatterOptions()
-    options.reduceOp, options.asyncOp = op, async_op
+    options = opt.ReduceScatterOptions(reduceOp=op, asyncOp=async_op)
     return _end(resolved._reduce_scatter_base(output, input, options), async_op)
 
 
@@ -294,8 +291,7 @@ def all_to_all(
     _check_count(output_tensor_list, resolved.size(), "output_tensor_list")
     _check_count(input_tensor_list, resolved.size(), "input_tensor_list")
     _check_alike([*output_tensor_list, *input_tensor_list], "all_to_all")
-    options = opt.AllToAllOptions()
-    options.asyncOp = async_op
+    options = opt.AllToAllOptions(asyncOp=async_op)
     return _end(resolved.alltoall(output_tensor_list, input_tensor_list, options), async_op)
 
 
@@ -309,8 +305,7 @@ def all_to_all_single(
     if _is_outsider(group, "all_to_all_single"):
         return None
     _check_alike([output, input], "all_to_all_single")
-    options = opt.AllToAllOptions()
-    options.asyncOp = async_op
+    options = opt.AllToAllOptions(asyncOp=async_op)
     sizes = list(output_split_sizes or []), list(input_split_sizes or [])
     return _end(resolve(group).alltoall_base(output, input, *sizes, options), async_op)
 
@@ -323,9 +318,7 @@ def barrier(
         return None
     if device_ids is not None and not isinstance(device_ids, list):
         raise TypeError(f"barrier: device_ids must be a list of integers, got {type(device_ids).__name__}")
-    options = opt.BarrierOptions()
-    options.asyncOp = async_op
-    options.device_ids = device_ids or []
+    options = opt.BarrierOptions(asyncOp=async_op, device_ids=device_ids or [])
     if timeout is not None:
         options.timeout = timeout
     return _end(resolve(group).barrier(options), async_op)

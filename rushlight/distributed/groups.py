@@ -19,6 +19,15 @@ from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
 from .rendezvous import rendezvous
 from .store import HashStore, PrefixStore, Store
 
+__all__ = [
+    "Backend", "BackendConfig", "GroupMember", "default_pg_timeout", "destroy_process_group", "get_backend",
+    "get_backend_config", "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "init_process_group", "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "new_group",
+    "new_subgroups", "new_subgroups_by_enumeration", "shrink_group", "split_group",
+]
+
 default_pg_timeout = DEFAULT_TIMEOUT
 
 

@@ -473,7 +473,8 @@ class NcclBackend(BackendBase):
         """Return when every rank is here: the host waits, too."""
         options = options or opt.BarrierOptions()
         named = options.device_ids[0] if options.device_ids else _C.current_unit("cuda")
-        work = self.allreduce([_empty(1, dtype=_C.float32, device=_C.device("cuda", named))], _timed(options))
+        token = _empty(1, dtype=_C.float32, device=_C.device("cuda", named))
+        work = self.allreduce([token], opt.AllreduceOptions(timeout=options.timeout))
         work._wait_on_host(self._seconds(options))      # type: ignore[attr-defined]
         return work
 
@@ -517,12 +518,6 @@ def _finish(received: list[Callable[[], None] | None]) -> None:
     for put in received:
         if put is not None:
             put()
-
-
-def _timed(options: Any) -> Any:
-    result = opt.AllreduceOptions()
-    result.timeout = options.timeout
-    return result
 
 
 def _card(device: Any) -> str:

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from .reduce_op import RedOpType
 
+__all__ = [
+    "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions",
+    "BroadcastOptions", "GatherOptions", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions",
+]
+
 UNSET = timedelta(milliseconds=-1)     # the group's own timeout
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Options:
-    __slots__ = ("asyncOp", "timeout")
-
-    def __init__(self) -> None:
-        self.timeout = UNSET
-        self.asyncOp = True
-
-    def __repr__(self) -> str:
-        names = (name for c in type(self).__mro__ for name in getattr(c, "__slots__", ()))
-        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in sorted(names))})"
+    timeout: timedelta = UNSET
+    asyncOp: bool = True
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Reducing(_Options):
-    __slots__ = ("reduceOp", "sparseIndices")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reduceOp: Any = RedOpType.SUM
-        self.sparseIndices = None
+    reduceOp: Any = RedOpType.SUM
+    sparseIndices: Any = None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Rooted(_Options):
-    __slots__ = ("rootRank", "rootTensor")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rootRank = 0
-        self.rootTensor = 0
+    rootRank: int = 0
+    rootTensor: int = 0
 
 
 class AllreduceOptions(_Reducing):
@@ -58,15 +52,12 @@ class ReduceScatterOptions(_Reducing):
     __slots__ = ()
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ReduceOptions(_Reducing):
     """For `reduce`."""
 
-    __slots__ = ("rootRank", "rootTensor")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rootRank = 0
-        self.rootTensor = 0
+    rootRank: int = 0
+    rootTensor: int = 0
 
 
 class BroadcastOptions(_Rooted):
@@ -99,12 +90,9 @@ class AllToAllOptions(_Options):
     __slots__ = ()
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class BarrierOptions(_Options):
     """For `barrier`."""
 
-    __slots__ = ("device", "device_ids")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.device_ids: list[int] = []
-        self.device: Any = None
+    device_ids: list[int] = field(default_factory=list)
+    device: Any = None

@@ -55,8 +55,7 @@ class Bernoulli(Odds, ExponentialFamily):
             return _bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         logits, value = broadcast_all(self.logits, value)
         return -_cross_entropy(logits, value, reduction="none")
 

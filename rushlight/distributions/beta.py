@@ -58,8 +58,7 @@ class Beta(ExponentialFamily):
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return self._dirichlet.log_prob(_stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:

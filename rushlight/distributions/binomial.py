@@ -64,8 +64,7 @@ class Binomial(Odds, Distribution):
             return _binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         n, logits = self.total_count, self.logits
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         # n log(1 + exp(logits)), written so that large logits do not overflow

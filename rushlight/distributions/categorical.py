@@ -68,8 +68,7 @@ class Categorical(Odds, Distribution):
         return _multinomial(rows, sample_shape.numel(), True).T.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         index, logits = broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 

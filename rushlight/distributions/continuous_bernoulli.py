@@ -99,14 +99,12 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return self.icdf(self._uniform(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         logits, value = broadcast_all(self.logits, value)
         return -_cross_entropy(logits, value, reduction="none") + self._cont_bern_log_norm()
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         cut = self._cut_probs()
         inside = self._either((cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0), value)
         return _where(value <= 0.0, 0.0, _where(value >= 1.0, 1.0, inside))

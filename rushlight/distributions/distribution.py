@@ -181,6 +181,11 @@ class Distribution:
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
+    def _check_value(self, value: Tensor) -> None:
+        """Validate a value that is asked about, unless validation is off."""
+        if self._validate_args:
+            self._validate_sample(value)
+
     def _validate_sample(self, value: Tensor) -> None:
         """Refuse values that are no tensors, do not broadcast with the distribution, or lie outside its support."""
         if not isinstance(value, Tensor):

@@ -51,8 +51,7 @@ class Gamma(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return (
             self.concentration.xlogy(self.rate)
             + (self.concentration - 1).xlogy(value)
@@ -61,8 +60,7 @@ class Gamma(ExponentialFamily):
         )
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return self.concentration.igamma(self.rate * value)
 
     def entropy(self) -> Tensor:

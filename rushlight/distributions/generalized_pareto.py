@@ -45,8 +45,7 @@ class GeneralizedPareto(Distribution):
         return self.icdf(_rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         z, (zero, concentration) = self._z(value), self._is_exponential()
         factor = 1 / concentration + 1
         # A factor of zero (the uniform case) must win over the infinite logarithm at the end of the support.
@@ -55,8 +54,7 @@ class GeneralizedPareto(Distribution):
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """log(1 - cdf)."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         z, (zero, concentration) = self._z(value), self._is_exponential()
         return _where(zero, -z, -(concentration * z).log1p() / concentration)
 

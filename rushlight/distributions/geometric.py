@@ -60,8 +60,7 @@ class Geometric(Odds, Distribution):
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         value, probs = broadcast_all(value, self.probs)
         certain = (probs == 1) & (value == 0)  # where 0 * log(0) is to be 0
         return value * (-probs.masked_fill(certain, 0)).log1p() + self.probs.log()

@@ -47,14 +47,12 @@ class HalfCauchy(TransformedDistribution):
         return self.base_dist.variance
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         value = as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return _where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:

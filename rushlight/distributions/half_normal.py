@@ -46,13 +46,11 @@ class HalfNormal(TransformedDistribution):
         return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return _where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:

@@ -33,9 +33,7 @@ class Laplace(Distribution):
     def mean(self) -> Tensor:
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = mean
 
     @property
     def variance(self) -> Tensor:
@@ -51,13 +49,11 @@ class Laplace(Distribution):
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         offset = value - self.loc
         return 0.5 - 0.5 * offset.sign() * (-offset.abs() / self.scale).expm1()
 

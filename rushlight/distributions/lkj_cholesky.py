@@ -52,8 +52,7 @@ class LKJCholesky(Distribution):
         return below + diagonal.diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         a, rows = self.concentration, self.dim - 1
         exponent = 2 * (a - 1).unsqueeze(-1) + self.dim - _arange(2, self.dim + 1, device=a.device)
         density = (exponent * value.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(-1)

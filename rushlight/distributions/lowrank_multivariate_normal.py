@@ -82,9 +82,7 @@ class LowRankMultivariateNormal(Distribution):
     def mean(self) -> Tensor:
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = mean
 
     @lazy_property
     def variance(self) -> Tensor:
@@ -119,8 +117,7 @@ class LowRankMultivariateNormal(Distribution):
         return self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         distance = _batch_lowrank_mahalanobis(*self._low_rank(), value - self.loc, self._capacitance_tril)
         log_det = _batch_lowrank_logdet(*self._low_rank(), self._capacitance_tril)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + distance)

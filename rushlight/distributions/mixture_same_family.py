@@ -76,8 +76,7 @@ class MixtureSameFamily(Distribution):
         return (self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs).sum(-1)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(x)
+        self._check_value(x)
         scores = self.component_distribution.log_prob(self._pad(x))
         return (scores + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 

@@ -82,8 +82,7 @@ class Multinomial(Distribution):
         return n * self._categorical.entropy() - (n + 1).lgamma() + weighted.sum([0, -1])
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         logits, value = broadcast_all(self.logits, value)
         # an impossible category that never came up
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)

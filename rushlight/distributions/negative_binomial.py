@@ -59,8 +59,7 @@ class NegativeBinomial(Odds, Distribution):
             return _poisson(self._gamma.sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         n = self.total_count
         ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
         # The case of no trials at all, where lgamma(0) meets itself, has one way.

@@ -65,8 +65,7 @@ class OneHotCategorical(Distribution):
         return _one_hot(self._categorical.sample(sample_shape), self._categorical._num_events).to(self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Tensor:

@@ -41,8 +41,7 @@ class LogitRelaxedBernoulli(Odds, Distribution):
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         logits, value = broadcast_all(self.logits, value)
         gap = logits - value * self.temperature
         return self.temperature.log() + gap - 2 * gap.exp().log1p()

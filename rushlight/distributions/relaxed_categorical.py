@@ -61,8 +61,7 @@ class ExpRelaxedCategorical(Distribution):
         return scores - scores.logsumexp(-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         count = self._categorical._num_events
         logits, value = broadcast_all(self.logits, value)
         score = logits - value * self.temperature

@@ -49,8 +49,7 @@ class StudentT(Distribution):
         return self.loc + self.scale * (noise * (self._chi2.rsample(sample_shape) / self.df).rsqrt())
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         y, half = (value - self.loc) / self.scale, 0.5 * (self.df + 1.0)
         norm = (
             self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + (0.5 * self.df).lgamma() - half.lgamma()

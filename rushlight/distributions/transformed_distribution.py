@@ -86,8 +86,7 @@ class TransformedDistribution(Distribution):
         return self._forward(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         event_dim = len(self.event_shape)
         change: Any = 0.0
         for part in reversed(self.transforms):

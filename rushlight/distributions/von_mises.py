@@ -74,8 +74,7 @@ class VonMises(Distribution):
             return _rejection_sample(self._loc, self._concentration, self._proposal_r, x).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         return (
             self.concentration * (value - self.loc).cos()
             - math.log(2 * math.pi)
@@ -86,9 +85,7 @@ class VonMises(Distribution):
     def mean(self) -> Tensor:
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = mean
 
     @lazy_property
     def variance(self) -> Tensor:

@@ -141,8 +141,7 @@ class Wishart(ExponentialFamily):
         return sample
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_value(value)
         nu, p, factor = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
         norm = nu * (p * _LOG_2 / 2 + _half_log_det(factor)) + _mvlgamma(nu / 2, p=p)
         trace = _cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops import coefficients_special as special
+from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select, sqrt
 from rushlight.loops.math_exp import expm1_reduced
@@ -30,7 +30,7 @@ from rushlight.loops.pairs import (
 
 def _scaled(t: Value, order: int) -> Pair:
     """exp(-t) I(t) for t >= 0 in f64, as a pair."""
-    near_table, far_table = ((special.I0E_NEAR, special.I0E_FAR), (special.I1E_NEAR, special.I1E_FAR))[order]
+    near_table, far_table = ((table.I0E_NEAR, table.I0E_FAR), (table.I1E_NEAR, table.I1E_FAR))[order]
     zero = like(t, 0)
     small = min_(like(t, 8), t)
     u = small - 4
@@ -49,7 +49,7 @@ def _scaled(t: Value, order: int) -> Pair:
 
 def _short_scaled(t: Value, order: int) -> Value:
     """exp(-t) I(t) for t >= 0 in f64, for results rounded to f32."""
-    near_table, far_table = ((special.I0E_NEAR, special.I0E_FAR), (special.I1E_NEAR, special.I1E_FAR))[order]
+    near_table, far_table = ((table.I0E_NEAR, table.I0E_FAR), (table.I1E_NEAR, table.I1E_FAR))[order]
     small = min_(like(t, 8), t)
     large = max_(like(t, 8), min_(like(t, 1e100), t))
     inverse = 1 / (large * (small + 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops import coefficients as table, coefficients_special as special
+from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, const, eq, floor, fma, ge, gt, le, lt, ne, neg, rint, select
 from rushlight.loops.math_exp import log_pair, log_with_rest
@@ -73,14 +73,14 @@ def _lgamma_positive(t: Value) -> Pair:
     moved = select(low, select(first, t, both[0]), select(above, t - 1, one))
     lost = select(low & ~first, both[1], zero)
     logarithm = log_pair(select(far, t, moved), lost)
-    coefficients = special.LGAMMA["f64"]
+    coefficients = table.LGAMMA["f64"]
     inner = fma(d, paired_horner(d, coefficients[2:]), like(t, coefficients[1]))
     slope = two_sum(like(t, coefficients[0]), d * inner)
     signed = select(low, neg(logarithm[0]), logarithm[0]), select(low, neg(logarithm[1]), logarithm[1])
     near = pair_add(signed, pair_scale(slope, d))
     # Stirling: (t - 1/2) log t - t + log(2 pi)/2 + series / t, as (t - 1/2)(log t - 1) - 1/2 + ...
     inverse = 1 / t
-    series = paired_horner(inverse * inverse, special.LGAMMA_FAR["f64"]) * inverse
+    series = paired_horner(inverse * inverse, table.LGAMMA_FAR["f64"]) * inverse
     main = pair_scale(pair_add(logarithm, (neg(one), zero)), t - 0.5)
     constant = quick_sum(like(t, table.HALF_LOG_2PI["f64"][0]), like(t, -0.5))
     main = pair_add(main, (constant[0], constant[1] + table.HALF_LOG_2PI["f64"][1]))
@@ -102,9 +102,9 @@ def _lgamma_short(t: Value) -> Value:
     product = select(low, select(eq(nearest, 1), t, t * (t + 1)), product)
     far = ge(t, LARGE)
     logarithm = short_log(select(far, t, product))
-    near = fma(d, horner(d, special.LGAMMA["lite"]), select(low, neg(logarithm), logarithm))
+    near = fma(d, horner(d, table.LGAMMA["lite"]), select(low, neg(logarithm), logarithm))
     inverse = 1 / t
-    series = horner(inverse * inverse, special.STIRLING["lite"]) * inverse
+    series = horner(inverse * inverse, table.STIRLING["lite"]) * inverse
     main = (t - 0.5) * (logarithm - 1) + (series + (table.HALF_LOG_2PI["f64"][0] - 0.5))
     return select(far, main, near)
 
@@ -164,13 +164,13 @@ def _digamma_positive(t: Value, short: bool) -> Pair:
     root = table.DIGAMMA_ROOT["f64"]
     offset = pair_add(moved, (like(t, -root[0]), like(t, -root[1])))
     u = moved[0] - 1.5
-    coefficients = special.DIGAMMA["f64"]
+    coefficients = table.DIGAMMA["f64"]
     slope = quick_sum(like(t, coefficients[0]), u * paired_horner(u, coefficients[1:]))
     near = pair_multiply(offset, slope)
     rest = fma(neg(inverse), t, one) * inverse
     near = pair_add((select(low, neg(inverse), zero), select(low, neg(rest), zero)), near)
     z = inverse * inverse
-    series = fma(z, paired_horner(z, special.DIGAMMA_FAR["f64"]), inverse * 0.5)
+    series = fma(z, paired_horner(z, table.DIGAMMA_FAR["f64"]), inverse * 0.5)
     logarithm = log_with_rest(t)
     main = quick_sum(logarithm[0], logarithm[1] - series)
     return select(far, main[0], near[0]), select(far, main[1], near[1])
@@ -179,13 +179,13 @@ def _digamma_positive(t: Value, short: bool) -> Pair:
 def _short_digamma_near(t: Value, inverse: Value, low: Value) -> Value:
     moved = t + select(low, like(t, 1), like(t, 0))
     root = table.DIGAMMA_ROOT["f64"]
-    near = ((moved - root[0]) - root[1]) * paired_horner(moved - 1.5, special.DIGAMMA["lite"])
+    near = ((moved - root[0]) - root[1]) * paired_horner(moved - 1.5, table.DIGAMMA["lite"])
     return select(low, near - inverse, near)
 
 
 def _short_digamma_far(t: Value, inverse: Value) -> Value:
     z = inverse * inverse
-    return short_log(t) - fma(z, paired_horner(z, special.DIGAMMA_FAR["lite"]), inverse * 0.5)
+    return short_log(t) - fma(z, paired_horner(z, table.DIGAMMA_FAR["lite"]), inverse * 0.5)
 
 
 @expansion("polygamma")
@@ -231,12 +231,12 @@ def _trigamma_positive(t: Value, short: bool) -> Pair:
     inverse = 1 / y
     z = inverse * inverse
     if short:
-        main = fma(z, fma(inverse, paired_horner(z, special.TRIGAMMA["lite"]), like(t, 0.5)), inverse)
+        main = fma(z, fma(inverse, paired_horner(z, table.TRIGAMMA["lite"]), like(t, 0.5)), inverse)
         safe = select(low, t, one)
         both = 1 / (safe * (safe + 1))
         first = both * (safe + 1)
         return select(low, fma(first, first, fma(both * safe, both * safe, main)), main), zero
-    series = paired_horner(z, special.TRIGAMMA["f64"])
+    series = paired_horner(z, table.TRIGAMMA["f64"])
     # 1/y + 1/(2 y**2) + 1/y**3 ...; the first term with what its rounding, and that of y, lost
     rest = fma(neg(inverse), y, one) * inverse - lost * z
     main = quick_sum(inverse, fma(z, fma(inverse, series, like(t, 0.5)), rest))
@@ -279,7 +279,7 @@ def hurwitz_zeta(x: Pair, s: int) -> Pair:
     main = pair_divide(power, (like(x[0], s - 1), zero))
     z = inverse * inverse
     series, rising = [], float(s)
-    for j, bernoulli in enumerate(special.BERNOULLI):
+    for j, bernoulli in enumerate(table.BERNOULLI):
         series.append(bernoulli * rising)
         rising *= (s + 2 * j + 1) * (s + 2 * j + 2)
     rest = power[0] * fma(z, horner(z, series), inverse * 0.5)

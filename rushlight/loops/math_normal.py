@@ -29,8 +29,8 @@ SHORT_TAIL = (-1.0, -1.1510300636291504, -0.45925870537757874, -0.05293316766619
 SHORT_EXP2 = (0.6931241750717163, 0.24024099111557007, 0.055906426161527634, 0.009582852013409138)
 
 
-def modest_exp2(x: Value, series: Sequence[float] = table.EXP2["f32"]) -> Value:
-    """2**x where that is a normal number."""
+def modest_exp2(x: Value, series: Sequence[float]) -> Value:
+    """2**x where that is a normal number; `series` is (2**r - 1) / r."""
     magic = MAGIC[x.dtype]
     shifted = x + magic
     r = x - (shifted - magic)
@@ -41,7 +41,7 @@ def modest_exp2(x: Value, series: Sequence[float] = table.EXP2["f32"]) -> Value:
 def tail(x: Value) -> tuple[Value, Value]:
     """(t, p(t)) for t = |x| limited to FAR."""
     t = min_(like(x, FAR), abs_(x))
-    return t, modest_exp2(paired_horner(t, table.NORMAL_TAIL_LOG2["f32"]))
+    return t, modest_exp2(paired_horner(t, table.NORMAL_TAIL_LOG2["f32"]), table.EXP2["f32"])
 
 
 def short_form(value: Value) -> Value | None:
@@ -80,4 +80,4 @@ def gelu_slope(x: Value) -> Value:
         below = 0.5 * (1 + call("erf", x * math.sqrt(0.5)))
         return below + x * (call("exp", -0.5 * x * x) * (1 / math.sqrt(2 * math.pi)))
     t, p = tail(x)
-    return slope_of_tail(x, t, p, modest_exp2(t * t * (-0.5 / math.log(2))))
+    return slope_of_tail(x, t, p, modest_exp2(t * t * (-0.5 / math.log(2)), table.EXP2["f32"]))

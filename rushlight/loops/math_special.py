@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops import coefficients as table, coefficients_special as special
+from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, fma, gt, lt, min_, ne, neg, select, sqrt
 from rushlight.loops.math_exp import exp_parts, log_of_sum, log_with_rest, modest_exp
@@ -193,9 +193,9 @@ def _short_log_ndtr(x: Value) -> Value:
 def quantile(w: Value, tail: Value, factor: Pair, deep: bool = False) -> Value:
     """`factor` times erfinv(x) / x, from w + tail = -log(1 - x**2), by fits in w or sqrt(w); past w = 81 only if
     `deep`. Few numbers are so close to 1 that w > 6.25."""
-    near = _pair_horner(w - 3.625, special.ERFINV_NEAR["f64"])
+    near = _pair_horner(w - 3.625, table.ERFINV_NEAR["f64"])
     head, low = table.HALF_SQRT_PI["f64"]
-    inner = paired_horner(w - 0.5, special.ERFINV_CENTRE["f64"])
+    inner = paired_horner(w - 0.5, table.ERFINV_CENTRE["f64"])
     centre = quick_sum(like(w, head), fma(w, inner, like(w, low)))
     common = sum_of(pair_multiply(_either(lt(w, 1), centre, near), factor))
     return select(gt(w, 6.25), sum_of(pair_multiply(_far_quantile(w, tail, deep), factor)), common, rare=True)
@@ -205,17 +205,17 @@ def _far_quantile(w: Value, tail: Value, deep: bool) -> Pair:
     """erfinv(x) / x for w > 6.25: sqrt(w) less something small and smooth."""
     root = sqrt(w)
     lost = (fma(neg(root), root, w) + tail) / (root + root)
-    less = paired_horner(root - 6.5, special.ERFINV_TAIL["f64"])
+    less = paired_horner(root - 6.5, table.ERFINV_TAIL["f64"])
     if deep:
-        less = select(gt(w, 81), paired_horner(root - 18, special.ERFINV_DEEP["f64"]), less, rare=True)
-    less = select(lt(w, 16), paired_horner(root - 3.25, special.ERFINV_FAR["f64"]), less)
+        less = select(gt(w, 81), paired_horner(root - 18, table.ERFINV_DEEP["f64"]), less, rare=True)
+    less = select(lt(w, 16), paired_horner(root - 3.25, table.ERFINV_FAR["f64"]), less)
     return quick_sum(root, less + lost)
 
 
 def _short_quantile(w: Value) -> Value:
     """erfinv(x) / x for results rounded to f32, w <= 16.8."""
-    near = paired_horner(w - 3.125, special.ERFINV_SHORT["lite"])
-    return select(gt(w, 6.25), horner(sqrt(w) - 3.3, special.ERFINV_SHORT_FAR["lite"]), near, rare=True)
+    near = paired_horner(w - 3.125, table.ERFINV_SHORT["lite"])
+    return select(gt(w, 6.25), horner(sqrt(w) - 3.3, table.ERFINV_SHORT_FAR["lite"]), near, rare=True)
 
 
 def _pair_horner(u: Value, coefficients: tuple[float, ...]) -> Pair:

@@ -73,7 +73,8 @@ def reduce_exact(x: Value) -> tuple[Value, Value, Value]:
     k = shr(bitcast(wide, "i64"), 52) - (1023 + 52) >> 5
     k = max_(const(-2, "i64"), min_(const(30, "i64"), k))
     m = wide * power_of_two(shl(neg(k), 5), "f64")
-    turn = [lookup(k + 2, column, "f64") for column in table.TURNS[: 3 if x.dtype == "f32" else 4]]
+    parts = [table.TURNS[f"part{j}"] for j in range(3 if x.dtype == "f32" else 4)]
+    turn = [lookup(k + 2, column, "f64") for column in parts]
     (h0, e0), (h1, e1), (h2, e2) = (two_product(m, part) for part in turn[:3])
     # These three reach above 4; only their remainders count.
     total, lost = two_sum(_modulo_four(h0), _modulo_four(e0))

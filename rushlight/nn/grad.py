@@ -6,7 +6,7 @@ gradient. Refuses: what the convolution itself would.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import _C, ops
 from ..base.shape import INTS
@@ -19,14 +19,9 @@ def _spread(value: Numbers, dims: int) -> tuple[int, ...]:
 
 
 def _gradient(
-    which: int,
-    input: _C.Tensor,
-    weight: _C.Tensor,
-    grad_output: _C.Tensor,
-    numbers: tuple[Numbers, ...],
-    groups: int,
-    dims: int,
+    which: int, input: _C.Tensor, weight: _C.Tensor, grad_output: _C.Tensor, *numbers: Numbers, groups: int, dims: int
 ) -> _C.Tensor:
+    """The gradient of a convolution's input (0) or weight (1), of which the sizes count."""
     stride, padding, dilation = (_spread(value, dims) for value in numbers)
     mask = [which == 0, which == 1, False]
     return ops.aten.convolution_backward(
@@ -34,91 +29,31 @@ def _gradient(
     )[which]
 
 
-def _input(
-    size: Sequence[int], weight: _C.Tensor, grad_output: _C.Tensor, numbers: tuple[Numbers, ...], groups: int, dims: int
-) -> _C.Tensor:
-    return _gradient(0, grad_output.new_empty((1,)).expand(tuple(size)), weight, grad_output, numbers, groups, dims)
+def _of_input(dims: int) -> Callable[..., _C.Tensor]:
+    def of_input(
+        input_size: Sequence[int], weight: _C.Tensor, grad_output: _C.Tensor, stride: Numbers = 1, padding: Numbers = 0,
+        dilation: Numbers = 1, groups: int = 1,
+    ) -> _C.Tensor:
+        input = grad_output.new_empty((1,)).expand(tuple(input_size))
+        return _gradient(0, input, weight, grad_output, stride, padding, dilation, groups=groups, dims=dims)
+
+    of_input.__name__ = of_input.__qualname__ = f"conv{dims}d_input"
+    of_input.__doc__ = f"Gradient of conv{dims}d's input, which has sizes `input_size`."
+    return of_input
 
 
-def _weight(
-    input: _C.Tensor, size: Sequence[int], grad_output: _C.Tensor, numbers: tuple[Numbers, ...], groups: int, dims: int
-) -> _C.Tensor:
-    return _gradient(1, input, grad_output.new_empty((1,)).expand(tuple(size)), grad_output, numbers, groups, dims)
+def _of_weight(dims: int) -> Callable[..., _C.Tensor]:
+    def of_weight(
+        input: _C.Tensor, weight_size: Sequence[int], grad_output: _C.Tensor, stride: Numbers = 1, padding: Numbers = 0,
+        dilation: Numbers = 1, groups: int = 1,
+    ) -> _C.Tensor:
+        weight = grad_output.new_empty((1,)).expand(tuple(weight_size))
+        return _gradient(1, input, weight, grad_output, stride, padding, dilation, groups=groups, dims=dims)
+
+    of_weight.__name__ = of_weight.__qualname__ = f"conv{dims}d_weight"
+    of_weight.__doc__ = f"Gradient of conv{dims}d's weight, which has sizes `weight_size`."
+    return of_weight
 
 
-def conv1d_input(
-    input_size: Sequence[int],
-    weight: _C.Tensor,
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv1d's input, which has sizes `input_size`."""
-    return _input(input_size, weight, grad_output, (stride, padding, dilation), groups, 1)
-
-
-def conv1d_weight(
-    input: _C.Tensor,
-    weight_size: Sequence[int],
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv1d's weight, which has sizes `weight_size`."""
-    return _weight(input, weight_size, grad_output, (stride, padding, dilation), groups, 1)
-
-
-def conv2d_input(
-    input_size: Sequence[int],
-    weight: _C.Tensor,
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv2d's input, which has sizes `input_size`."""
-    return _input(input_size, weight, grad_output, (stride, padding, dilation), groups, 2)
-
-
-def conv2d_weight(
-    input: _C.Tensor,
-    weight_size: Sequence[int],
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv2d's weight, which has sizes `weight_size`."""
-    return _weight(input, weight_size, grad_output, (stride, padding, dilation), groups, 2)
-
-
-def conv3d_input(
-    input_size: Sequence[int],
-    weight: _C.Tensor,
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv3d's input, which has sizes `input_size`."""
-    return _input(input_size, weight, grad_output, (stride, padding, dilation), groups, 3)
-
-
-def conv3d_weight(
-    input: _C.Tensor,
-    weight_size: Sequence[int],
-    grad_output: _C.Tensor,
-    stride: Numbers = 1,
-    padding: Numbers = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-) -> _C.Tensor:
-    """Gradient of conv3d's weight, which has sizes `weight_size`."""
-    return _weight(input, weight_size, grad_output, (stride, padding, dilation), groups, 3)
+conv1d_input, conv2d_input, conv3d_input = map(_of_input, (1, 2, 3))
+conv1d_weight, conv2d_weight, conv3d_weight = map(_of_weight, (1, 2, 3))

@@ -60,6 +60,15 @@ def test_a_change_in_any_room_is_another_identity(room, copied, asked):
     assert differs == [is_generator, is_generator, sources.takes_part(top), sources.takes_part(top)]
 
 
+def test_another_coefficient_counts(copied, asked):
+    path = copied / "loops" / "coefficients.txt"
+    before, text = asked(), path.read_text()
+    path.write_text(text.replace("0.6931471805601177", "0.6931471805601178"))
+    differs = [old != new for old, new in zip(before, asked())]
+    path.write_text(text)
+    assert differs == [True] * 4
+
+
 def test_a_new_table_of_numbers_counts(copied, asked):
     before = asked()
     (copied / "loops" / "numbers.txt").write_text("1.0\n")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.aten.overloads import schemas_of
+from rushlight.aten.overloads import all_schemas, schemas_of
 from rushlight.functorch.compile import aot_function, make_boxed_func
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.nn import functional as F
@@ -108,6 +108,13 @@ def test_compilers_get_the_ops_of_aten() -> None:
     f(x, w).sum().backward()
     for got, t in zip(found, (x, w), strict=True):
         rl.testing.assert_close(got, t.grad)
+
+
+def test_signatures_are_pytorchs_to_the_letter() -> None:
+    torch = pytest.importorskip("torch")
+    theirs = {str(schema) for schema in torch._C._jit_get_all_schemas()}
+    ours = [str(schema) for schema in all_schemas()]
+    assert len(ours) > 1200 and not [text for text in ours if text not in theirs]
 
 
 def test_tables_name_ops_of_aten() -> None:

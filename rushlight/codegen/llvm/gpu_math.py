@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 
+from ...loops import coefficients
 from ...loops.expr import Value, abs_, and_, bitcast, cast, const, fma, gt, lt, max_, min_, neg, node, select, walk
 from ...loops.nest import Nest, values_of
 
@@ -113,9 +114,7 @@ def function_of_gpu(value: Value) -> Value | None:
     if value.attr in ("maximum", "minimum"):
         return node(value.attr, value.args, "f32")
     if value.attr in ("gelu", "gelu_slope"):
-        from ...loops.coefficients import NORMAL_TAIL_LOG2  # a long list
-
-        return gelu_of_gpu(value, NORMAL_TAIL_LOG2["f32"])
+        return gelu_of_gpu(value, coefficients.NORMAL_TAIL_LOG2["f32"])
     if value.attr in INSTRUCTIONS:
         return node(INSTRUCTIONS[value.attr], value.args, "f32")
     if value.attr == "cuda_log":

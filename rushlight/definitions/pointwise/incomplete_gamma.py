@@ -18,7 +18,7 @@ from rushlight._C import float32, float64
 from rushlight.base.promotion import result_type_of
 from rushlight.codegen.schedule.launch import Launch, Schedule, grain_of
 from rushlight.definitions.pointwise.checks import is_complex, is_integral
-from rushlight.loops import coefficients_special as special
+from rushlight.loops import coefficients as table
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -83,7 +83,7 @@ def leading_factor(a: Value, x: Value) -> Value:
     exponent = pair_add(pair_scale(quick_sum(*logarithm), a), (neg(x), zero))
     exponent = pair_add(exponent, (select(stirling, a, zero), zero))
     inverse = 1 / max_(like(a, SMALL), a)
-    series = inverse * horner(inverse * inverse, special.STIRLING["f64"])
+    series = inverse * horner(inverse * inverse, table.STIRLING["f64"])
     exponent = pair_add(exponent, (select(stirling, neg(series), zero), zero))
     (head, low), n = exp_parts(exponent[0], select(lt(abs_(exponent[0]), 800), exponent[1], zero))
     limited = min_(like(a, SMALL), a)
@@ -92,7 +92,7 @@ def leading_factor(a: Value, x: Value) -> Value:
     product = one
     for k in range(1, SMALL):
         product = product * select(ge(whole, k), f + k, one)
-    small = paired_horner(f - 0.5, special.INVERSE_GAMMA["f64"])
+    small = paired_horner(f - 0.5, table.INVERSE_GAMMA["f64"])
     factor = select(stirling, sqrt(inverse * (1 / (2 * math.pi))), small) / select(stirling, one, product)
     return scale((head + low) * factor, n)
 

@@ -108,9 +108,7 @@ class Unit:
             out = self.custom_gather.allocate((sent.numel() * self.size,), dtype=sent.dtype, device=sent.device)
             self._gathering = (self.custom_gather(out, sent, self.group, async_op=in_background), out)
             return
-        options = opt.AllgatherOptions()
-        options.asyncOp = in_background
-        self._gathering = self.send_parts(sent, options)
+        self._gathering = self.send_parts(sent, opt.AllgatherOptions(asyncOp=in_background))
 
     def gather(self) -> None:
         """Modules have whole parameters when this returns."""
@@ -229,8 +227,7 @@ class Unit:
             self._reducing = (self.custom_reduce(out, packed, self.group, op, async_op=True), out, used)
             return
         out = _empty(packed.numel() // self.size, dtype=dtype, device=packed.device)
-        options = opt.ReduceScatterOptions()
-        options.reduceOp, options.asyncOp = op, True
+        options = opt.ReduceScatterOptions(reduceOp=op, asyncOp=True)
         self._reducing = (self.group._reduce_scatter_base(out, packed, options), out, used)
 
     def end_reduce(self) -> None:
@@ -249,9 +246,7 @@ class Unit:
                 if not self.is_reduced_over_replicas:
                     self._replica_sum = flat
                     return
-                options = opt.AllreduceOptions()
-                options.reduceOp = ReduceOp.SUM
-                self.replicas.allreduce([flat], options).wait()
+                self.replicas.allreduce([flat], opt.AllreduceOptions(reduceOp=ReduceOp.SUM)).wait()
             _, after = self._divisors(flat.dtype)
             if after != 1.0 and self.comm_hook is None:
                 flat.div_(after)

@@ -153,8 +153,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             work.wait()
 
     def _send(self, tensors: list[Any], source: int, in_background: bool = False) -> Any:
-        options = opt.BroadcastOptions()
-        options.rootRank, options.asyncOp = source, in_background
+        options = opt.BroadcastOptions(rootRank=source, asyncOp=in_background)
         with no_grad():
             return self.process_group.broadcast(tensors, options)
 

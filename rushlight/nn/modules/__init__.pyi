@@ -182,6 +182,7 @@ from . import batchnorm as batchnorm
 from . import channelshuffle as channelshuffle
 from . import container as container
 from . import conv as conv
+from . import descriptions as descriptions
 from . import distance as distance
 from . import dropout as dropout
 from . import flatten as flatten

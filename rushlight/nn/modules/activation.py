@@ -2,6 +2,14 @@
 
 Enters: a tensor. Leaves: the activation of every element (softmaxes: along a dim). Refuses what the function refuses.
 MultiheadAttention, which PyTorch keeps here, has a file of its own.
+
+Shape:
+    input of any shape; output of the same shape
+
+Example:
+    >>> layer = rl.nn.{name}()
+    >>> tuple(layer(rl.ones(2, 3)).shape)
+    (2, 3)
 """
 
 from __future__ import annotations
@@ -14,6 +22,7 @@ from ...base import late
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
@@ -34,95 +43,35 @@ class _Inplace(Module):
 
 
 class ReLU(_Inplace):
-    """max(x, 0).
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.ReLU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """max(x, 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu_(input) if self.inplace else F.relu(input)
 
 
 class SiLU(_Inplace):
-    """x sigmoid(x).
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.SiLU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x sigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_Inplace):
-    """x tanh(softplus(x)).
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Mish()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x tanh(softplus(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
 class SELU(_Inplace):
-    """ELU scaled so that activations keep mean 0 and variance 1.
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.SELU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """ELU scaled so that activations keep mean 0 and variance 1."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class Hardsigmoid(_Inplace):
-    """A sigmoid of three straight lines.
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Hardsigmoid()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """A sigmoid of three straight lines."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -132,19 +81,7 @@ class Hardsigmoid(_Inplace):
 
 
 class Hardswish(_Inplace):
-    """x hardsigmoid(x).
-
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Hardswish()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x hardsigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -159,10 +96,6 @@ class Threshold(Module):
     Arguments:
         threshold: elements up to this are replaced
         value: what replaces elements up to the threshold
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
 
     Example:
         >>> layer = rl.nn.Threshold(0.5, 0.0)
@@ -189,15 +122,6 @@ class RReLU(Module):
     Arguments:
         lower: smallest slope
         upper: largest slope
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.RReLU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
@@ -219,17 +143,8 @@ class Hardtanh(Module):
     Arguments:
         min_val: lower bound
         max_val: upper bound
-        inplace: whether the input itself is changed
         min_value: old spelling of `min_val`
         max_value: old spelling of `max_val`
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Hardtanh()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(
@@ -262,12 +177,6 @@ class Hardtanh(Module):
 class ReLU6(Hardtanh):
     """x clamped to [0, 6].
 
-    Arguments:
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
     Example:
         >>> layer = rl.nn.ReLU6()
         >>> tuple(layer(rl.ones(2, 3)).shape)
@@ -282,40 +191,14 @@ class ReLU6(Hardtanh):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x)).
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Sigmoid()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return _sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent.
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Tanh()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """The hyperbolic tangent."""
 
     def forward(self, input: Tensor) -> Tensor:
         return _tanh(input)
@@ -338,15 +221,6 @@ class ELU(_Exponential):
 
     Arguments:
         alpha: scale of the negative part
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.ELU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -358,15 +232,6 @@ class CELU(_Exponential):
 
     Arguments:
         alpha: scale of the negative part
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.CELU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -404,14 +269,6 @@ class GELU(Module):
 
     Arguments:
         approximate: `none`, or `tanh` for the quicker form
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.GELU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -435,38 +292,14 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| > lambd, else zero.
-
-    Arguments:
-        lambd: half the width of the band of zeros
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Hardshrink()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x where |x| > lambd, else zero."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards zero by lambd.
-
-    Arguments:
-        lambd: half the width of the band of zeros
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Softshrink()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x moved towards zero by lambd."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
@@ -477,15 +310,6 @@ class LeakyReLU(Module):
 
     Arguments:
         negative_slope: slope of the negative part
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LeakyReLU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
@@ -501,20 +325,7 @@ class LeakyReLU(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x)).
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LogSigmoid()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """log(sigmoid(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
@@ -526,14 +337,6 @@ class Softplus(Module):
     Arguments:
         beta: how sharp the bend is
         threshold: where it passes into the identity
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Softplus()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -554,16 +357,9 @@ class PReLU(Module):
     Arguments:
         num_parameters: 1, or the number of channels
         init: where the slopes begin
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (N, C, ...); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.PReLU()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
@@ -585,46 +381,28 @@ class PReLU(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Softsign()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x / (1 + |x|)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x).
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Tanhshrink()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """x - tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class _AlongDim(Module):
+    """A function of all elements along a dim.
+
+    Example:
+        >>> layer = rl.nn.{name}(dim=-1)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
+
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
@@ -638,57 +416,21 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """Softmax of -x.
-
-    Arguments:
-        dim: the dimension along which it works
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Softmin(dim=-1)
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """Softmax of -x."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax(_AlongDim):
-    """exp(x) scaled to sum 1 along a dim.
-
-    Arguments:
-        dim: the dimension along which it works
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Softmax(dim=-1)
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """exp(x) scaled to sum 1 along a dim."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
-    """log(softmax(x)).
-
-    Arguments:
-        dim: the dimension along which it works
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LogSoftmax(dim=-1)
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """log(softmax(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
@@ -696,10 +438,6 @@ class LogSoftmax(_AlongDim):
 
 class Softmax2d(Module):
     """Softmax over the channels of images [N, C, H, W] or [C, H, W].
-
-    Arguments:
-        *args: as for the class it is made from
-        **kwargs: as for the class it is made from
 
     Shape:
         images (N, C, H, W) or (C, H, W); output of the same shape
@@ -717,3 +455,6 @@ class Softmax2d(Module):
 
 
 __getattr__, __dir__ = late.names(globals(), {"MultiheadAttention": "multihead"})   # PyTorch keeps it in this file
+
+
+describe_layers(globals())

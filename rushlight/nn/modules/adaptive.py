@@ -14,6 +14,7 @@ from typing import Any
 from ..._C import Tensor
 from .. import functional as F
 from .container import ModuleList, Sequential
+from .descriptions import describe_layers
 from .linear import Linear
 from .module import Module
 
@@ -24,13 +25,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """A head over the frequent classes and the clusters, and a small network per cluster of rare ones.
 
     Arguments:
-        in_features: size of each row of the input
         n_classes: number of classes
         cutoffs: first classes of the rarer groups, in order
         div_value: how much smaller the rows of each rarer group are
         head_bias: whether the group of frequent classes has an offset
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (N, in_features), target (N,); output (N,) and the loss
@@ -137,3 +135,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             return self._get_full_log_prob(input, head).argmax(1)
         best[rare] = self._get_full_log_prob(input[rare], head[rare]).argmax(1)
         return best
+
+
+describe_layers(globals())

@@ -14,6 +14,7 @@ from ...base import late
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import UninitializedBuffer, UninitializedParameter
+from .descriptions import describe_layers
 from .lazy import LazyModuleMixin
 from .module import Module
 from .settings import register_scale, settings
@@ -84,6 +85,17 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
+    """Normalization by the statistics of batches, or by those kept of them.
+
+    Shape:
+        input (N, C, {sizes}); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.{name}(4)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {8})
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -108,23 +120,8 @@ def _expect(input: Tensor, *ranks: int) -> None:
 class BatchNorm1d(_BatchNorm):
     """Batch normalization of vectors [N, C] or sequences [N, C, L].
 
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
     Shape:
         input (N, C, L) or (N, C); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.BatchNorm1d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 8)
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -132,52 +129,14 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of images [N, C, H, W].
-
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.BatchNorm2d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 8, 8)
-    """
+    """Batch normalization of images [N, C, H, W]."""
 
     def _check_input_dim(self, input: Tensor) -> None:
         _expect(input, 4)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of volumes [N, C, D, H, W].
-
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, D, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.BatchNorm3d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 8, 8, 8)
-    """
+    """Batch normalization of volumes [N, C, D, H, W]."""
 
     def _check_input_dim(self, input: Tensor) -> None:
         _expect(input, 5)
@@ -189,23 +148,10 @@ class SyncBatchNorm(_BatchNorm):
     Outside a process group, and in evaluation, it is BatchNorm.
 
     Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
         process_group: processes that share statistics
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
 
     Shape:
         input (N, C, ...); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.SyncBatchNorm(4)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 8)
     """
 
     def __init__(
@@ -252,6 +198,14 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _LazyNormBase(LazyModuleMixin):
+    """A norm that takes num_features from its first input.
+
+    Example:
+        >>> layer = rl.nn.{name}()
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {8})
+    """
+
     weight: UninitializedParameter
     bias: UninitializedParameter
 
@@ -291,72 +245,21 @@ class _LazyNormBase(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
-    """A BatchNorm1d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, L) or (N, C); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyBatchNorm1d()
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 8)
-    """
+    """A BatchNorm1d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
-    """A BatchNorm2d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyBatchNorm2d()
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 8, 8)
-    """
+    """A BatchNorm2d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
-    """A BatchNorm3d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, D, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyBatchNorm3d()
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 8, 8, 8)
-    """
+    """A BatchNorm3d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm3d
+
+
+describe_layers(globals())

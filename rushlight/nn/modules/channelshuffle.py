@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
 
 class ChannelShuffle(Module):
     """Channels dealt out over groups, in turn.
-
-    Arguments:
-        groups: into how many groups the channels are divided
 
     Shape:
         input (N, C, ...); output of the same shape
@@ -35,3 +33,6 @@ class ChannelShuffle(Module):
 
     def extra_repr(self) -> str:
         return settings(self, "groups")
+
+
+describe_layers(globals())

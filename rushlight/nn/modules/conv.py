@@ -13,6 +13,7 @@ from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter, UninitializedParameter
+from .descriptions import describe_layers
 from .lazy import LazyModuleMixin
 from .module import Module
 from .settings import repeated
@@ -119,7 +120,17 @@ class _ConvNd(Module):
 
 
 class _Convolution(_ConvNd):
-    """What Conv1d, Conv2d and Conv3d share; `function` does the work."""
+    """What Conv1d, Conv2d and Conv3d share; `function` does the work.
+
+    Shape:
+        input (N, in_channels, {sizes}) or without N; output (N, out_channels, ...), each size (size + 2 padding -
+        dilation (kernel_size - 1) - 1) / stride + 1
+
+    Example:
+        >>> layer = rl.nn.{name}(4, 6, 3, padding=1)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 6, {8})
+    """
 
     function: Any = None
 
@@ -157,96 +168,37 @@ class _Convolution(_ConvNd):
 
 
 class Conv1d(_Convolution):
-    """Convolution of sequences [N, C, L].
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size + 2 padding - dilation
-        (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.Conv1d(4, 6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 6, 8)
-    """
+    """Convolution of sequences [N, C, L]."""
 
     function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Convolution):
-    """Convolution of images [N, C, H, W].
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
-        dilation (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.Conv2d(4, 6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 6, 8, 8)
-    """
+    """Convolution of images [N, C, H, W]."""
 
     dims = 2
     function = staticmethod(F.conv2d)
 
 
 class Conv3d(_Convolution):
-    """Convolution of volumes [N, C, D, H, W].
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
-        dilation (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.Conv3d(4, 6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 6, 8, 8, 8)
-    """
+    """Convolution of volumes [N, C, D, H, W]."""
 
     dims = 3
     function = staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What the transposed convolutions share."""
+    """What the transposed convolutions share.
+
+    Shape:
+        input (N, in_channels, {sizes}) or without N; output (N, out_channels, ...), each size (size - 1) stride -
+        2 padding + dilation (kernel_size - 1) + output_padding + 1
+
+    Example:
+        >>> layer = rl.nn.{name}(4, 6, 3, stride=2)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 6, {17})
+    """
 
     function: Any = None
 
@@ -312,92 +264,20 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose of a convolution of sequences.
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2 padding
-        + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.ConvTranspose1d(4, 6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 6, 17)
-    """
+    """The transpose of a convolution of sequences."""
 
     function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of a convolution of images.
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
-        padding + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.ConvTranspose2d(4, 6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 6, 17, 17)
-    """
+    """The transpose of a convolution of images."""
 
     dims = 2
     function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of a convolution of volumes.
-
-    Arguments:
-        in_channels: channels of the input
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
-        padding + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.ConvTranspose3d(4, 6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 6, 17, 17, 17)
-    """
+    """The transpose of a convolution of volumes."""
 
     dims = 3
     function = staticmethod(F.conv_transpose3d)
@@ -448,6 +328,14 @@ class _LazyConvXdMixin(LazyModuleMixin):
 
 
 class _LazyConvolution(_LazyConvXdMixin):
+    """What LazyConv1d, LazyConv2d and LazyConv3d share.
+
+    Example:
+        >>> layer = rl.nn.{name}(6, 3, padding=1)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 6, {8})
+    """
+
     def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
                  dtype: Any = None) -> None:  # fmt: skip
@@ -466,6 +354,14 @@ class _LazyConvolution(_LazyConvXdMixin):
 
 
 class _LazyTransposed(_LazyConvXdMixin):
+    """What the lazy transposed convolutions share.
+
+    Example:
+        >>> layer = rl.nn.{name}(6, 3, stride=2)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 6, {17})
+    """
+
     def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
                  groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
                  dtype: Any = None) -> None:  # fmt: skip
@@ -474,171 +370,39 @@ class _LazyTransposed(_LazyConvXdMixin):
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):
-    """A Conv1d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size + 2 padding - dilation
-        (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConv1d(6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 6, 8)
-    """
+    """A Conv1d that takes in_channels from its first input."""
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConvolution, Conv2d):
-    """A Conv2d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
-        dilation (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConv2d(6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 6, 8, 8)
-    """
+    """A Conv2d that takes in_channels from its first input."""
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConvolution, Conv3d):
-    """A Conv3d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
-        dilation (kernel_size - 1) - 1) / stride + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConv3d(6, 3, padding=1)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 6, 8, 8, 8)
-    """
+    """A Conv3d that takes in_channels from its first input."""
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
-    """A ConvTranspose1d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2 padding
-        + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConvTranspose1d(6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 6, 17)
-    """
+    """A ConvTranspose1d that takes in_channels from its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
-    """A ConvTranspose2d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
-        padding + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConvTranspose2d(6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 6, 17, 17)
-    """
+    """A ConvTranspose2d that takes in_channels from its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
-    """A ConvTranspose3d that takes in_channels from its first input.
-
-    Arguments:
-        out_channels: channels of the output
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        output_padding: added to one side of the output's size
-        groups: into how many groups the channels are divided
-        bias: whether there is a learned offset
-        dilation: distance between the elements of a window
-        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
-        padding + dilation (kernel_size - 1) + output_padding + 1
-
-    Example:
-        >>> layer = rl.nn.LazyConvTranspose3d(6, 3, stride=2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 6, 17, 17, 17)
-    """
+    """A ConvTranspose3d that takes in_channels from its first input."""
 
     cls_to_become = ConvTranspose3d
+
+
+describe_layers(globals())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 
 
@@ -15,7 +16,6 @@ class PairwiseDistance(Module):
 
     Arguments:
         p: exponent of the norm
-        eps: added to a divisor, so that it is never zero
         keepdim: whether the dimension stays, with size 1
 
     Shape:
@@ -40,10 +40,6 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """The cosine of the angle between vectors along a dim.
 
-    Arguments:
-        dim: the dimension along which it works
-        eps: added to a divisor, so that it is never zero
-
     Shape:
         two inputs of one shape; output without the compared dimension
 
@@ -60,3 +56,6 @@ class CosineSimilarity(Module):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+describe_layers(globals())

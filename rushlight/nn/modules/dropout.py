@@ -2,12 +2,21 @@
 
 Enters: a tensor. Leaves: the tensor with elements, or whole channels, zeroed at random and the rest scaled; in
 evaluation mode, the tensor itself. Refuses probabilities outside [0, 1].
+
+Shape:
+    input of any shape; output of the same shape
+
+Example:
+    >>> layer = rl.nn.{name}()
+    >>> tuple(layer(rl.ones(2, 3)).shape)
+    (2, 3)
 """
 
 from __future__ import annotations
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
@@ -27,20 +36,7 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes single elements.
-
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.Dropout()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """Zeroes single elements."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
@@ -48,10 +44,6 @@ class Dropout(_DropoutNd):
 
 class Dropout1d(_DropoutNd):
     """Zeroes whole channels of sequences.
-
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
 
     Shape:
         input (N, C, L) or (C, L); output of the same shape
@@ -69,10 +61,6 @@ class Dropout1d(_DropoutNd):
 class Dropout2d(_DropoutNd):
     """Zeroes whole channels of images.
 
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
-
     Shape:
         input (N, C, H, W) or (C, H, W); output of the same shape
 
@@ -89,10 +77,6 @@ class Dropout2d(_DropoutNd):
 class Dropout3d(_DropoutNd):
     """Zeroes whole channels of volumes.
 
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
-
     Shape:
         input (N, C, D, H, W) or (C, D, H, W); output of the same shape
 
@@ -107,40 +91,17 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean 0 and variance 1, for SELU networks.
-
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.AlphaDropout()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """Dropout that keeps mean 0 and variance 1, for SELU networks."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels.
-
-    Arguments:
-        p: probability with which an element is dropped
-        inplace: whether the input itself is changed
-
-    Shape:
-        input of any shape; output of the same shape
-
-    Example:
-        >>> layer = rl.nn.FeatureAlphaDropout()
-        >>> tuple(layer(rl.ones(2, 3)).shape)
-        (2, 3)
-    """
+    """AlphaDropout of whole channels."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)
+
+
+describe_layers(globals())

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._C import Tensor
 from ...base.shape import INTS
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
@@ -97,3 +98,6 @@ class Unflatten(Module):
 
     def extra_repr(self) -> str:
         return settings(self, "dim", "unflattened_size")
+
+
+describe_layers(globals())

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
@@ -18,10 +19,6 @@ class Fold(Module):
 
     Arguments:
         output_size: height and width of the images
-        kernel_size: size of the window, one number or one for each dimension
-        dilation: distance between the elements of a window
-        padding: elements added at each side
-        stride: step of the window
 
     Shape:
         columns (N, C times the window's elements, L); images (N, C, *output_size)
@@ -52,12 +49,6 @@ class Fold(Module):
 class Unfold(Module):
     """Sliding windows of images as columns.
 
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        dilation: distance between the elements of a window
-        padding: elements added at each side
-        stride: step of the window
-
     Shape:
         images (N, C, H, W); columns (N, C times the window's elements, L)
 
@@ -79,3 +70,6 @@ class Unfold(Module):
 
     def extra_repr(self) -> str:
         return settings(self, "kernel_size", "dilation", "padding", "stride")
+
+
+describe_layers(globals())

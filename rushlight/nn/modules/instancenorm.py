@@ -11,9 +11,21 @@ from typing import Any
 from ..._C import Tensor
 from .. import functional as F
 from .batchnorm import _expect, _LazyNormBase, _NormBase
+from .descriptions import describe_layers
 
 
 class _InstanceNorm(_NormBase):
+    """Normalization of every channel of every sample by itself.
+
+    Shape:
+        input (N, C, {sizes}) or (C, {sizes}); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.{name}(4)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {8})
+    """
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
@@ -63,74 +75,17 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalization of every sequence of every channel by itself.
-
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, L) or (C, L); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.InstanceNorm1d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 8)
-    """
+    """Normalization of every sequence of every channel by itself."""
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalization of every image of every channel by itself.
-
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.InstanceNorm2d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 8, 8)
-    """
+    """Normalization of every image of every channel by itself."""
 
     rank = 4
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalization of every volume of every channel by itself.
-
-    Arguments:
-        num_features: channels of the input
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.InstanceNorm3d(4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 8, 8, 8)
-    """
+    """Normalization of every volume of every channel by itself."""
 
     rank = 5
 
@@ -141,72 +96,21 @@ class _LazyInstanceNorm(_LazyNormBase):
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    """An InstanceNorm1d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, L) or (C, L); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyInstanceNorm1d()
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 8)
-    """
+    """An InstanceNorm1d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    """An InstanceNorm2d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyInstanceNorm2d()
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 8, 8)
-    """
+    """An InstanceNorm2d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    """An InstanceNorm3d that takes num_features from its first input.
-
-    Arguments:
-        eps: added to a divisor, so that it is never zero
-        momentum: share of a new batch in the running statistics; None for a plain average of all batches
-        affine: whether there are a learned scale and offset for each channel
-        track_running_stats: whether running statistics are kept and used when not training
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output of the same shape
-
-    Example:
-        >>> layer = rl.nn.LazyInstanceNorm3d()
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 8, 8, 8)
-    """
+    """An InstanceNorm3d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm3d
+
+
+describe_layers(globals())

@@ -13,6 +13,7 @@ from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter, UninitializedParameter
+from .descriptions import describe_layers
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -44,13 +45,6 @@ class Identity(Module):
 
 class Linear(Module):
     """x Wᵀ + b, with W of shape (out_features, in_features).
-
-    Arguments:
-        in_features: size of each row of the input
-        out_features: size of each row of the output
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (..., in_features); output (..., out_features)
@@ -100,10 +94,6 @@ class Bilinear(Module):
     Arguments:
         in1_features: size of each row of the first input
         in2_features: size of each row of the second input
-        out_features: size of each row of the output
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         inputs (..., in1_features) and (..., in2_features); output (..., out_features)
@@ -156,15 +146,6 @@ class Bilinear(Module):
 class LazyLinear(LazyModuleMixin, Linear):
     """A Linear that takes in_features from its first input.
 
-    Arguments:
-        out_features: size of each row of the output
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-
-    Shape:
-        input (..., in_features); output (..., out_features)
-
     Example:
         >>> layer = rl.nn.LazyLinear(2)
         >>> tuple(layer(rl.ones(2, 3)).shape)
@@ -199,3 +180,6 @@ class LazyLinear(LazyModuleMixin, Linear):
                 raise AssertionError(f"the input has {input.shape[-1]} features, the "
                                      f"weight {self.weight.shape[-1]}")  # fmt: skip
             self.in_features = input.shape[-1]
+
+
+describe_layers(globals())

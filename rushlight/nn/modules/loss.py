@@ -2,6 +2,14 @@
 
 Enters: predictions and targets. Leaves: their mean, sum, or one loss per element. Refuses what the functions refuse.
 AdaptiveLogSoftmaxWithLoss has a file of its own.
+
+Shape:
+    input and target of one shape; output a number, or that shape with reduction='none'
+
+Example:
+    >>> layer = rl.nn.{name}()
+    >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+    ()
 """
 
 from __future__ import annotations
@@ -14,6 +22,7 @@ from typing import Any
 from ..._C import Tensor
 from .. import functional as F
 from ..linear_cross_entropy_options import LinearCrossEntropyOptions
+from .descriptions import describe_layers
 from .distance import PairwiseDistance
 from .linear import Linear
 from .module import Module
@@ -53,42 +62,14 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|x - y|.
-
-    Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.L1Loss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
-    """
+    """|x - y|."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(x - y)².
-
-    Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.MSELoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
-    """
+    """(x - y)²."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -96,13 +77,6 @@ class MSELoss(_Loss):
 
 class NLLLoss(_WeightedLoss):
     """Minus the given log-probability of the target class.
-
-    Arguments:
-        weight: weight of each class
-        size_average: old spelling of `reduction`
-        ignore_index: a class that costs nothing
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         input (N, C, ...), target (N, ...) of classes; output a number, or (N, ...) with reduction='none'
@@ -126,13 +100,6 @@ class NLLLoss(_WeightedLoss):
 
 class NLLLoss2d(NLLLoss):
     """The old name of NLLLoss over images.
-
-    Arguments:
-        weight: weight of each class
-        size_average: old spelling of `reduction`
-        ignore_index: a class that costs nothing
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         input (N, C, H, W), target (N, H, W) of classes; output a number, or (N, H, W) with reduction='none'
@@ -160,19 +127,6 @@ class PoissonNLLLoss(_Loss):
 
     Arguments:
         log_input: whether the input holds logarithms
-        full: whether the constant term is included
-        size_average: old spelling of `reduction`
-        eps: added to a divisor, so that it is never zero
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.PoissonNLLLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(
@@ -192,11 +146,6 @@ class PoissonNLLLoss(_Loss):
 
 class GaussianNLLLoss(_Loss):
     """Minus the log-likelihood under a normal with predicted mean and variance.
-
-    Arguments:
-        full: whether the constant term is included
-        eps: added to a divisor, so that it is never zero
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         input, target and variance (N, ...); output a number, or (N, ...) with reduction='none'
@@ -220,18 +169,7 @@ class KLDivLoss(_Loss):
     """The Kullback-Leibler divergence of targets from given log-probabilities.
 
     Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
         log_target: whether the target holds logarithms too
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.KLDivLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(
@@ -253,17 +191,6 @@ class BCELoss(_WeightedLoss):
 
     Arguments:
         weight: weight of each element
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.BCELoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -275,18 +202,7 @@ class BCEWithLogitsLoss(_Loss):
 
     Arguments:
         weight: weight of each element
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
         pos_weight: weight of the positive examples of each class
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.BCEWithLogitsLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(
@@ -318,19 +234,8 @@ class _MarginLoss(_Loss):
 class HingeEmbeddingLoss(_MarginLoss):
     """x for similar pairs (1), max(0, margin - x) for others (-1).
 
-    Arguments:
-        margin: distance from which on nothing is lost
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
     Shape:
         input and target of one shape; output a number, or that shape with reduction='none'; targets are 1 or -1
-
-    Example:
-        >>> layer = rl.nn.HingeEmbeddingLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(
@@ -344,12 +249,6 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 class CosineEmbeddingLoss(_MarginLoss):
     """1 - cos for similar pairs (1), max(0, cos - margin) for others (-1).
-
-    Arguments:
-        margin: distance from which on nothing is lost
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         two inputs (N, D), target (N,) of 1 and -1; output a number, or (N,) with reduction='none'
@@ -367,12 +266,6 @@ class CosineEmbeddingLoss(_MarginLoss):
 class MarginRankingLoss(_MarginLoss):
     """max(0, -y (x1 - x2) + margin).
 
-    Arguments:
-        margin: distance from which on nothing is lost
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
     Shape:
         two inputs and a target of 1 and -1, all (N,); output a number, or (N,) with reduction='none'
 
@@ -388,11 +281,6 @@ class MarginRankingLoss(_MarginLoss):
 
 class MultiLabelMarginLoss(_Loss):
     """Hinge between every target class and every other.
-
-    Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         input and target (N, C) or (C,), targets integers, ended by -1; output a number, or (N,) with reduction='none'
@@ -411,18 +299,7 @@ class SmoothL1Loss(_Loss):
     """Squared below beta, absolute above.
 
     Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
         beta: error from which on the loss is linear
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.SmoothL1Loss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(
@@ -439,16 +316,7 @@ class HuberLoss(_Loss):
     """Squared below delta, absolute times delta above.
 
     Arguments:
-        reduction: `mean`, `sum`, or `none` for one value for each element
         delta: error from which on the loss is linear
-
-    Shape:
-        input and target of one shape; output a number, or that shape with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.HuberLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
@@ -462,18 +330,8 @@ class HuberLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-y x)).
 
-    Arguments:
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
     Shape:
         input and target of one shape; output a number, or that shape with reduction='none'; targets are 1 or -1
-
-    Example:
-        >>> layer = rl.nn.SoftMarginLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -482,14 +340,6 @@ class SoftMarginLoss(_Loss):
 
 class CrossEntropyLoss(_WeightedLoss):
     """Minus the log-softmax of the target class, or of target probabilities.
-
-    Arguments:
-        weight: weight of each class
-        size_average: old spelling of `reduction`
-        ignore_index: a class that costs nothing
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-        label_smoothing: share of the target spread over all classes
 
     Shape:
         input (N, C, ...), target (N, ...) of classes; output a number, or (N, ...) with reduction='none'
@@ -523,16 +373,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     """A linear layer and the cross entropy of its output, computed in chunks without all logits in memory.
 
     Arguments:
-        in_features: size of each row of the input
         num_classes: number of classes
-        out_features: size of each row of the output
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-        reduction: `mean`, `sum`, or `none` for one value for each element
-        weight: weight of each class
-        ignore_index: a class that costs nothing
-        label_smoothing: share of the target spread over all classes
         options: how the work is divided
 
     Shape:
@@ -583,19 +424,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of two-class cross entropies.
 
-    Arguments:
-        weight: weight of each class
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
-
     Shape:
         input and target (N, C); output a number, or (N,) with reduction='none'
-
-    Example:
-        >>> layer = rl.nn.MultiLabelSoftMarginLoss()
-        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
-        ()
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -607,11 +437,6 @@ class MultiMarginLoss(_WeightedLoss):
 
     Arguments:
         p: exponent of the distance from the margin, 1 or 2
-        margin: distance from which on nothing is lost
-        weight: weight of each class
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         input (N, C), target (N,) of classes; output a number, or (N,) with reduction='none'
@@ -644,13 +469,7 @@ class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin).
 
     Arguments:
-        margin: distance from which on nothing is lost
         p: exponent of the norm
-        eps: added to a divisor, so that it is never zero
-        swap: whether the nearer of anchor and positive is compared with the negative
-        size_average: old spelling of `reduction`
-        reduce: old spelling of `reduction`
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         anchor, positive and negative (N, D); output a number, or (N,) with reduction='none'
@@ -691,9 +510,6 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     Arguments:
         distance_function: of two tensors; the Euclidean distance if None
-        margin: distance from which on nothing is lost
-        swap: whether the nearer of anchor and positive is compared with the negative
-        reduction: `mean`, `sum`, or `none` for one value for each element
 
     Shape:
         anchor, positive and negative (N, D); output a number, or (N,) with reduction='none'
@@ -738,7 +554,6 @@ class CTCLoss(_Loss):
 
     Arguments:
         blank: the class that stands for nothing
-        reduction: `mean`, `sum`, or `none` for one value for each element
         zero_infinity: whether infinite losses count as zero
 
     Shape:
@@ -760,3 +575,6 @@ class CTCLoss(_Loss):
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
+
+
+describe_layers(globals())

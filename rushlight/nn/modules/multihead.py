@@ -13,6 +13,7 @@ from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from . import inference
+from .descriptions import describe_layers
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -25,15 +26,10 @@ class MultiheadAttention(Module):
     Arguments:
         embed_dim: features of each step
         num_heads: attention heads
-        dropout: probability with which an element is dropped in training
-        bias: whether there is a learned offset
         add_bias_kv: whether a learned step is added to keys and values
         add_zero_attn: whether a step of zeros is added to keys and values
         kdim: features of keys; embed_dim if None
         vdim: features of values; embed_dim if None
-        batch_first: whether the batch comes before the steps
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim), or N first with batch_first; output (L, N,
@@ -163,3 +159,6 @@ def _transposed(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
     k = q if key is query else key.transpose(1, 0)
     v = k if value is key else value.transpose(1, 0)
     return q, k, v
+
+
+describe_layers(globals())

@@ -13,6 +13,7 @@ from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
+from .descriptions import describe_layers
 from .module import Module
 from .settings import register_scale, settings
 
@@ -99,14 +100,6 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
 class LayerNorm(Module):
     """Mean 0 and variance 1 over the last dims, then scaled and shifted.
 
-    Arguments:
-        normalized_shape: the last dimensions, over which it normalizes
-        eps: added to a divisor, so that it is never zero
-        elementwise_affine: whether there is a learned scale for each element
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-
     Shape:
         input (..., *normalized_shape); output of the same shape
 
@@ -155,13 +148,6 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divided by the root of the mean square over the last dims, then scaled.
 
-    Arguments:
-        normalized_shape: the last dimensions, over which it normalizes
-        eps: added to a divisor, so that it is never zero
-        elementwise_affine: whether there is a learned scale for each element
-        device: where the parameters are made
-        dtype: of the parameters
-
     Shape:
         input (..., *normalized_shape); output of the same shape
 
@@ -207,11 +193,6 @@ class GroupNorm(Module):
     Arguments:
         num_groups: into how many groups the channels are divided
         num_channels: channels of the input
-        eps: added to a divisor, so that it is never zero
-        affine: whether there are a learned scale and offset for each channel
-        device: where the parameters are made
-        dtype: of the parameters
-        bias: whether there is a learned offset
 
     Shape:
         input (N, num_channels, ...); output of the same shape
@@ -259,3 +240,6 @@ class GroupNorm(Module):
             + settings(self, "eps", "affine")
             + f", bias={self.bias is not None}"
         )
+
+
+describe_layers(globals())

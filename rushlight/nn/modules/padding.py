@@ -2,6 +2,14 @@
 
 Enters: a tensor of [batch,] channels and the padded dims. Leaves: a wider one.
 Refuses what `nn.functional.pad` refuses.
+
+Shape:
+    input (N, C, {sizes}) or (C, {sizes}); output with padding added to each of ({sizes})
+
+Example:
+    >>> layer = rl.nn.{name}(2)
+    >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+    (2, 4, {12})
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ from typing import Any
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import repeated
 
@@ -32,6 +41,14 @@ class _PadNd(Module):
 
 
 class _ConstantPadNd(_PadNd):
+    """`value` on all edges.
+
+    Example:
+        >>> layer = rl.nn.{name}(2, 1.5)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {12})
+    """
+
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -44,62 +61,29 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """One value around sequences.
-
-    Arguments:
-        padding: elements added at each side
-        value: what is put outside
-
-    Shape:
-        input (N, C, L) or (C, L); output with padding added to each of (L)
-
-    Example:
-        >>> layer = rl.nn.ConstantPad1d(2, 1.5)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 12)
-    """
+    """One value around sequences."""
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """One value around images.
-
-    Arguments:
-        padding: elements added at each side
-        value: what is put outside
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
-
-    Example:
-        >>> layer = rl.nn.ConstantPad2d(2, 1.5)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 12, 12)
-    """
+    """One value around images."""
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """One value around volumes.
-
-    Arguments:
-        padding: elements added at each side
-        value: what is put outside
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.ConstantPad3d(2, 1.5)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 12, 12, 12)
-    """
+    """One value around volumes."""
 
     dims = 3
 
 
 class _ZeroPad:
-    """Constant padding with zeros, printed by its padding alone."""
+    """Constant padding with zeros, printed by its padding alone.
+
+    Example:
+        >>> layer = rl.nn.{name}(2)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {12})
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -109,51 +93,15 @@ class _ZeroPad:
 
 
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Zeros around sequences.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, L) or (C, L); output with padding added to each of (L)
-
-    Example:
-        >>> layer = rl.nn.ZeroPad1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 12)
-    """
+    """Zeros around sequences."""
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    """Zeros around images.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
-
-    Example:
-        >>> layer = rl.nn.ZeroPad2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 12, 12)
-    """
+    """Zeros around images."""
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Zeros around volumes.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.ZeroPad3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 12, 12, 12)
-    """
+    """Zeros around volumes."""
 
 
 class _ReflectionPadNd(_PadNd):
@@ -161,53 +109,17 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Sequences mirrored at their ends, which are not repeated.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, L) or (C, L); output with padding added to each of (L)
-
-    Example:
-        >>> layer = rl.nn.ReflectionPad1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 12)
-    """
+    """Sequences mirrored at their ends, which are not repeated."""
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Images mirrored at their edges.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
-
-    Example:
-        >>> layer = rl.nn.ReflectionPad2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 12, 12)
-    """
+    """Images mirrored at their edges."""
 
     dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Volumes mirrored at their faces.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.ReflectionPad3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 12, 12, 12)
-    """
+    """Volumes mirrored at their faces."""
 
     dims = 3
 
@@ -217,53 +129,17 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Sequences continued by their ends.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, L) or (C, L); output with padding added to each of (L)
-
-    Example:
-        >>> layer = rl.nn.ReplicationPad1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 12)
-    """
+    """Sequences continued by their ends."""
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Images continued by their edges.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
-
-    Example:
-        >>> layer = rl.nn.ReplicationPad2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 12, 12)
-    """
+    """Images continued by their edges."""
 
     dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Volumes continued by their faces.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.ReplicationPad3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 12, 12, 12)
-    """
+    """Volumes continued by their faces."""
 
     dims = 3
 
@@ -278,52 +154,19 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Sequences continued from their other end.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, L) or (C, L); output with padding added to each of (L)
-
-    Example:
-        >>> layer = rl.nn.CircularPad1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 12)
-    """
+    """Sequences continued from their other end."""
 
 
 class CircularPad2d(_CircularPadNd):
-    """Images continued from their other edge.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
-
-    Example:
-        >>> layer = rl.nn.CircularPad2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 12, 12)
-    """
+    """Images continued from their other edge."""
 
     dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Volumes continued from their other face.
-
-    Arguments:
-        padding: elements added at each side
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.CircularPad3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 12, 12, 12)
-    """
+    """Volumes continued from their other face."""
 
     dims = 3
+
+
+describe_layers(globals())

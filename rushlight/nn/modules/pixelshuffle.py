@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import settings
 
@@ -61,3 +62,6 @@ class PixelUnshuffle(Module):
 
     def extra_repr(self) -> str:
         return settings(self, "downscale_factor")
+
+
+describe_layers(globals())

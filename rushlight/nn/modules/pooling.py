@@ -2,6 +2,14 @@
 
 Enters: [N,] C and the pooled dims. Leaves: the same with fewer places; with return_indices also where the largest were.
 Refuses what the functions they call refuse.
+
+Shape:
+    input (N, C, {sizes}) or (C, {sizes}); output with (size + 2 padding - window) / stride + 1 in place of each size
+
+Example:
+    >>> layer = rl.nn.{name}(2)
+    >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+    (2, 4, {4})
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ from typing import Any
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 from .settings import repeated, settings
 
@@ -51,76 +60,33 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest of windows over sequences.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        return_indices: whether the places of the largest elements are given back too
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, L) or (C, L); output with (size + 2 padding - window) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.MaxPool1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 4)
-    """
+    """The largest of windows over sequences."""
 
     function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest of windows over images.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        return_indices: whether the places of the largest elements are given back too
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with (size + 2 padding - window) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.MaxPool2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 4, 4)
-    """
+    """The largest of windows over images."""
 
     function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest of windows over volumes.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        dilation: distance between the elements of a window
-        return_indices: whether the places of the largest elements are given back too
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with (size + 2 padding - window) / stride + 1 in place of each
-        size
-
-    Example:
-        >>> layer = rl.nn.MaxPool3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 4, 4, 4)
-    """
+    """The largest of windows over volumes."""
 
     function = staticmethod(F.max_pool3d)
 
 
 class _MaxUnpoolNd(Module):
+    """Values put back where a pooling found them, zeros elsewhere.
+
+    Arguments:
+        padding: padding of the pooling that is undone
+
+    Shape:
+        input (N, C, {sizes}) or (C, {sizes}) and the indices of the pooling; output with the sizes before it
+    """
+
     dims = 1
     function: Any = None
 
@@ -140,14 +106,6 @@ class _MaxUnpoolNd(Module):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Values put back where MaxPool1d found them, zeros elsewhere.
 
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: padding of the pooling that is undone
-
-    Shape:
-        input (N, C, L) or (C, L) and the indices of the pooling; output with the sizes before it
-
     Example:
         >>> layer = rl.nn.MaxUnpool1d(2)
         >>> tuple(layer(*rl.nn.MaxPool1d(2, return_indices=True)(rl.ones(2, 4, 8))).shape)
@@ -159,14 +117,6 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Values put back where MaxPool2d found them, zeros elsewhere.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: padding of the pooling that is undone
-
-    Shape:
-        input (N, C, H, W) or (C, H, W) and the indices of the pooling; output with the sizes before it
 
     Example:
         >>> layer = rl.nn.MaxUnpool2d(2)
@@ -180,14 +130,6 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Values put back where MaxPool3d found them, zeros elsewhere.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: padding of the pooling that is undone
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W) and the indices of the pooling; output with the sizes before it
 
     Example:
         >>> layer = rl.nn.MaxUnpool3d(2)
@@ -207,23 +149,7 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Means of windows over sequences.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        ceil_mode: whether a last, incomplete window counts
-        count_include_pad: whether padding counts as elements of a window
-
-    Shape:
-        input (N, C, L) or (C, L); output with (size + 2 padding - window) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.AvgPool1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 4)
-    """
+    """Means of windows over sequences."""
 
     def __init__(
         self,
@@ -274,48 +200,13 @@ class _AvgPoolWide(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWide):
-    """Means of windows over images.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        ceil_mode: whether a last, incomplete window counts
-        count_include_pad: whether padding counts as elements of a window
-        divisor_override: divisor in place of the window's size
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with (size + 2 padding - window) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.AvgPool2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 4, 4)
-    """
+    """Means of windows over images."""
 
     function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPoolWide):
-    """Means of windows over volumes.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        padding: elements added at each side
-        ceil_mode: whether a last, incomplete window counts
-        count_include_pad: whether padding counts as elements of a window
-        divisor_override: divisor in place of the window's size
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with (size + 2 padding - window) / stride + 1 in place of each
-        size
-
-    Example:
-        >>> layer = rl.nn.AvgPool3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 4, 4, 4)
-    """
+    """Means of windows over volumes."""
 
     function = staticmethod(F.avg_pool3d)
 
@@ -324,7 +215,17 @@ class AvgPool3d(_AvgPoolWide):
 
 
 class _FractionalMaxPoolNd(Module):
-    """The largest of windows at pseudo-random places, so that sizes shrink by any ratio."""
+    """The largest of windows at pseudo-random places, so that sizes shrink by any ratio.
+
+    Shape:
+        input (N, C, {sizes}) or (C, {sizes}); output with output_size, or output_ratio times the size, in place of
+        ({sizes})
+
+    Example:
+        >>> layer = rl.nn.{name}(2, output_size=4)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {4})
+    """
 
     dims = 2
     function: Any = None
@@ -366,50 +267,30 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling of images.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        output_size: sizes of the output; None keeps the input's
-        output_ratio: size of the output as a share of the input's
-        return_indices: whether the places of the largest elements are given back too
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with output_size, or output_ratio times the size, in place of (H, W)
-
-    Example:
-        >>> layer = rl.nn.FractionalMaxPool2d(2, output_size=4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 4, 4)
-    """
+    """Fractional max pooling of images."""
 
     function = staticmethod(F.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling of volumes.
-
-    Arguments:
-        kernel_size: size of the window, one number or one for each dimension
-        output_size: sizes of the output; None keeps the input's
-        output_ratio: size of the output as a share of the input's
-        return_indices: whether the places of the largest elements are given back too
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with output_size, or output_ratio times the size, in place of
-        (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.FractionalMaxPool3d(2, output_size=4)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 4, 4, 4)
-    """
+    """Fractional max pooling of volumes."""
 
     dims = 3
     function = staticmethod(F.fractional_max_pool3d)
 
 
 class _LPPoolNd(Module):
+    """The p-norms of windows.
+
+    Shape:
+        input (N, C, {sizes}) or (C, {sizes}); output with (size - kernel_size) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.{name}(2, 2)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {4})
+    """
+
     function: Any = None
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
@@ -427,70 +308,34 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """p-norms of windows over sequences.
-
-    Arguments:
-        norm_type: exponent of the norm
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, L) or (C, L); output with (size - kernel_size) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.LPPool1d(2, 2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 4)
-    """
+    """p-norms of windows over sequences."""
 
     function = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPoolNd):
-    """p-norms of windows over images.
-
-    Arguments:
-        norm_type: exponent of the norm
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with (size - kernel_size) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.LPPool2d(2, 2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 4, 4)
-    """
+    """p-norms of windows over images."""
 
     function = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPoolNd):
-    """p-norms of windows over volumes.
-
-    Arguments:
-        norm_type: exponent of the norm
-        kernel_size: size of the window, one number or one for each dimension
-        stride: step of the window
-        ceil_mode: whether a last, incomplete window counts
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with (size - kernel_size) / stride + 1 in place of each size
-
-    Example:
-        >>> layer = rl.nn.LPPool3d(2, 2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 4, 4, 4)
-    """
+    """p-norms of windows over volumes."""
 
     function = staticmethod(F.lp_pool3d)
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """Means of as many windows as the output has places."""
+    """Means of as many windows as the output has places.
+
+    Shape:
+        input (N, C, {sizes}) or (C, {sizes}); output with output_size in place of ({sizes})
+
+    Example:
+        >>> layer = rl.nn.{name}(2)
+        >>> tuple(layer(rl.ones(2, 4, {8})).shape)
+        (2, 4, {2})
+    """
 
     function: Any = None
 
@@ -506,55 +351,19 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means, to a given length.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-
-    Shape:
-        input (N, C, L) or (C, L); output with output_size in place of (L)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveAvgPool1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 2)
-    """
+    """Means, to a given length."""
 
     function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means, to a given image size.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with output_size in place of (H, W)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveAvgPool2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 2, 2)
-    """
+    """Means, to a given image size."""
 
     function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means, to a given volume size.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with output_size in place of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveAvgPool3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 2, 2, 2)
-    """
+    """Means, to a given volume size."""
 
     function = staticmethod(F.adaptive_avg_pool3d)
 
@@ -569,57 +378,21 @@ class _AdaptiveMaxPoolNd(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given length.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-        return_indices: whether the places of the largest elements are given back too
-
-    Shape:
-        input (N, C, L) or (C, L); output with output_size in place of (L)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveMaxPool1d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
-        (2, 4, 2)
-    """
+    """Largest elements, to a given length."""
 
     function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given image size.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-        return_indices: whether the places of the largest elements are given back too
-
-    Shape:
-        input (N, C, H, W) or (C, H, W); output with output_size in place of (H, W)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveMaxPool2d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
-        (2, 4, 2, 2)
-    """
+    """Largest elements, to a given image size."""
 
     function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given volume size.
-
-    Arguments:
-        output_size: sizes of the output; None keeps the input's
-        return_indices: whether the places of the largest elements are given back too
-
-    Shape:
-        input (N, C, D, H, W) or (C, D, H, W); output with output_size in place of (D, H, W)
-
-    Example:
-        >>> layer = rl.nn.AdaptiveMaxPool3d(2)
-        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
-        (2, 4, 2, 2, 2)
-    """
+    """Largest elements, to a given volume size."""
 
     function = staticmethod(F.adaptive_max_pool3d)
+
+
+describe_layers(globals())

@@ -17,6 +17,7 @@ from ...op import find_op
 from .. import init
 from ..packing import PackedSequence
 from ..parameter import Parameter
+from .descriptions import describe_layers
 from .module import Module
 
 _empty = find_op("empty")
@@ -31,16 +32,8 @@ class RNNBase(Module):
 
     Arguments:
         mode: which cell: `LSTM`, `GRU`, `RNN_TANH` or `RNN_RELU`
-        input_size: features of each step of the input
-        hidden_size: features of the state
-        num_layers: layers one above the other
-        bias: whether there is a learned offset
-        batch_first: whether the batch comes before the steps
-        dropout: probability with which an element is dropped in training
         bidirectional: whether a second pass goes backwards
         proj_size: features that the state is projected to; 0 for no projection
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
@@ -238,11 +231,6 @@ class RNN(RNNBase):
 
     Arguments:
         *args: as for `RNNBase`, without `mode`, and `nonlinearity`
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
-        hidden_size features for each direction, and the state (layers times directions, N, hidden_size)
 
     Example:
         >>> layer = rl.nn.RNN(3, 5, batch_first=True)
@@ -268,11 +256,6 @@ class GRU(RNNBase):
 
     Arguments:
         *args: as for `RNNBase`, without `mode`
-        **kwargs: as for the class it is made from
-
-    Shape:
-        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
-        hidden_size features for each direction, and the state (layers times directions, N, hidden_size)
 
     Example:
         >>> layer = rl.nn.GRU(3, 5, batch_first=True)
@@ -291,7 +274,6 @@ class LSTM(RNNBase):
 
     Arguments:
         *args: as for `RNNBase`, without `mode`
-        **kwargs: as for the class it is made from
 
     Shape:
         input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
@@ -315,7 +297,11 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share."""
+    """What the cells share.
+
+    Arguments:
+        num_chunks: gates, each with weights of its own
+    """
 
     mode = "RNN_TANH"
 
@@ -369,12 +355,7 @@ class RNNCell(RNNCellBase):
     """One step of an RNN.
 
     Arguments:
-        input_size: features of each step of the input
-        hidden_size: features of the state
-        bias: whether there is a learned offset
         nonlinearity: `tanh` or `relu`
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (N, input_size) or (input_size,) and a state with hidden_size features; output the new state
@@ -412,13 +393,6 @@ class RNNCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of a GRU.
 
-    Arguments:
-        input_size: features of each step of the input
-        hidden_size: features of the state
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-
     Shape:
         input (N, input_size) or (input_size,) and a state with hidden_size features; output the new state
 
@@ -439,13 +413,6 @@ class GRUCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of an LSTM.
 
-    Arguments:
-        input_size: features of each step of the input
-        hidden_size: features of the state
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-
     Shape:
         input (N, input_size) or (input_size,) and a pair of states with hidden_size features; output the new pair
 
@@ -465,3 +432,6 @@ class LSTMCell(RNNCellBase):
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The next (h, c)."""
         return self._next(input, hx, 2)
+
+
+describe_layers(globals())

@@ -13,6 +13,7 @@ from ...autograd.grad_mode import no_grad
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
+from .descriptions import describe_layers
 from .module import Module
 
 _empty = find_op("empty")
@@ -53,17 +54,6 @@ class _Table(Module):
 
 class Embedding(_Table):
     """Rows of a learned table.
-
-    Arguments:
-        num_embeddings: rows of the table
-        embedding_dim: size of each row
-        padding_idx: a row that is never learned and begins as zeros
-        max_norm: rows with a larger norm are scaled down to it
-        norm_type: exponent of the norm
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs
-        sparse: whether the gradient of the table is a sparse tensor
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         indices of any shape (...); output (..., embedding_dim)
@@ -123,17 +113,8 @@ class EmbeddingBag(_Table):
     """Sums, means or largest elements of bags of rows, without the rows in between.
 
     Arguments:
-        num_embeddings: rows of the table
-        embedding_dim: size of each row
-        max_norm: rows with a larger norm are scaled down to it
-        norm_type: exponent of the norm
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs
         mode: `sum`, `mean` or `max`
-        sparse: whether the gradient of the table is a sparse tensor
         include_last_offset: whether the last offset ends the last bag
-        padding_idx: a row that is never learned and begins as zeros
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         indices (N, L), or (L,) with offsets (N,); output (N, embedding_dim)
@@ -217,3 +198,6 @@ def _unusual(table: Any, padding_first: bool = True) -> str:
         for name, value, usual in found
         if value is not usual and value != usual
     )
+
+
+describe_layers(globals())

@@ -18,6 +18,7 @@ from ..init import xavier_uniform_
 from . import inference
 from .activation import GELU, ReLU
 from .container import ModuleList
+from .descriptions import describe_layers
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
@@ -63,19 +64,6 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 class TransformerEncoderLayer(Module):
     """Self-attention and a feed-forward network, each with a residual around it.
-
-    Arguments:
-        d_model: features of each step
-        nhead: attention heads
-        dim_feedforward: width of the feed-forward part
-        dropout: probability with which an element is dropped in training
-        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
-        layer_norm_eps: eps of the layer norms
-        batch_first: whether the batch comes before the steps
-        norm_first: whether norms come before each part, not after
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         input (S, N, d_model), or N first with batch_first; output of the same shape
@@ -157,19 +145,6 @@ class TransformerEncoderLayer(Module):
 class TransformerDecoderLayer(Module):
     """Self-attention, attention to the encoder's output, and a feed-forward network, each with a residual.
 
-    Arguments:
-        d_model: features of each step
-        nhead: attention heads
-        dim_feedforward: width of the feed-forward part
-        dropout: probability with which an element is dropped in training
-        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
-        layer_norm_eps: eps of the layer norms
-        batch_first: whether the batch comes before the steps
-        norm_first: whether norms come before each part, not after
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
-
     Shape:
         target (T, N, d_model) and memory (S, N, d_model), or N first with batch_first; output shaped as the target
 
@@ -242,8 +217,6 @@ class TransformerEncoder(Module):
 
     Arguments:
         encoder_layer: the layer that is copied
-        num_layers: layers one above the other
-        norm: a norm applied at the end
         enable_nested_tensor: whether padding may be left out where possible
         mask_check: whether the mask is looked at for that
 
@@ -326,8 +299,6 @@ class TransformerDecoder(Module):
 
     Arguments:
         decoder_layer: the layer that is copied
-        num_layers: layers one above the other
-        norm: a norm applied at the end
 
     Shape:
         target (T, N, d_model) and memory (S, N, d_model), or N first with batch_first; output shaped as the target
@@ -364,21 +335,10 @@ class Transformer(Module):
     """An encoder and a decoder that reads its output.
 
     Arguments:
-        d_model: features of each step
-        nhead: attention heads
         num_encoder_layers: layers of the encoder
         num_decoder_layers: layers of the decoder
-        dim_feedforward: width of the feed-forward part
-        dropout: probability with which an element is dropped in training
-        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
         custom_encoder: in place of the encoder
         custom_decoder: in place of the decoder
-        layer_norm_eps: eps of the layer norms
-        batch_first: whether the batch comes before the steps
-        norm_first: whether norms come before each part, not after
-        bias: whether there is a learned offset
-        device: where the parameters are made
-        dtype: of the parameters
 
     Shape:
         source (S, N, d_model) and target (T, N, d_model), or N first with batch_first; output shaped as the target
@@ -440,3 +400,6 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The mask that lets every place see itself and what came before."""
         return _causal_mask(sz, device, dtype)
+
+
+describe_layers(globals())

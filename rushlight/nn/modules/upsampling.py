@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._C import Tensor
 from .. import functional as F
+from .descriptions import describe_layers
 from .module import Module
 
 
@@ -16,8 +17,6 @@ class Upsample(Module):
     """Images (sequences, volumes) at another size, given as sizes or factors.
 
     Arguments:
-        size: sizes of the output
-        scale_factor: how much larger the output is
         mode: `nearest`, `linear`, `bilinear`, `bicubic`, `trilinear` or `nearest-exact`
         align_corners: whether corner pixels keep their values
         recompute_scale_factor: whether the factor is computed anew from the rounded sizes
@@ -68,13 +67,6 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """The nearest pixel.
 
-    Arguments:
-        size: sizes of the output
-        scale_factor: how much larger the output is
-
-    Shape:
-        input (N, C, ...) with one to three sizes; output (N, C, ...) with each size given or scaled
-
     Example:
         >>> layer = rl.nn.UpsamplingNearest2d(scale_factor=2)
         >>> tuple(layer(rl.ones(1, 2, 4, 4)).shape)
@@ -88,13 +80,6 @@ class UpsamplingNearest2d(Upsample):
 class UpsamplingBilinear2d(Upsample):
     """Between the four pixels around, corners on corners.
 
-    Arguments:
-        size: sizes of the output
-        scale_factor: how much larger the output is
-
-    Shape:
-        input (N, C, ...) with one to three sizes; output (N, C, ...) with each size given or scaled
-
     Example:
         >>> layer = rl.nn.UpsamplingBilinear2d(scale_factor=2)
         >>> tuple(layer(rl.ones(1, 2, 4, 4)).shape)
@@ -103,3 +88,6 @@ class UpsamplingBilinear2d(Upsample):
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+describe_layers(globals())
