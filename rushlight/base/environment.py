@@ -127,6 +127,7 @@ VARIABLES = {
         ),
         Variable("TORCH_NCCL_BLOCKING_WAIT", PYTORCH, "`1`: Work.wait keeps the host waiting, too", "0", ("0", "1")),
         Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
+        Variable("TP_SOCKET_IFNAME", PYTORCH, "the same for remote calls; otherwise what `GLOO_SOCKET_IFNAME` says"),
         Variable(
             "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")
         ),
