@@ -1,4 +1,5 @@
 // CUDA kernels as the device's table launches them. rushlight/devices/cuda/kernels.py makes them.
+// Launches may come without the interpreter lock; what makes a variant of a kernel takes it, since Python is asked.
 #pragma once
 #include <deque>
 #include <vector>
