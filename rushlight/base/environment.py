@@ -143,6 +143,11 @@ VARIABLES = {
         Variable(
             "TORCH_FORCE_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` makes every `load` refuse to run what a file says", "0"
         ),
+        Variable(
+            "TORCH_EXTENSIONS_DIR",
+            PYTORCH,
+            "folder for builds of extensions; otherwise `torch_extensions` below `$XDG_CACHE_HOME`",
+        ),
         Variable("TORCH_HOME", PYTORCH, "folder for what `hub` downloads; otherwise `torch` below `$XDG_CACHE_HOME`"),
         Variable(
             "TORCH_LOGS",
