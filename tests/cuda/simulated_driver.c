@@ -190,7 +190,9 @@ int cuLaunchKernelEx(const struct configuration* c, void* f, void** args, void**
 int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
   return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0;
 }
-int cuStreamSynchronize(void* s) { return (void)s, look(), current < 0 ? 201 : fault; }
+static int capturing;
+/* What is being captured does not run, so nobody can wait for it. */
+int cuStreamSynchronize(void* s) { return (void)s, look(), capturing ? 900 : current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return look(), note("mark", s, e); }
 int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, look(), note("wait", s, e); }
@@ -198,7 +200,6 @@ int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
-static int capturing;
 int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, look(), mode > 2 || capturing++ ? 1 : 0; }
 static int capture_fails;
 void simulated_capture_fails(int fails) { capture_fails = fails; }
