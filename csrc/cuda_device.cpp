@@ -117,8 +117,7 @@ int settle(int unit) {
 
 uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
-// --- memory
-// -----------------------------------------------------------------------------------------------------------
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 int allocate(void*, int unit, size_t nbytes, void** address) {
   if (int status = settle(unit)) return status;
@@ -151,8 +150,7 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
               driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
 }
 
-// --- launches
-// -----------------------------------------------------------------------------------------------------------
+// --- launches --------------------------------------------------------------------------------------------------------
 
 constexpr int kMostOperands = 32, kSplitDims = 6;
 constexpr int kColumnThreads = 512;   // codegen/nvptx/columns.py: WARPS
