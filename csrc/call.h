@@ -1,4 +1,5 @@
 // Op objects: bind arguments by the op's own signature, test one mask, look up a plan, replay it, record a node.
+// Everything here holds the interpreter lock; launches let go of it where a kernel is long (launch.cpp, plan.cpp).
 #pragma once
 #include <string>
 #include <vector>

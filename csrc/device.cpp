@@ -633,13 +633,15 @@ bool lies_alike(const Tensor* t, const Tensor* first) {
   return is_dense_nonoverlapping(t->sizes(), t->strides(), t->ndim);
 }
 
-// update_many(kernel, rows, written, numbers): a kernel of Device.load_many over tuples of tensors, those of a tuple of
-// one shape and layout; numbers are its parameters, doubles by their bits. False, and nothing done, where some tensors
-// are not runs of memory on one device, or some numbers are tensors.
+// update_many(kernel, rows, written, numbers, has_table=False): a kernel of Device.load_many over tuples of tensors, those
+// of a tuple of one shape and layout; but for the last where it `has_table`, which is a run of numbers. The others are
+// its parameters, doubles by their bits. False, and nothing done, where some tensors are not runs of memory on one
+// device, or some numbers are tensors.
 PyObject* py_update_many(PyObject*, PyObject* args) {
   PyObject *kernel, *rows, *written, *numbers;
-  if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyList_Type, &rows, &PyTuple_Type, &written, &PyTuple_Type,
-                        &numbers))
+  int has_table = 0;
+  if (!PyArg_ParseTuple(args, "OO!O!O!|p", &kernel, &PyList_Type, &rows, &PyTuple_Type, &written, &PyTuple_Type,
+                        &numbers, &has_table))
     return nullptr;
   if (tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast)) Py_RETURN_FALSE;
   std::vector<Tensor*> tensors;
@@ -660,8 +662,9 @@ PyObject* py_update_many(PyObject*, PyObject* args) {
       Tensor* t = as_tensor(o);
       tensors.push_back(t);
       bool plain = !(t->keys & ~tls.excluded) && t->device == tensors[0]->device && !(t->flags & kInference);
-      if (!plain || (t->numel && !t->storage->data) || !lies_alike(t, as_tensor(PyTuple_GET_ITEM(row, 0))))
-        Py_RETURN_FALSE;
+      bool is_table = has_table && k == PyTuple_GET_SIZE(row) - 1;
+      bool fits = is_table ? t->contiguous() : lies_alike(t, as_tensor(PyTuple_GET_ITEM(row, 0)));
+      if (!plain || (t->numel && !t->storage->data) || !fits) Py_RETURN_FALSE;
       operands.push_back(t->data());
     }
     params.push_back(as_tensor(PyTuple_GET_ITEM(row, 0))->numel);
@@ -695,7 +698,7 @@ PyMethodDef functions[] = {
      "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that "
      "does not reach"},
     {"update_many", guarded<py_update_many>, METH_VARARGS,
-     "update_many(kernel, rows, written, numbers): the same over many tuples of tensors"},
+     "update_many(kernel, rows, written, numbers, has_table=False): the same over many tuples of tensors"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
      "move_bytes(target, source, non_blocking=False): the bytes of a contiguous tensor to another device; False where "

@@ -1,4 +1,5 @@
 // Plans: what Python decided about one way of calling an op, in a form the core replays without asking again.
+// Everything here holds the interpreter lock, but kernels: those of more than one chunk run without it.
 #pragma once
 #include <vector>
 

@@ -20,7 +20,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kMostUnits = 64;
-constexpr int kMostThreadsOfBlock = 0;   // as the driver numbers what it knows of a kernel
+constexpr int kMostThreadsOfBlock = 0, kLocalBytes = 3, kRegisters = 4;   // as the driver numbers what it knows of a kernel
 constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4, kNoContext = 201;
 constexpr int kRefused = 999;            // "unknown error": what a library did not do is not the driver's to say
 constexpr int kProductParams = 14;
@@ -117,8 +117,7 @@ int settle(int unit) {
 
 uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
-// --- memory
-// -----------------------------------------------------------------------------------------------------------
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 int allocate(void*, int unit, size_t nbytes, void** address) {
   if (int status = settle(unit)) return status;
@@ -151,12 +150,16 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
               driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
 }
 
-// --- launches
-// -----------------------------------------------------------------------------------------------------------
+// --- launches --------------------------------------------------------------------------------------------------------
 
 constexpr int kMostOperands = 32, kSplitDims = 6;
 constexpr int kColumnThreads = 512;   // codegen/nvptx/columns.py: WARPS
 constexpr int kColumnRows = 32;       // that are worth warps of their own
+// Every kernel is compiled for the threads of its blocks (devices/cuda/kernels.py). Up to these there are all registers
+// that a thread can name, 255; of 512 threads each has 128 at most.
+constexpr int kNarrowThreads = 256;
+constexpr uint64_t kNarrow = 1 << 10;  // in the key of a variant: blocks of no more than these
+constexpr int kFewSpilled = 64;        // bytes that cost less than half of the threads would
 
 // The function of a variant, made by the kernel's `variant(unit, key)` where it is new.
 Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
@@ -175,16 +178,32 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   PyObject* answer = PyObject_CallMethod(kernel->maker, "variant", "iK", unit, static_cast<unsigned long long>(key));
   if (answer) {
     unsigned long long function = 0;
-    if (PyArg_ParseTuple(answer, "Kii", &function, &made.elements, &made.times))
-      made.function = reinterpret_cast<Handle>(function);
+    const char* name = "a kernel";
+    if (PyArg_ParseTuple(answer, "Kii|s", &function, &made.elements, &made.times, &name))
+      made.function = reinterpret_cast<Handle>(function), made.called = name;
     Py_DECREF(answer);
   }
   PyGILState_Release(gil);
   current = -1;   // Python may have chosen another context
   if (!made.function || enter(unit)) return nullptr;
+  int registers = 0;
   driver.attribute(&made.most, kMostThreadsOfBlock, made.function);
+  driver.attribute(&made.spilled, kLocalBytes, made.function);
+  driver.attribute(&registers, kRegisters, made.function);
+  made.called += ", " + std::to_string(registers) + " registers a thread";
   kernel->variants.push_back(made);
   return &kernel->variants.back();
+}
+
+// A variant whose blocks have up to `threads` threads; the one of narrower blocks where so many leave a thread too few
+// registers: none that launches, or more than a little of it in memory, which is less of it there then.
+Variant* find_fitting(Kernel* kernel, int unit, uint64_t key, int threads) {
+  Variant* wide = find_variant(kernel, unit, key);
+  if (!wide || named || threads <= kNarrowThreads) return wide;
+  bool launches = wide->most >= threads;
+  if (launches && wide->spilled <= kFewSpilled) return wide;
+  Variant* narrow = find_variant(kernel, unit, key | kNarrow);
+  return narrow && launches && narrow->spilled >= wide->spilled ? wide : narrow;
 }
 
 int run(Variant* variant, int64_t blocks, int threads, int unit, void* stream, const Arguments& arguments) {
@@ -343,7 +362,11 @@ uint64_t row_variant(const Kernel* kernel, const RushlightLaunch& l) {
 struct Kept {
   int vectors, threads;
   bool exact;
-  uint64_t key() const { return 8 | (exact ? 1 : 0) | (threads == 32 ? 2 : 0) | (static_cast<uint64_t>(vectors) << 4); }
+  bool is_narrow() const { return threads <= kNarrowThreads; }
+  uint64_t key() const {
+    return 8 | (exact ? 1 : 0) | (threads == 32 ? 2 : 0) | (static_cast<uint64_t>(vectors) << 4) |
+           (is_narrow() ? kNarrow : 0);
+  }
 };
 
 // Many rows: one warp for each where its registers suffice, then blocks of few threads with several vectors each, which
@@ -373,11 +396,11 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   uint64_t key = row_variant(kernel, l);
   if (key && kernel->form == kThreads && (kernel->row_param < 0 || l.params[kernel->row_param] < kColumnRows)) key = 0;
   Kept kept = key == 1 && kernel->form == kRows ? keep_row(kernel, l) : Kept{};
-  Variant* variant = find_variant(kernel, unit, kept.vectors ? kept.key() : key);
-  if (variant && kept.vectors && kept.threads > variant->most) {   // registers do not suffice: the row is read again
-    kept = Kept{};
-    variant = find_variant(kernel, unit, key);
-  }
+  Variant* variant = kept.vectors ? find_variant(kernel, unit, kept.key()) : nullptr;
+  if (variant && (kept.threads > variant->most || (!kept.is_narrow() && variant->spilled > kFewSpilled)))
+    kept = Kept{};   // registers do not suffice: the row is read again
+  int most = kernel->form == kRows ? kernel->most_threads : key ? kColumnThreads : kNarrowThreads;
+  if (!kept.vectors) variant = find_fitting(kernel, unit, key, most);
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   if (named) return RUSHLIGHT_OK;
   int status = RUSHLIGHT_OK;
@@ -399,9 +422,11 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   arguments.add(&end, sizeof(end));
   if (kernel->form == kRows) {
     int threads = kept.vectors ? kept.threads : std::min(row_threads(kernel, l, variant->elements), variant->most);
+    if (!kept.vectors && variant->key & kNarrow) threads = std::min(threads, kNarrowThreads);
     status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, unit, stream, arguments);
   } else if (key) {   // tiles of columns
-    status = run(variant, divided(extent, 32 * variant->elements), kColumnThreads, unit, stream, arguments);
+    int threads = variant->key & kNarrow ? kNarrowThreads : kColumnThreads;
+    status = run(variant, divided(extent, 32 * variant->elements), threads, unit, stream, arguments);
   } else {
     int threads = extent >= 256 * 132 ? 256 : extent >= 64 * 132 ? 128 : 64;
     status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, unit, stream, arguments);

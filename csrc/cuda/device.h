@@ -1,6 +1,8 @@
 // CUDA kernels as the device's table launches them. rushlight/devices/cuda/kernels.py makes them.
+// Launches may come without the interpreter lock; what makes a variant of a kernel takes it, since Python is asked.
 #pragma once
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "../device.h"
@@ -22,10 +24,12 @@ struct Variant {
   int most = 1024;  // threads of a block for which there are registers
   Handle exec = nullptr, node = nullptr;   // a graph of one launch, whose arguments are set anew for each
   bool has_graph = true;                   // or can have one
+  int spilled = 0;                         // bytes of a thread that have no registers, and wait in memory
+  std::string called;                      // its name and how many registers a thread has, for errors
 };
 
 struct Kernel {
-  PyObject* maker;                // variant(unit, key) -> (function, elements, times)
+  PyObject* maker;                // variant(unit, key) -> (function, elements, times, name)
   int form;
   int vector;  // of a product, its type as cuBLAS numbers them; of kMany, elements of a block; otherwise elements in 16 bytes of the widest operand; 1
                // where a kernel has no form in vectors

@@ -15,6 +15,7 @@ struct Job {
   static constexpr size_t kBytes = 368, kMostArguments = 32;
   int (*call)(Job& job);            // in the queue's thread, which never takes the interpreter lock; a driver's answer
   const char* what;                 // for the message of a failure
+  const char* called;               // of a kernel, as its variant's
   void* function;
   void* stream;
   int32_t unit;

@@ -34,6 +34,7 @@ struct NodeParams {
   void **arguments, **extra;
   Handle kernel, context;
 };
+constexpr int kOutOfResources = 701;
 constexpr int kStartsEarly = 6;   // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 struct Driver {
@@ -58,6 +59,12 @@ int start(Handle function, unsigned blocks, unsigned threads, void* stream, void
   Attribute early{kStartsEarly, 0, {1}};
   Configuration how{{blocks, 1, 1}, {threads, 1, 1}, 0, stream, &early, 1};
   return driver.launch_with(&how, function, given, nullptr);
+}
+
+// A launch that the unit has too few registers for, in words.
+const char* describe(char* words, size_t size, const char* called, unsigned threads) {
+  snprintf(words, size, "launch of %s, %u threads a block", called, threads);
+  return words;
 }
 
 NodeParams node_of(Handle function, unsigned blocks, unsigned threads, void* const* arguments) {
@@ -90,9 +97,12 @@ bool start_as_graph(Variant* v, unsigned blocks, unsigned threads, void* stream,
 // --------------------------------------------------------------------------------------------------------------
 
 int start_queued(Job& job) {
+  static char what[320];      // of the first failure, which is the one that is told
   void* arguments[Job::kMostArguments];
   for (int k = 0; k < job.count; k++) arguments[k] = job.bytes + job.offsets[k];
-  return start(job.function, job.blocks, job.threads, job.stream, arguments);
+  int code = start(job.function, job.blocks, job.threads, job.stream, arguments);
+  if (code == kOutOfResources) job.what = describe(what, sizeof(what), job.called, job.threads);
+  return code;
 }
 
 struct Batch { Handle exec, nodes[kBatches[0]]; } batches[64][3];      // by unit; the queue's thread has them alone
@@ -127,7 +137,7 @@ bool queue(const Variant* variant, unsigned blocks, unsigned threads, int unit, 
   if (a.count > static_cast<int>(Job::kMostArguments) || a.bytes > Job::kBytes) return drain(), false;
   Job* job = queue_room();
   if (!job) return false;
-  job->call = start_queued, job->what = "launch", job->joins = blocks <= kFewBlocks;
+  job->call = start_queued, job->what = "launch", job->called = variant->called.c_str(), job->joins = blocks <= kFewBlocks;
   job->function = variant->function, job->stream = stream, job->unit = unit;
   job->blocks = blocks, job->threads = threads, job->count = static_cast<uint16_t>(a.count);
   uint16_t at = 0;
@@ -154,7 +164,9 @@ int start_kernel(Variant* variant, int64_t blocks, int threads, int unit, void* 
   bool as_graph = row > kManySmall && has_graphs && variant->has_graph && !is_capturing &&
                   start_as_graph(variant, grid, block, stream, arguments.at, &code);
   if (!as_graph) code = start(variant->function, grid, block, stream, arguments.at);
-  return status_of("launch", code);
+  char words[320];
+  return status_of(code == kOutOfResources ? describe(words, sizeof(words), variant->called.c_str(), block) : "launch",
+                   code);
 }
 
 void note_long_work() { small_in_a_row.store(0, std::memory_order_relaxed); }

@@ -1,4 +1,5 @@
 // Matrix products and linear algebra through a BLAS opened at run time.
+// Everything here holds the interpreter lock, while the library computes too.
 #pragma once
 #include "types.h"
 

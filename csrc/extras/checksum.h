@@ -1,4 +1,5 @@
 // Checksums and disk room for files.
+// Functions are called with the interpreter lock, and let go of it while bytes are read or written.
 #pragma once
 #include "types.h"
 

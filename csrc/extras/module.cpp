@@ -16,6 +16,7 @@
 #include "random.h"
 #include "region.h"
 #include "shared.h"
+#include "unlocked.h"
 #include "update.h"
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._extras",
@@ -39,5 +40,7 @@ PyMODINIT_FUNC PyInit__extras() {
       return nullptr;
     }
   Py_DECREF(core);
-  return PyModule_Create(&definition);
+  PyObject* module = PyModule_Create(&definition);
+  if (module && rl::says_it_needs_lock(module)) Py_CLEAR(module);
+  return module;
 }

@@ -127,6 +127,7 @@ VARIABLES = {
         ),
         Variable("TORCH_NCCL_BLOCKING_WAIT", PYTORCH, "`1`: Work.wait keeps the host waiting, too", "0", ("0", "1")),
         Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
+        Variable("TP_SOCKET_IFNAME", PYTORCH, "the same for remote calls; otherwise what `GLOO_SOCKET_IFNAME` says"),
         Variable(
             "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")
         ),
@@ -141,6 +142,11 @@ VARIABLES = {
         ),
         Variable(
             "TORCH_FORCE_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` makes every `load` refuse to run what a file says", "0"
+        ),
+        Variable(
+            "TORCH_EXTENSIONS_DIR",
+            PYTORCH,
+            "folder for builds of extensions; otherwise `torch_extensions` below `$XDG_CACHE_HOME`",
         ),
         Variable("TORCH_HOME", PYTORCH, "folder for what `hub` downloads; otherwise `torch` below `$XDG_CACHE_HOME`"),
         Variable(

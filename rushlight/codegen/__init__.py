@@ -144,11 +144,11 @@ def held_llvm(nest: Nest, held: Any) -> str:
     return lower_held(nest, for_gpu(nest), held)
 
 
-def columns_llvm(nest: Nest) -> str:
-    """LLVM IR of `emit_column_ptx`."""
-    from .nvptx.columns import lower_columns
+def columns_llvm(nest: Nest, is_narrow: bool = False) -> str:
+    """LLVM IR of `emit_column_ptx`; `is_narrow`: for blocks of fewer warps."""
+    from .nvptx.columns import FEW_WARPS, WARPS, lower_columns
 
-    return lower_columns(nest, for_gpu(nest))
+    return lower_columns(nest, for_gpu(nest), FEW_WARPS if is_narrow else WARPS)
 
 
 def many_llvm(nest: Nest, in_vectors: bool) -> str:

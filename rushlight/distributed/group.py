@@ -17,6 +17,7 @@ from .. import _C
 from ..autograd.grad_mode import no_grad
 from ..op import find_op
 from . import flight_recorder, options as opt
+from .doors import announce
 from .errors import DistBackendError
 from .mailbox import Mailbox
 from .reduce_op import after, before, kind_of
@@ -114,6 +115,7 @@ class HostBackend(BackendBase):
         self._mailbox: Mailbox | None = None
         self._making = threading.Lock()
         self._is_open = True
+        announce(store, rank)      # for ranks that open doors: they need not wait until this one opens its own
 
     def name(self) -> str:
         return "gloo"

@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any
 
 from .. import _C
-from .doors import connect, listen
+from .doors import Doors, connect, listen, receive_all
 from .errors import DistBackendError
 from .store import Store
 
@@ -53,15 +53,15 @@ class Mailbox:
         self._out: dict[int, socket.socket] = {}
         self._out_locks = [threading.Lock() for _ in global_ranks]
         self._closed = False
-        self._listeners = self._listen()
-        for listener in self._listeners:
+        self._doors = self._listen()
+        for listener in self._doors.listeners:
             threading.Thread(target=self._accept, args=(listener,), name="mailbox", daemon=True).start()
 
-    def _listen(self) -> list[socket.socket]:
+    def _listen(self) -> Doors:
         """Doors for other ranks; the store says where they are."""
-        listeners, address = listen()
-        self._store.set(f"mailbox/{self._rank}", address)
-        return listeners
+        doors = listen(self._store, len(self._ranks))
+        self._store.set(f"mailbox/{self._rank}", doors.address)
+        return doors
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -72,6 +72,8 @@ class Mailbox:
             threading.Thread(target=self._read, args=(connection,), name="mailbox-read", daemon=True).start()
 
     def _read(self, connection: socket.socket) -> None:
+        if not self._doors.admit(connection):
+            return
         sender = -1
         try:
             while True:
@@ -121,7 +123,7 @@ class Mailbox:
 
     def _connect(self, to: int, timeout: float) -> socket.socket:
         try:
-            connection = connect(self._store.get(f"mailbox/{to}").decode(), timeout)
+            connection = connect(self._store.get(f"mailbox/{to}").decode(), self._doors.secret, timeout)
         except OSError as error:
             raise DistBackendError(f"{self._name}: rank {self._ranks[to]} cannot be reached ({error})") from None
         self._out[to] = connection
@@ -182,19 +184,9 @@ class Mailbox:
     def close(self) -> None:
         """Stop listening."""
         self._closed = True
-        for listener in self._listeners:
+        for listener in self._doors.listeners:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
         for connection in self._out.values():
             connection.close()
-
-
-def receive_all(connection: socket.socket, into: memoryview) -> None:
-    """Fill the buffer; a connection that ends before is an error."""
-    at = 0
-    while at < into.nbytes:
-        count = connection.recv_into(into[at:])
-        if not count:
-            raise ConnectionResetError("the connection ended")
-        at += count

@@ -136,6 +136,11 @@ class Store:
         """Whether append, multi_get and multi_set work: they do in every store here."""
         return True
 
+    def address_towards_server(self) -> str | None:
+        """The address of this machine at the interface that leads to whoever serves the values; None where no network
+        is between."""
+        return None
+
     def clone(self) -> Store:
         """Another handle on the same values."""
         return self
@@ -312,8 +317,16 @@ class PrefixStore(Store):
     def queue_len(self, key: str) -> int:
         return self._store.queue_len(self._key(key))
 
+    def address_towards_server(self) -> str | None:
+        return self._store.address_towards_server()
+
     def clone(self) -> Store:
         return PrefixStore(self._prefix, self._store.clone())
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only this user reads where it is made: what processes tell each other includes their secret."""
+    return os.open(path, flags, 0o600)
 
 
 class FileStore(Store):
@@ -347,7 +360,7 @@ class FileStore(Store):
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Any]:
         """The file, locked against other processes, its news read."""
-        with self._lock, open(self._path, "a+b") as file:
+        with self._lock, open(self._path, "a+b", opener=_private) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             self._catch_up(file)
             yield file

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 
 from .errors import DistNetworkError, DistStoreError, QueueEmptyError
@@ -62,6 +63,8 @@ class Server:
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
+        bound = listener.getsockname()[0]
+        self.host = "localhost" if bound in ("::", "0.0.0.0") else bound      # where this process reaches it
         self.table = Table()
         self._waiting: set[_Connection] = set()
         self._selector = selectors.DefaultSelector()
@@ -198,7 +201,7 @@ class TCPStore(Store):
     """A store that one process (`is_master=True`) serves at `host_name:port` and the others connect to.
 
     With `wait_for_workers`, the constructor returns when `world_size` processes have connected. Port 0 lets the
-    master choose one; `port` then says which."""
+    master choose one; `port` then says which. A master at a loopback address is reached from its own machine only."""
 
     def __init__(
         self,
@@ -230,7 +233,7 @@ class TCPStore(Store):
             if descriptor is not None:
                 listener = socket.socket(fileno=os.dup(descriptor))
             else:
-                listener = _listen(self._port)
+                listener = _listen(self._host, self._port)
         except OSError as error:
             raise DistNetworkError(
                 f"TCPStore: cannot serve at port {self._port} ({error.strerror}). Is another job using it? Choose "
@@ -246,7 +249,7 @@ class TCPStore(Store):
         pause = 0.01
         while True:
             try:
-                host = "localhost" if self._server else self._host
+                host = self._server.host if self._server else self._host
                 self._socket = socket.create_connection((host, self._port), max(0.1, deadline - time.monotonic()))
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return
@@ -273,6 +276,14 @@ class TCPStore(Store):
     host = property(lambda self: self._host, doc="The server's host, as given.")
     port = property(lambda self: self._port, doc="The port that is served.")
     libuvBackend = property(lambda self: False, doc="Whether the server is libuv's: it is our own.")   # noqa: N815
+
+    def address_towards_server(self) -> str | None:
+        with contextlib.suppress(OSError):
+            family, kind, _, _, place = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(place)      # nothing is sent: the kernel only chooses the interface
+                return probe.getsockname()[0]
+        return None
 
     def clone(self) -> TCPStore:
         other = TCPStore(self._host, self._port, None, False, self._timeout)
@@ -345,9 +356,20 @@ class TCPStore(Store):
         return f"TCPStore({self._host}:{self._port}{', serving' if self._server else ''})"
 
 
-def _listen(port: int) -> socket.socket:
-    """A listening socket for every address, IPv6 and IPv4 alike where the machine has both."""
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket: for this machine only where the processes meet at a loopback address, otherwise for every
+    address, IPv6 and IPv4 alike where the machine has both."""
+    if host == "localhost" or _is_loopback(host):
+        at = "127.0.0.1" if host == "localhost" else host
+        return socket.create_server((at, port), family=socket.AF_INET6 if ":" in at else socket.AF_INET, backlog=2048)
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=2048)
     return socket.create_server(("", port), backlog=2048)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:      # a name
+        return False

@@ -6,17 +6,18 @@ that fails ends the others, and is raised here with its traceback, signal or exi
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import multiprocessing.connection
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -83,12 +84,19 @@ def _wrap(fn: Callable, i: int, args: tuple, error_file: str) -> None:
         sys.exit(1)
 
 
-class ProcessContext:
-    """Processes that were started together."""
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:      # a forked child has the context too, and the folder is not its own
+        shutil.rmtree(folder, ignore_errors=True)
 
-    def __init__(self, processes: list[Any], error_files: list[str]) -> None:
+
+class ProcessContext:
+    """Processes that were started together. The `folder` of their error files is removed when all have ended, one has
+    failed, or the context is given up."""
+
+    def __init__(self, processes: list[Any], error_files: list[str], folder: str | None = None) -> None:
         self.error_files = error_files
         self.processes = processes
+        self._remove_files = (lambda: None) if folder is None else weakref.finalize(self, _remove, folder, os.getpid())
         self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
@@ -114,9 +122,14 @@ class ProcessContext:
                 failed = index
                 break
         if failed is None:
+            if not self.sentinels:
+                self._remove_files()
             return not self.sentinels
         self._end_others(grace_period)
-        self._raise_failure(failed)
+        try:
+            self._raise_failure(failed)
+        finally:
+            self._remove_files()
         return False
 
     def _end_others(self, grace_period: float | None) -> None:
@@ -140,9 +153,6 @@ class ProcessContext:
                 trace = file.read()
         except FileNotFoundError:
             self._raise_exit(index, process)
-        for path in self.error_files:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
         raise ProcessRaisedException(
             f"\n\n-- Process {index} terminated with the following error:\n{trace}", index, process.pid
         )
@@ -176,21 +186,27 @@ def start_processes(
 ) -> ProcessContext | None:
     """Start `nprocs` processes; wait for all of them, or with `join=False` return their context."""
     context = multiprocessing.get_context(start_method)
+    # Of this user alone, and fresh: a traceback may show what a program works with, and nobody else may put one there.
+    folder = tempfile.mkdtemp(prefix="rushlight-errors-")
 
     def start(index: int) -> tuple[Any, str]:
         # Only a process that raises makes the file: a traceback may be longer than any pipe holds.
-        path = os.path.join(tempfile.gettempdir(), f"rushlight-error-{os.getpid()}-{time.monotonic_ns()}-{index}.txt")
+        path = os.path.join(folder, f"{index}.txt")
         given = (fn, index, args, path)
         process = context.Process(target=_wrap, args=given, daemon=daemon)  # type: ignore[attr-defined]
         process.start()
         return process, path
 
-    if start_method == "forkserver" and environment.get(ENV_VAR_PARALLEL_START) == "1":
-        with ThreadPoolExecutor(max_workers=nprocs) as executor:
-            started = list(executor.map(start, range(nprocs)))
-    else:
-        started = [start(index) for index in range(nprocs)]
-    running = ProcessContext([process for process, _ in started], [path for _, path in started])
+    try:
+        if start_method == "forkserver" and environment.get(ENV_VAR_PARALLEL_START) == "1":
+            with ThreadPoolExecutor(max_workers=nprocs) as executor:
+                started = list(executor.map(start, range(nprocs)))
+        else:
+            started = [start(index) for index in range(nprocs)]
+    except BaseException:      # a function that cannot be pickled
+        _remove(folder, os.getpid())
+        raise
+    running = ProcessContext([process for process, _ in started], [path for _, path in started], folder)
     if not join:
         return running
     while not running.join():

@@ -58,15 +58,24 @@ def device_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     return Nest(name, tuple(Operand(code) for code in codes), params, rows(*reads, *values, *writes, vector=True))
 
 
-def many_nest(name: str, codes: list[str], compute: str, num_numbers: int, body: Body) -> Nest:
-    """The same for `Device.load_many`: a loop over the elements from `first` to `last`."""
+def many_nest(
+    name: str, codes: list[str], compute: str, num_numbers: int, body: Body, has_table: bool = False
+) -> Nest:
+    """The same for `Device.load_many`: a loop over the elements from `first` to `last`. With `has_table` the numbers
+    are doubles in the device's memory, where an operand behind the others begins."""
     s, at = Scalars(), var("j")
-    params = tuple([f"n{k}" for k in range(num_numbers)])
+    params = () if has_table else tuple([f"n{k}" for k in range(num_numbers)])
     numbers = [s.cast(bitcast(var(name), "f64"), compute) for name in params]
+    read = []      # before the loop: what it writes might be the table, for all that a compiler knows
+    if has_table:
+        found = [s.cast(load(len(codes), const(k, "i64"), "f64"), compute) for k in range(num_numbers)]
+        read = [Local(f"n{k}", value) for k, value in enumerate(found)]
+        numbers = [var(f"n{k}", compute) for k in range(num_numbers)]
     out = body(s, [s.cast(load(k, at, code), compute) for k, code in enumerate(codes)], numbers)
     writes = tuple([Store(k, at, s.cast(out[k], codes[k])) for k in sorted(out)])
     loop = For("j", var("first"), var("last"), writes, vector=True)
-    return Nest(f"{name}_many", tuple(Operand(code) for code in codes), (*params, "first", "last"), rows(loop))
+    operands = tuple([Operand(code) for code in (*codes, *(("f64",) if has_table else ()))])
+    return Nest(f"{name}_many", operands, (*params, "first", "last"), rows(*read, loop))
 
 
 def as_bits(numbers: Sequence[Any]) -> tuple[int, ...]:
@@ -75,21 +84,23 @@ def as_bits(numbers: Sequence[Any]) -> tuple[int, ...]:
 
 
 class DeviceUpdate:
-    """An update rule on plugged-in devices: a launch for many parameters, or for each."""
+    """An update rule on plugged-in devices: a launch for many parameters, or for each. With `has_table` the numbers are
+    on the device, behind the tensors of each parameter, which many may have only."""
 
-    def __init__(self, name: str, num_numbers: int, body: Body) -> None:
-        self.name, self.num_numbers, self.body = name, num_numbers, body
+    def __init__(self, name: str, num_numbers: int, body: Body, has_table: bool = False) -> None:
+        self.name, self.num_numbers, self.body, self.has_table = name, num_numbers, body, has_table
         self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
         self.many_kernels: dict[tuple, Any] = {}
 
     def many(self, tuples: list[tuple], numbers: Sequence[Any]) -> bool:
         """Update many parameters (with gradients and state) of the same types, with the same numbers."""
-        device, codes = tuples[0][0].device, tuple([t.dtype.code for t in tuples[0]])
+        own = tuples[0][:-1] if self.has_table else tuples[0]
+        device, codes = own[0].device, tuple([t.dtype.code for t in own])
         key = (device.type, codes)
         if key not in self.many_kernels:
             self.many_kernels[key] = self.load(device, codes, many=True)
         kernel = self.many_kernels[key]
-        return kernel is not None and _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers))
+        return kernel is not None and _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers), self.has_table)
 
     def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
         """Update parameter, gradient and state with the step's numbers; False, and nothing done,
@@ -111,7 +122,9 @@ class DeviceUpdate:
         written = tuple(sorted({s.operand for s in nest.loop.body if isinstance(s, Store)}))
         if not many:
             return compile_for(device, nest), written
-        out = handlers[device.type].load_many(many_nest(self.name, list(codes), compute, self.num_numbers, self.body))
+        out = handlers[device.type].load_many(
+            many_nest(self.name, list(codes), compute, self.num_numbers, self.body, self.has_table)
+        )
         return None if out is None else (_C.kernel_handle(out), written)
 
 

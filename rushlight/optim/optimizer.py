@@ -129,6 +129,13 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
     return _C.float64 if not is_fused and _C.get_default_dtype() is _C.float64 else _C.float32
 
 
+@functools.cache
+def _captures() -> Any:
+    from ..devices.cuda.captures import captures  # programs without such a device never need it
+
+    return captures
+
+
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     return ["cuda", "xpu", "hpu", "privateuseone"] + (["xla"] if supports_xla else [])
 
@@ -204,7 +211,12 @@ class Optimizer:
     # What optimizers written for PyTorch call
 
     def _accelerator_graph_capture_health_check(self) -> None:
-        """Refuse to run in a graph's capture unless capturable; nothing captures graphs here."""
+        """Refuse a step that a graph captures unless all groups are `capturable`: replays would not count steps."""
+        if _captures().is_capturing() and not all(group.get("capturable") for group in self.param_groups):
+            raise RuntimeError(
+                f"{type(self).__name__}.step() is being captured into a graph, whose replays would repeat the numbers "
+                "of this step: make the optimizer with capturable=True"
+            )
 
     _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
 

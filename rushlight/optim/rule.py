@@ -91,6 +91,19 @@ class KnownNumbers:
 
 
 known = KnownNumbers()
+copies = DeviceUpdate("copy_number", 0, lambda s, tensors, numbers: {0: tensors[1]})
+
+
+def copy_numbers(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Tensors of one element into others, of one type each: on a device by one launch, and nothing is waited for."""
+    if not copies.many(list(zip(targets, sources, strict=True)), ()):
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source)
+
+
+def as_number(cell: Tensor) -> Any:
+    """State of one element as a step computes with it: what lies on a device stays there."""
+    return cell.item() if cell.device.type == "cpu" else cell.to(_C.float64)
 
 
 class Numbers:
@@ -136,7 +149,7 @@ class Rule:
             result = self.updates[key] = self.build(choices, is_scaled)
         return result
 
-    def build(self, choices: tuple, is_scaled: bool, on_device: bool = False) -> Any:
+    def build(self, choices: tuple, is_scaled: bool, on_device: bool = False, has_table: bool = False) -> Any:
         names = (*self.names, "grad_scale") if is_scaled else self.names
 
         def body(s: Any, tensors: list, values: list) -> dict[int, Any]:
@@ -149,7 +162,7 @@ class Rule:
             return {**result, 1: grad} if is_scaled else result
 
         if on_device:
-            return DeviceUpdate(f"{self.name}_update", len(names), body)
+            return DeviceUpdate(f"{self.name}_update", len(names), body, has_table)
 
         def scaled_numbers(hyper: dict[str, Any], *scalars: Any) -> tuple:
             return (*self.numbers(hyper, *scalars), hyper["grad_scale"])
@@ -172,9 +185,57 @@ class Rule:
             left = kernel(params, grads, state, hyper)
             if left and "grad_scale" not in hyper:   # a scaled gradient is written back: a copy would not do
                 left = retry_with_copies(kernel, params, grads, state, hyper, left)
+            if left and hyper.get("capturable"):
+                left = self.update_captured(params, grads, state, hyper, choices, left)
+        read = as_number if hyper.get("capturable") else Tensor.item
         for i in self.update_many(params, grads, state, hyper, choices, left) if left else ():
             if not self.update_on_device(params[i], grads[i], state.get(params[i]), hyper, choices):
-                self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
+                self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices, read)
+
+    def update_captured(
+        self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any],
+        choices: tuple, left: list[int],
+    ) -> list[int]:
+        """Parameters whose state of one element is on their device and is not to be asked for, so that a graph can
+        capture the step and go on counting when it is replayed; the places of others."""
+        groups: dict[tuple, list[int]] = {}
+        others, names = [], self.state(choices)
+        for i in left:
+            own, device = state.get(params[i]), params[i].device
+            cells = [own[key] for key in self.scalars] if own is not None else []
+            if not cells or "grad_scale" in hyper or device.type in ("cpu", "meta") or \
+                    any(cell.device != device for cell in cells):
+                others.append(i)
+                continue
+            tensors = (params[i], grads[i], *(own[key] for key in names), *cells)
+            groups.setdefault((device, *(t.dtype for t in tensors)), []).append(i)
+        for places in groups.values():
+            rows = [(params[i], grads[i], *(state[params[i]][key] for key in names)) for i in places]
+            if not self.update_from_cells(rows, [state[params[i]] for i in places], hyper, choices):
+                others += places
+        return sorted(others)
+
+    def update_from_cells(self, rows: list[tuple], owns: list[dict], hyper: dict[str, Any], choices: tuple) -> bool:
+        """Numbers of all parameters side by side, computed where they are; then one launch, which reads each one's.
+        False, and nothing done, where that does not reach."""
+        count, like = len(rows), {"dtype": _C.float64, "device": rows[0][0].device}
+        old = [find_op("empty")((count,), **like) for _ in self.scalars]
+        for key, column in zip(self.scalars, old, strict=True):
+            copy_numbers(list(column.unbind()), [own[key] for own in owns])
+        result = self.numbers(hyper, *old)
+        new, numbers = result[: len(old)], result[len(old) :]
+        # A row's address allows vectors where it is a multiple of 16 bytes.
+        table = find_op("empty")((count, len(numbers) + len(numbers) % 2), **like)
+        for k, value in enumerate(numbers):
+            is_here = isinstance(value, Tensor) and value.device.type != "cpu"
+            table[:, k].copy_(value) if is_here else table[:, k].fill_(float(value))
+        rows = [(*row, own) for row, own in zip(rows, table.unbind(), strict=True)]
+        if not self.device_kernel(choices, has_table=True).many(rows, ()):
+            return False
+        for key, column in zip(self.scalars, new, strict=True):
+            cells = [own[key] for own in owns]
+            copy_numbers(cells, list(column.to(cells[0].dtype).unbind()))
+        return True
 
     def update_many(
         self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any],
@@ -222,12 +283,12 @@ class Rule:
             _C.write_cells(cells, result[: len(values)])
         return True
 
-    def device_kernel(self, choices: tuple) -> Any:
-        """The update as plugged-in devices have it, made once."""
-        key = (*choices, "device")
+    def device_kernel(self, choices: tuple, has_table: bool = False) -> Any:
+        """The update as plugged-in devices have it, made once; `has_table`: with numbers that are there too."""
+        key = (*choices, "table" if has_table else "device")
         kernel = self.updates.get(key)
         if kernel is None:
-            kernel = self.updates[key] = self.build(choices, False, on_device=True)
+            kernel = self.updates[key] = self.build(choices, False, on_device=True, has_table=has_table)
         return kernel
 
     def update_on_device(
@@ -405,14 +466,16 @@ class RuledOptimizer(Optimizer):
         rule = self._rule
         for group in self.param_groups:
             params = group["params"]
+            is_on_device = bool(params) and params[0].device.type not in ("cpu", "meta")
+            if is_on_device and "capturable" in group:
+                self._accelerator_graph_capture_health_check()
             if group["differentiable"] or group.get("capturable") or self._has_repeats or "found_inf" in self.__dict__:
                 for part in [[p] for p in params] if self._has_repeats else [params]:
                     self._step_group(group, part)
                 continue
             choices = rule.choices(group)
-            if params and params[0].device.type not in ("cpu", "meta"):
-                if rule.update_at_once(params, self.state, group, choices):
-                    continue
+            if is_on_device and rule.update_at_once(params, self.state, group, choices):
+                continue
             left = (rule.updates.get(choices) or rule.kernel(choices))(params, None, self.state, group)
             if left is not None:
                 self._step_group(group, [params[i] for i in left])

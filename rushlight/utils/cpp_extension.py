@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import Any
 
+from .. import version
+from ..base import environment
 from ..base.refusals import reason_of, stand_in
 
 __all__ = [
@@ -78,5 +79,29 @@ def verify_ninja_availability() -> None:
 
 
 def get_default_build_root() -> str:
-    """Where builds would go."""
-    return os.path.realpath(os.path.join(tempfile.gettempdir(), "torch_extensions"))
+    """Where builds go unless TORCH_EXTENSIONS_DIR is set: below the user's cache, where nobody else writes."""
+    return os.path.realpath(os.path.join(os.path.expanduser(environment.get("XDG_CACHE_HOME")), "torch_extensions"))
+
+
+def _get_build_directory(name: str, verbose: bool) -> str:
+    """The folder of one extension's build, for libraries that build theirs without `load`: made where it is new, for
+    this user only."""
+    root = environment.get("TORCH_EXTENSIONS_DIR")
+    if not root:
+        kind = f"cu{version.cuda.replace('.', '')}" if version.cuda else "cpu"
+        python = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
+        root = os.path.join(get_default_build_root(), f"{python}_{kind}")
+    folder = os.path.join(root, name)
+    if not os.path.exists(folder):
+        if verbose:
+            print(f"cpp_extension: builds of {name} go to {folder}", file=sys.stderr)
+        _make_private(folder)
+    return folder
+
+
+def _make_private(folder: str) -> None:
+    """`os.makedirs` whose every new folder is this user's alone, not the last one only."""
+    parent = os.path.dirname(folder)
+    if parent and not os.path.isdir(parent):
+        _make_private(parent)
+    os.makedirs(folder, mode=0o700, exist_ok=True)

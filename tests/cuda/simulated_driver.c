@@ -125,12 +125,17 @@ int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, vo
   return (void)c, (void)d, (void)s, move(to, from, n);
 }
 
+#define MODULES (1 << 14)
+static int bounds[MODULES];      /* threads that the kernel of each module was compiled for */
 int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void** values) {
   (void)n, (void)options;
   if (current < 0) return 201;
   if (!strstr(ptx, ".entry")) return snprintf(values[0], 64, "no entry"), 218;
   strncpy(last_ptx, ptx, sizeof(last_ptx) - 1);
-  return *m = (void*)++counts[4], 0;
+  const char* bound = strstr(ptx, ".maxntid ");
+  *m = (void*)++counts[4];
+  bounds[counts[4] % MODULES] = bound ? atoi(bound + 9) : 1024;
+  return 0;
 }
 /* What it compiles is the text itself: entries of a cache can be told from those of a real driver by its version. */
 static char linked[1 << 20];
@@ -155,12 +160,19 @@ int cuLinkDestroy(void* linker) { return (void)linker, 0; }
 int cuModuleGetFunction(void** f, void* m, const char* name) { return *f = m, strstr(last_ptx, name) ? 0 : 500; }
 static int most_threads = 1024;
 void simulated_most_threads(int n) { most_threads = n; }
-int cuFuncGetAttribute(int* value, int which, void* f) { return (void)which, (void)f, *value = most_threads, 0; }
+static int spilled;              /* bytes of every thread of a block of more than 256 */
+void simulated_spilled(int n) { spilled = n; }
+static int bound_of(void* f) { return bounds[(long)f % MODULES]; }
+int cuFuncGetAttribute(int* value, int which, void* f) {
+  *value = which == 0 ? most_threads : which == 3 ? (bound_of(f) > 256 ? spilled : 0) : which == 4 ? 132 : -1;
+  return 0;
+}
 int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
                    void* s, void** args, void** extra) {
   (void)f, (void)shared, (void)s, (void)extra;
   if (current < 0) return 201;
   if (fault) return fault;
+  if (tx > (unsigned)bound_of(f)) return 701;
   if (!x || !y || !z || !tx || tx > (unsigned)most_threads || ty != 1 || tz != 1 || !args) return 1;
   last_grid[0] = x, last_grid[1] = tx;
   if (slow) usleep(slow);
@@ -178,7 +190,9 @@ int cuLaunchKernelEx(const struct configuration* c, void* f, void** args, void**
 int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
   return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0;
 }
-int cuStreamSynchronize(void* s) { return (void)s, look(), current < 0 ? 201 : fault; }
+static int capturing;
+/* What is being captured does not run, so nobody can wait for it. */
+int cuStreamSynchronize(void* s) { return (void)s, look(), capturing ? 900 : current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return look(), note("mark", s, e); }
 int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, look(), note("wait", s, e); }
@@ -186,7 +200,6 @@ int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
-static int capturing;
 int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, look(), mode > 2 || capturing++ ? 1 : 0; }
 static int capture_fails;
 void simulated_capture_fails(int fails) { capture_fails = fails; }

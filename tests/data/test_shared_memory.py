@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
+import stat
+import tempfile
 
 import numpy as np
 import pytest
@@ -205,6 +208,21 @@ def test_start_processes_reports_the_first_failure(how):
         assert caught.value.exit_code == (4 if how == "exit" else -signal.SIGKILL)
         assert caught.value.signal_name == (None if how == "exit" else "SIGKILL")
     assert all(not p.is_alive() for p in context.processes)
+
+
+@pytest.mark.parametrize("how", ["raise", "exit", None], ids=str)
+def test_error_files_are_in_a_private_folder_that_goes_with_the_processes(how, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    shared = rushlight.zeros(2).share_memory_()
+    function, given = (_succeed, shared) if how is None else (_fail, how)
+    context = mp.start_processes(function, args=(given,), nprocs=2, join=False, start_method="fork")
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {os.path.dirname(path) for path in context.error_files} == {str(folder)}
+    with contextlib.suppress(mp.ProcessException):
+        while not context.join(timeout=LIMIT):
+            pass
+    assert not folder.exists()
 
 
 # --- after a fork -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
+import stat
 
 import pytest
 
@@ -241,3 +243,18 @@ def test_results_of_ops_are_containers():
     result = pytree.tree_map(lambda t: t + 1, rl.tensor([[1.0, 3.0]]).max(1))
     assert result.values.tolist() == [4.0]
     assert result.indices.tolist() == [2]
+
+
+def test_extensions_are_built_below_the_users_cache_for_this_user_only(tmp_path, monkeypatch):
+    from rushlight.utils import cpp_extension
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
+    assert cpp_extension.get_default_build_root() == str((tmp_path / "cache" / "torch_extensions").resolve())
+    folder = cpp_extension._get_build_directory("mine", False)
+    assert folder.startswith(cpp_extension.get_default_build_root() + os.sep) and folder.endswith("/mine")
+    while folder != str(tmp_path):
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        folder = os.path.dirname(folder)
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "elsewhere"))
+    assert cpp_extension._get_build_directory("mine", False) == str(tmp_path / "elsewhere" / "mine")

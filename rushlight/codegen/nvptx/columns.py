@@ -3,8 +3,8 @@
 Enters: a nest of one thread for each result (nvptx/lower.py: THREADS) with one reduction in it, whose neighbouring
 results fold neighbouring elements (`column_form`). Leaves: LLVM IR text of a kernel with the same arguments. A thread
 takes a vector of 16 bytes of columns, so a warp reads whole lines of memory; the warps of a block take every n-th row,
-and what they have meets in shared memory. A block has `WARPS` warps and takes 32 vectors of columns; any grid that has
-a block for each such tile is right.
+and what they have meets in shared memory. A block has `WARPS` warps, or `FEW_WARPS` where a thread needs more registers
+than so many leave it, and takes 32 vectors of columns; any grid that has a block for each such tile is right.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .lower import THREADS, WARP, GpuLowering, sharing, type_of_half, word_type
 from .vectors import BYTES, MOST, coefficient, factors_of
 
 WARPS = 16           # of a block
+FEW_WARPS = 8        # of a narrower one: no fewer than a vector has elements, which as many threads store
 ROWS_AT_ONCE = 8     # of a warp, whose loads are under way together
 SHARED = 49152       # bytes of shared memory
 NEAR, FAR = "columns.near", "columns.far"
@@ -112,13 +113,17 @@ def in_tile(index: Value, name: str, divisors: set[str]) -> Value | None:
     return None if divided else result
 
 
-def lower_columns(nest: Nest, target: Target) -> str:
-    """LLVM IR text of the kernel; named calls are expanded first."""
-    return ColumnLowering(expand_calls(nest, target), target).text()
+def lower_columns(nest: Nest, target: Target, warps: int = WARPS) -> str:
+    """LLVM IR text of the kernel for blocks of so many warps; named calls are expanded first."""
+    return ColumnLowering(expand_calls(nest, target), target, warps).text()
 
 
 class ColumnLowering(GpuLowering):
     """The lowering of one such nest."""
+
+    def __init__(self, nest: Nest, target: Target, warps: int) -> None:
+        self.warps = warps
+        super().__init__(nest, target)
 
     def block(self, body: tuple, outer: bool = False) -> None:
         if not outer:
@@ -152,11 +157,11 @@ class ColumnLowering(GpuLowering):
     # Rows
 
     def fold_rows(self) -> None:
-        """Several rows a turn, then single ones; a warp's every `WARPS`-th."""
-        s, warps = self.fold, const(WARPS, "i64")
+        """Several rows a turn, then single ones; a warp's every n-th of n warps."""
+        s, warps = self.fold, const(self.warps, "i64")
         moved = sum(1 for v in walk(s.step) if v.op == "load")
         each = ROWS_AT_ONCE if moved <= 2 else 2
-        group = const(WARPS * each, "i64")
+        group = const(self.warps * each, "i64")
         turns = idiv(s.stop - s.start, group)
         turn = var("columns.turn")
         self.columns = [[f"{acc}.{e}" for acc in s.accs] for e in range(self.vector)]
@@ -175,7 +180,7 @@ class ColumnLowering(GpuLowering):
             return start, "1"
         here = self.scopes[-1]
         first = self.out.emit(here.lines, f"add i64 {start.parts[0]}, {self.warp}")
-        return Reg("i64", 0, [first], here.depth), str(WARPS)
+        return Reg("i64", 0, [first], here.depth), str(self.warps)
 
     def loop(self, s: Reduce, outer: bool = False) -> None:
         super(GpuLowering, self).loop(s, outer)
@@ -217,7 +222,7 @@ class ColumnLowering(GpuLowering):
             for half in ("parts", "imag") if reg.imag is not None else ("parts",):
                 word = word_type(type_of_half(reg))
                 name = places[acc, half] = f"@columns.{word}.{len(places)}"
-                count = WARPS * WARP * self.vector
+                count = self.warps * WARP * self.vector
                 out.declared[name] = f"{name} = internal addrspace(3) global [{count} x {word}] undef, align 8"
         for e, mine in enumerate(accs):
             at = self.place_of(self.warp, str(e), self.lane)
@@ -246,7 +251,7 @@ class ColumnLowering(GpuLowering):
         s, out, lines = self.fold, self.out, self.scopes[-1].lines
         element = out.emit(lines, f"lshr i64 {self.env['thread'].parts[0]}, 5")
         total: dict[str, Reg] = {}
-        for warp in range(WARPS):
+        for warp in range(self.warps):
             at = self.place_of(str(warp), element, self.lane)
             halves: dict[str, dict[str, list[str]]] = {acc: {} for acc in s.accs}
             for (acc, half), place in places.items():
@@ -266,4 +271,4 @@ class ColumnLowering(GpuLowering):
 
 BYTES_OF = {"i32": 4, "i64": 8}
 
-__all__ = ["WARPS", "column_form", "lower_columns"]
+__all__ = ["FEW_WARPS", "WARPS", "column_form", "lower_columns"]

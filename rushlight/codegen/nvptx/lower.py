@@ -34,6 +34,13 @@ TOGETHER = 2     # vectors of several operands of a row, likewise
 BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
+def bounded(text: str, name: str, threads: int) -> str:
+    """LLVM IR of a kernel whose blocks have at most so many threads, for each of which there must be registers. Said in
+    metadata, which every LLVM reads."""
+    number = text.count("\n!")      # lines of metadata, from 0
+    return f'{text}!nvvm.annotations = !{{!{number}}}\n!{number} = !{{ptr @{name}, !"maxntidx", i32 {threads}}}\n'
+
+
 def sharing(nest: Nest) -> str:
     """How the nest's loops are divided among blocks and threads."""
     body = nest.loop.body
@@ -529,4 +536,6 @@ def word_type(ty: str) -> str:
     return "i64" if BITS[ty] == 64 else "i32"
 
 
-__all__: Sequence[str] = ["POINTS", "ROWS", "THREADS", "GpuLowering", "lower_for_gpu", "shared_by_block", "sharing"]
+__all__: Sequence[str] = [
+    "POINTS", "ROWS", "THREADS", "GpuLowering", "bounded", "lower_for_gpu", "shared_by_block", "sharing",
+]

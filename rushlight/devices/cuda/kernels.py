@@ -15,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ... import _C, codegen
 from ...base.digest import digest
 from ...base.show import show, shown_words
-from ...codegen.nvptx.columns import column_form
+from ...codegen.nvptx.columns import WARPS, column_form
 from ...codegen.nvptx.held import Held, held_form
-from ...codegen.nvptx.lower import POINTS, ROWS, THREADS, shared_by_block, sharing
+from ...codegen.nvptx.lower import POINTS, ROWS, THREADS, WARP, bounded, shared_by_block, sharing
 from ...codegen.nvptx.many import CHUNK, most_rows
 from ...codegen.nvptx.points import PointClass, vector_length
 from ...codegen.nvptx.vectors import accesses, coefficient, definitions, peel_form, vector_form
@@ -30,10 +30,12 @@ from .driver import Driver, entry_name
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
+NARROW_THREADS = 256 # for which there are registers, however many a thread has: 255 at most
 ONCE_THREADS = 128   # where rows are gone through once: smaller blocks fill a unit better
 MOST_WORKERS = 8     # threads in which the driver compiles
 MANY = 4             # the form of kernels over a table of tensors
 PEELED = 2           # the variant of rows that start anywhere
+NARROW = 1 << 10     # the variant of a key for blocks of no more than NARROW_THREADS
 HELD = 8             # from here on, rows kept in registers: whether exactly, whether by one warp, by how many vectors
 ZERO = const(0, "i64")
 
@@ -57,12 +59,12 @@ class Variants:
         geometry. The PTX is LLVM's work, which another thread may do."""
         raise NotImplementedError
 
-    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
-        """(function, and the numbers of `source`)."""
+    def variant(self, unit: int, key: int) -> tuple[int, int, int, str]:
+        """(function, the numbers of `source`, and what it is called)."""
         place = self.place(unit, key)
         function, *numbers = self.asked(unit, key, place, at_once)
         try:
-            return function.result(), *numbers
+            return function.result(), *numbers, self.entry()
         except Exception:
             _asked.pop(place, None)
             raise
@@ -122,9 +124,9 @@ def workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="cuda kernels")
 
 
-def ptx_shown(name: str, text: str) -> str:
-    """PTX of LLVM IR, both shown to those who asked."""
-    words = shown_words()
+def ptx_shown(name: str, text: str, threads: int) -> str:
+    """PTX of LLVM IR for blocks of up to so many threads, both shown to those who asked."""
+    words, text = shown_words(), bounded(text, name, threads)
     if "llvm" in words:
         show("llvm", name, text)
     ptx = codegen.ptx_of(text)
@@ -154,16 +156,30 @@ class Kernel(Variants):
         if "loops" in words:
             show("loops", self.nest.name, str(self.nest))
         elements = times = 1
+        threads = self.threads_of(key)
         if self.form == POINTS:
             text, times = codegen.points_llvm(self.nest, self.point_class(key))
         elif self.form == THREADS and key:
-            text, elements = codegen.columns_llvm(self.nest), self.vectors[0]
-        elif key >= HELD:
-            text = codegen.held_llvm(self.nest, Held(key >> 4, bool(key & 1), bool(key & 2)))
+            text, elements = codegen.columns_llvm(self.nest, bool(key & NARROW)), self.vectors[0]
+        elif key & HELD:
+            text = codegen.held_llvm(self.nest, Held((key & ~NARROW) >> 4, bool(key & 1), bool(key & 2)))
         else:
+            key &= ~NARROW
             text = codegen.rows_llvm(self.nest, in_vectors=bool(key), peels=key == PEELED)
             elements = self.vectors[0] if key else 1
-        return functools.partial(ptx_shown, self.nest.name, text), elements, times
+        return functools.partial(ptx_shown, self.nest.name, text, threads), elements, times
+
+    def most_threads(self) -> int:
+        """Threads of the largest block of rows."""
+        once = self.form == ROWS and len(shared_by_block(self.nest.loop.body)) == 1
+        return ONCE_THREADS if once else MOST_THREADS
+
+    def threads_of(self, key: int) -> int:
+        """Threads of the largest block that a variant is launched with (csrc/cuda_device.cpp)."""
+        if self.form == ROWS:
+            is_warp = key & HELD and key & 2
+            return WARP if is_warp else min(self.most_threads(), NARROW_THREADS if key & NARROW else MOST_THREADS)
+        return WARP * WARPS if self.form == THREADS and key and not key & NARROW else NARROW_THREADS
 
     def point_class(self, key: int) -> PointClass:
         """What the core's key of a pointwise launch says."""
@@ -204,13 +220,15 @@ class ManyKernel(Variants):
 
     def source(self, key: int) -> tuple[Callable[[], str], int, int]:
         """As `Kernel.source`; the key says whether all tensors start where vectors may."""
-        return functools.partial(ptx_shown, self.nest.name, codegen.many_llvm(self.nest, bool(key))), 1, 1
+        text = codegen.many_llvm(self.nest, bool(key))
+        return functools.partial(ptx_shown, self.nest.name, text, NARROW_THREADS), 1, 1
 
 
 def load_many(nest: Nest, driver: Driver) -> int:
     """The core's kernel of such a nest."""
     sizes = [SIZE[o.code] for o in nest.operands]
-    return _C.cuda_kernel(ManyKernel(nest, driver), MANY, CHUNK, sizes, most_rows(len(sizes)), (), 256, False, 0)
+    kernel, rows = ManyKernel(nest, driver), most_rows(len(sizes))
+    return _C.cuda_kernel(kernel, MANY, CHUNK, sizes, rows, (), NARROW_THREADS, False, 0)
 
 
 class WrittenKernel(Variants):
@@ -246,8 +264,6 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     moving = kernel.moving()
     sizes = [SIZE[o.code] if k in moving else 0 for k, o in enumerate(kernel.nest.operands)]
     vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
-    once = kernel.form == ROWS and len(shared_by_block(kernel.nest.loop.body)) == 1
-    most = ONCE_THREADS if once else MOST_THREADS
-    rows = (kernel.row_param(), kernel.vectors[1], most, kernel.peels, kernel.holds)
+    rows = (kernel.row_param(), kernel.vectors[1], kernel.most_threads(), kernel.peels, kernel.holds)
     result = (kernel, form, vector, sizes, *rows)
     return _C.cuda_kernel(*result), kernel

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...futures import Future
-from ..doors import connect, listen
+from ..doors import announce, connect, listen
 from ..store import Store
 from . import messages
 from .messages import Message
@@ -147,21 +147,22 @@ class Agent:
         self._serving = 0
         self._idle = threading.Condition()
         self._accepted: list[socket.socket] = []
-        self._listeners, address = listen()
-        self.workers = self._meet(world_size, address)
+        if store.add(f"id/{rank}", 1) > 1:
+            raise RuntimeError(f"init_rpc: two workers were given rank {rank}")
+        announce(store, rank)
+        self._doors = listen(store, world_size, ("TP_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"))
+        self.workers = self._meet(world_size)
 
     def start(self) -> None:
         """Serve calls: from now on, when everything that serves them is in place."""
-        for listener in self._listeners:
+        for listener in self._doors.listeners:
             threading.Thread(target=self._accept, args=(listener,), name="rpc-accept", daemon=True).start()
 
     # --- meeting ------------------------------------------------------------------------------------------------------
 
-    def _meet(self, world_size: int, address: str) -> dict[str, WorkerInfo]:
-        if self._store.add(f"id/{self.me.id}", 1) > 1:
-            raise RuntimeError(f"init_rpc: two workers were given rank {self.me.id}")
+    def _meet(self, world_size: int) -> dict[str, WorkerInfo]:
         said = self._store.compare_set(f"name/{self.me.name}", "", str(self.me.id)).decode()
-        self._store.set(f"worker/{self.me.id}", f"{self.me.name} {address}")
+        self._store.set(f"worker/{self.me.id}", f"{self.me.name} {self._doors.address}")
         workers = {}
         self._addresses: dict[int, str] = {}
         for rank in range(world_size):
@@ -193,7 +194,7 @@ class Agent:
             if link is not None and link.lost is None:
                 return link
             try:
-                connection = connect(self._addresses[info.id], self.timeout or None)
+                connection = connect(self._addresses[info.id], self._doors.secret, self.timeout or None)
                 connection.settimeout(None)
             except OSError as error:
                 raise RuntimeError(f"worker {info.name} cannot be reached ({error}): has it ended?") from None
@@ -260,12 +261,16 @@ class Agent:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            self._accepted.append(connection)
             threading.Thread(target=self._read_calls, args=(connection,), name="rpc-calls", daemon=True).start()
 
     def _read_calls(self, connection: socket.socket) -> None:
+        if not self._doors.admit(connection):       # before a byte of it is unpickled
+            return
+        self._accepted.append(connection)
         lock = threading.Lock()
         try:
+            if not self._is_open:
+                return
             source = self.info(messages.receive(connection).head[1])
             while True:
                 message = messages.receive(connection)
@@ -276,7 +281,7 @@ class Agent:
                 self._threads.run(lambda m=message: self._run(m, source, connection, lock))
         except (OSError, EOFError):
             pass
-        except Exception:       # not a worker of this job
+        except Exception:
             traceback.print_exc()
         finally:
             connection.close()
@@ -313,7 +318,7 @@ class Agent:
     def close(self) -> None:
         """End all connections."""
         self._is_open = False
-        for listener in self._listeners:
+        for listener in self._doors.listeners:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()

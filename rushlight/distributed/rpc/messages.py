@@ -16,7 +16,7 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ...op import find_op
-from ..mailbox import receive_all
+from ..doors import receive_all
 
 _empty = find_op("empty")
 _HEAD = struct.Struct("<QQ")
