@@ -134,7 +134,7 @@ int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void
   strncpy(last_ptx, ptx, sizeof(last_ptx) - 1);
   const char* bound = strstr(ptx, ".maxntid ");
   *m = (void*)++counts[4];
-  bounds[counts[4] % MODULES] = bound ? atoi(bound + 9) : 1024;
+  bounds[counts[4] % MODULES] = bound ? atoi(bound + 9) : 256;   /* small blocks say nothing */
   return 0;
 }
 /* What it compiles is the text itself: entries of a cache can be told from those of a real driver by its version. */

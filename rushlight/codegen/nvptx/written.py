@@ -83,13 +83,13 @@ class Text:
         self.arrays[name] = size
 
     def finished(self) -> str:
-        """The whole text; there are registers for all threads of a block."""
+        """The whole text. Blocks are small enough for registers never to lack."""
         names = [*[f"p{k}" for k in range(self.pointers)], *[f"a_{n}" for n in self.params], "a_begin", "a_end"]
         given = ",\n".join(f"\t.param .u64 {name}" for name in names)
         arrays = [f"\t.shared .align 16 .b8 {name}[{size}];" for name, size in self.arrays.items()]
         registers = [f"\t.reg {TYPES[k]} %{k}<{n + 1}>;" for k, n in self.counts.items() if n]
         body = "\n".join([*registers, *arrays, *self.lines, "\tret;"])
-        return f"{HEADER}\n.visible .entry {self.name}(\n{given}\n)\n.maxntid {THREADS}\n{{\n{body}\n}}\n"
+        return f"{HEADER}\n.visible .entry {self.name}(\n{given}\n)\n{{\n{body}\n}}\n"
 
 
 class BlockText(Text):
