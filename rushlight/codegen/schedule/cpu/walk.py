@@ -2,19 +2,19 @@
 
 Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are
 divided among threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long
-rows are divided too, in chunks that depend on sizes alone (`cpu_walk_chunks.py`). Where few elements change the
+rows are divided too, in chunks that depend on sizes alone (`walk_chunks.py`). Where few elements change the
 state, blocks of a dense row that hold none are passed over at once.
 """
 
 from __future__ import annotations
 
-from ...loops.expr import Value, cast, const, idiv, irem, min_, var
-from ...loops.lowered import Lowered, NotLowerable
-from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, reduction, rows
-from .cpu_fold import given_bits, given_names
-from .cpu_walk_chunks import chunked, element
-from .cpu_walk_lanes import rows_in_lanes
-from .launch import GRAIN, Launch, Schedule, grain_of, product
+from ....loops.expr import Value, cast, const, idiv, irem, min_, var
+from ....loops.lowered import Lowered, NotLowerable
+from ....loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, reduction, rows
+from ..forms.launch import GRAIN, Launch, Schedule, grain_of, product
+from .fold import given_bits, given_names
+from .walk_chunks import chunked, element
+from .walk_lanes import rows_in_lanes
 
 ZERO = const(0, "i64")
 BLOCK = 64          # elements of which is asked at once whether any changes the state

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...loops.expr import Value, cast, const, idiv, irem, min_, var
-from ...loops.lowered import HERE, Fold, Given, Lowered, Memory, Placed, TwoPass, number_value
-from ...loops.nest import Assign, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
-from ...loops.record import Record
-from ...loops.vocabulary import Scalars
-from ..text.primitives import SIZE
-from ..text.targets import vector_bits
-from .launch import (
+from ....loops.expr import Value, cast, const, idiv, irem, min_, var
+from ....loops.lowered import HERE, Fold, Given, Lowered, Memory, Placed, TwoPass, number_value
+from ....loops.nest import Assign, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ....loops.record import Record
+from ....loops.vocabulary import Scalars
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
+from ..forms.launch import (
     COLUMN_CHUNK,
     ENOUGH_ROWS,
     GRAIN,

@@ -1,8 +1,8 @@
 """Schedules for GPUs: a thread for each result, or a block for each row; launches large enough to fill the unit.
 
 Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx/lower.py lowers: an outermost vector loop is a thread for
-each iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, products of matrices
-in gpu_contraction.py, row programs in gpu_rows.py. Positions that meet in one element combine by an atomic instruction
+each iteration, another one a block whose threads share the loops inside. Folds are in fold.py, products of matrices
+in contraction.py, row programs in rows.py. Positions that meet in one element combine by an atomic instruction
 where there is one, and replace each other as they come; otherwise, and where results must not depend on how threads
 run, they run in order, in one thread.
 """
@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.settings import are_deterministic_algorithms_enabled
-from ...loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
-from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
-from ...loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
-from ..text.primitives import SIZE
-from .cpu_fold import given_bits, given_names, locate, sources_of
-from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
-from .cpu_pieces import moves_in_boxes
-from .cpu_places import schedule_places
-from .gpu_contraction import schedule_contraction
-from .gpu_fold import schedule_fold
-from .gpu_items import items_of, position_of as position_among, strided
-from .gpu_pieces import schedule_pieces
-from .gpu_walk import schedule_walk
-from .launch import Launch, Schedule, Temp, names, product
+from ....base.settings import are_deterministic_algorithms_enabled
+from ....loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
+from ....loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
+from ....loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
+from ...text.primitives import SIZE
+from ..cpu.fold import given_bits, given_names, locate, sources_of
+from ..cpu.loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
+from ..cpu.pieces import moves_in_boxes
+from ..forms.launch import Launch, Schedule, Temp, names, product
+from ..forms.places import schedule_places
+from .contraction import schedule_contraction
+from .fold import schedule_fold
+from .items import items_of, position_of as position_among, strided
+from .pieces import schedule_pieces
+from .walk import schedule_walk
 
 ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, idiv, irem, var
-from ...loops.lowered import Lowered, TwoPass
-from ...loops.nest import For, Local, Nest, operands, rows
-from ..text.primitives import SIZE
-from .cpu_fold import (
+from ....loops.expr import Value, idiv, irem, var
+from ....loops.lowered import Lowered, TwoPass
+from ....loops.nest import For, Local, Nest, operands, rows
+from ...text.primitives import SIZE
+from ..cpu.fold import (
     ZERO,
     Axis,
     FoldNest,
@@ -29,7 +29,7 @@ from .cpu_fold import (
     merge_nest,
     split_axes,
 )
-from .launch import Launch, Schedule, Temp, product
+from ..forms.launch import Launch, Schedule, Temp, product
 
 BLOCKS = 1056            # that keep a unit busy
 TURN = 16384             # elements of a half type that a block has under way at once

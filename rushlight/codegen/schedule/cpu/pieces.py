@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...loops.expr import arg, cast, const, idiv, irem, load, min_, var
-from ...loops.inline import row_major
-from ...loops.lowered import Lowered, Piece, number_value
-from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
-from ..library.transpose import Transpose, height_for
-from ..text.primitives import SIZE
-from .cpu_loops import gather_loops, unrolled
-from .launch import (
+from ....loops.expr import arg, cast, const, idiv, irem, load, min_, var
+from ....loops.inline import row_major
+from ....loops.lowered import Lowered, Piece, number_value
+from ....loops.nest import For, Nest, Store, operands, pointwise_nest, rows
+from ...library.transpose import Transpose, height_for
+from ...text.primitives import SIZE
+from ..forms.launch import (
     GRAIN,
     JOINED_FROM,
     LONGER,
@@ -30,6 +29,7 @@ from .launch import (
     number_names,
     product,
 )
+from .loops import gather_loops, unrolled
 
 ZERO = const(0, "i64")
 BACKWARDS = 256   # elements at a time where one line is written backwards
@@ -60,7 +60,7 @@ def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tu
     code, out = lowered.outs[0], len(memories)
     opaque = {memories[p.memory].code for p in pieces} - SIZE.keys()
     if opaque:
-        from ...loops.verify import OpaqueOperand  # only to refuse
+        from ....loops.verify import OpaqueOperand  # only to refuse
 
         raise OpaqueOperand(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
     found = []
@@ -310,7 +310,7 @@ def whole_pieces(lowered: Lowered, pieces: Sequence[Piece], sizes: Sequence[int]
     A copy shared by the threads costs them a meeting: for many boxes of a few pages each, as images are, that shows.
     One part for each thread measured best; smaller ones are slower.
     """
-    from ..._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
+    from ...._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
 
     size, code, out = sizes[0], lowered.outs[0], len(lowered.memories)
     if len(pieces) < 4 or any(n != size for n in sizes):

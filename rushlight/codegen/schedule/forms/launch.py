@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...loops.nest import Nest
-from ...loops.record import Record
+from ....loops.nest import Nest
+from ....loops.record import Record
 
 GRAIN = 32768            # elements a chunk of parallel work should touch
 ROW_CHUNK = 65536        # elements of one partial result along a contiguous dim

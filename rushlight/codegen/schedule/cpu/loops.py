@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import _C
-from ...loops.expr import Value, arg, cast, const, ge, idiv, irem, load, min_, or_, replace, var, walk
-from ...loops.lowered import (
+from .... import _C
+from ....loops.expr import Value, arg, cast, const, ge, idiv, irem, load, min_, or_, replace, var, walk
+from ....loops.lowered import (
     GENERAL,
     HERE,
     SINGLE,
@@ -27,11 +27,10 @@ from ...loops.lowered import (
     compute_code,
     number_value,
 )
-from ...loops.nest import Check, For, If, Nest, Statement, Store, operands, pointwise_nest, reduction, rows
-from ...loops.record import Record
-from ...loops.split import split_loop, splits
-from .cpu_fold import Axis, coalesce, given_bits, given_names, locate, sources_of
-from .launch import (
+from ....loops.nest import Check, For, If, Nest, Statement, Store, operands, pointwise_nest, reduction, rows
+from ....loops.record import Record
+from ....loops.split import split_loop, splits
+from ..forms.launch import (
     CHECK_BLOCK,
     ENOUGH_ROWS,
     GRAIN,
@@ -44,6 +43,7 @@ from .launch import (
     number_names,
     product,
 )
+from .fold import Axis, coalesce, given_bits, given_names, locate, sources_of
 
 ZERO = const(0, "i64")
 _forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form

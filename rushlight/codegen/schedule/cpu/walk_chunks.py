@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ... import _C
-from ...loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
-from ...loops.lowered import HERE, Lowered, Placed
-from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ..library.prefix_sums import PrefixSums
-from ..text.primitives import SIZE
-from ..text.targets import vector_bits
-from .cpu_fold import given_bits, given_names, sources_of
-from .launch import SCAN_CHUNK, Launch, Schedule, Temp, product
+from .... import _C
+from ....loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
+from ....loops.lowered import HERE, Lowered, Placed
+from ....loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ...library.prefix_sums import PrefixSums
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
+from ..forms.launch import SCAN_CHUNK, Launch, Schedule, Temp, product
+from .fold import given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
 MOST = 2             # rows; more are walked side by side themselves

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.shape import is_below
-from ...loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
-from ...loops.nest import Check, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
-from ...loops.vocabulary import Scalars
-from .launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
+from ....base.shape import is_below
+from ....loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
+from ....loops.nest import Check, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ....loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
+from ....loops.vocabulary import Scalars
+from ..forms.launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
 
 ZERO = const(0, "i64")
 CALL = 30                # instructions of a function such as exp

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...loops.expr import Value, cast, const, idiv, irem, load, max_, min_, select, var, walk
-from ...loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable, Staged, TwoPass, number_value
-from ...loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
-from ...loops.split import test_of
-from ...loops.vocabulary import Scalars
-from .cpu_loops import add_geometry, gather_loops
+from ....loops.expr import Value, cast, const, idiv, irem, load, max_, min_, select, var, walk
+from ....loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable, Staged, TwoPass, number_value
+from ....loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ....loops.split import test_of
+from ....loops.vocabulary import Scalars
+from ..cpu.loops import add_geometry, gather_loops
 from .launch import ENOUGH_ROWS, LONG_FOLD, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
