@@ -14,7 +14,7 @@ from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
 from .cpu import entry as cpu_entry, rows as cpu_rows, rows_staggered
 from .forms.launch import Launch, Schedule, Temp
-from .gpu import loops as gpu_entry, rows as gpu_rows
+from .gpu import entry as gpu_entry, rows as gpu_rows
 
 ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
 

@@ -21,8 +21,8 @@ from ...text.targets import vector_bits
 from ...tiles.shapes import ELEMENTS
 from ..forms.contraction import Parts, factors_of, leaves, parts_of, result_of
 from ..forms.launch import Launch, Schedule, Temp
+from ..forms.sources import given_bits, given_names
 from .factor import Factor, stride_class
-from .fold import given_bits, given_names
 from .product import (
     OWN_STRIPS,
     ROWS_TOGETHER,

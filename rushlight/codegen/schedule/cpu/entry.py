@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from ....loops.lowered import Lowered
 from ..forms.launch import Schedule
+from ..forms.pieces import moves_in_boxes
 from ..forms.places import schedule_places
 from .contraction import schedule_contraction
 from .fold import schedule_fold
 from .loops import schedule_gather, schedule_points, schedule_scatter
-from .pieces import moves_in_boxes, schedule_pieces
+from .pieces import schedule_pieces
 from .walk import schedule_walk
 
 

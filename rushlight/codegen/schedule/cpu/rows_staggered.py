@@ -20,7 +20,7 @@ from ....loops.row_program import FULL, ROW, RowNode, RowProgram, reachable
 from ...text.primitives import SIZE
 from ...text.targets import vector_bits
 from ..forms.launch import GRAIN, Launch, Schedule
-from .rows import ZERO, LevelFolds, RowNest, along
+from ..forms.rows import ZERO, LevelFolds, RowNest, along
 
 ONE = const(1, "i64")
 SHORTEST = 64            # elements of a row: turns of shorter ones take longer than they gain

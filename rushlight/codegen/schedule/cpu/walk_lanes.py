@@ -14,7 +14,7 @@ from ....loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, 
 from ...text.primitives import SIZE
 from ...text.targets import vector_bits
 from ..forms.launch import Launch, Schedule, grain_of
-from .fold import given_bits, given_names, sources_of
+from ..forms.sources import given_bits, given_names, sources_of
 from .walk_chunks import is_long
 
 ZERO = const(0, "i64")

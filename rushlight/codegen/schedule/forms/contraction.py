@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ....loops.expr import Value, arg, cast, walk
 from ....loops.lowered import HERE, Lowered, Memory, Placed, Staged, Table
 from ....loops.record import Record
-from ..cpu.fold import Axis, coalesce, sources_of
+from .axes import Axis, coalesce
+from .sources import sources_of
 
 
 class Parts(Record):

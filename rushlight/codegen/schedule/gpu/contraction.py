@@ -15,9 +15,9 @@ from ....loops.contraction import multiply_add
 from ....loops.expr import Value, and_, const, idiv, irem, lt, min_, var
 from ....loops.lowered import Lowered, Placed
 from ....loops.nest import If, Local, Nest, Reduce, Statement, Store, operands, rows
-from ..cpu.fold import given_bits, given_names
 from ..forms.contraction import Parts, factors_of, parts_of, result_of
 from ..forms.launch import Launch, Schedule
+from ..forms.sources import given_bits, given_names
 
 LANES = 32               # columns side by side that threads of a warp take
 TILE = (4, 4)            # rows and columns of a thread

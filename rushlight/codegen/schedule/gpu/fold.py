@@ -14,9 +14,9 @@ from ....loops.expr import Value, idiv, irem, var
 from ....loops.lowered import Lowered, TwoPass
 from ....loops.nest import For, Local, Nest, operands, rows
 from ...text.primitives import SIZE
-from ..cpu.fold import (
+from ..forms.axes import Axis, locate
+from ..forms.fold import (
     ZERO,
-    Axis,
     FoldNest,
     Shape,
     accumulator_codes,
@@ -25,7 +25,6 @@ from ..cpu.fold import (
     launch_numbers,
     leading,
     leading_factor,
-    locate,
     merge_nest,
     split_axes,
 )
@@ -119,7 +118,7 @@ class GpuFoldNest(FoldNest):
         others = self.kept_sizes[:-1], self.kept_strides[r][:-1]
         return along if alone else locate(idiv(item, var(last)), *others) + along
 
-    def rows(self) -> Nest:
+    def nest(self) -> Nest:
         """One result, or one chunk of it, per iteration."""
         item, at, bounds = var("i"), var("i"), (ZERO, var(self.sizes[0]))
         if self.shape.chunked:

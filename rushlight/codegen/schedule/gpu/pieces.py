@@ -13,8 +13,8 @@ from ....loops.nest import For, Local, Nest, Store, operands, rows
 from ...nvptx.many import Many
 from ...nvptx.transpose import tiles, transposing
 from ...text.primitives import SIZE
-from ..cpu.pieces import background, checked_pieces, copy_nest, pair_launch
 from ..forms.launch import Launch, Schedule, product
+from ..forms.pieces import background, checked_pieces, copy_nest, pair_launch
 from .items import items_of, position_of, strided
 
 LONG_ROW = 256           # elements from which on a block copies a row

@@ -10,8 +10,8 @@ from __future__ import annotations
 from ....loops.expr import cast, const, idiv, irem, load, min_, replace, var
 from ....loops.nest import Local, Nest, Store, operands, reduction, rows
 from ....loops.row_program import ROW, RowProgram, reachable
-from ..cpu.rows import RowNest
 from ..forms.launch import Launch, Schedule, Temp
+from ..forms.rows import RowNest
 
 THREADS = 1 << 18        # that keep a unit busy
 BLOCKS = 528             # the same, of blocks

@@ -14,10 +14,10 @@ from ....loops.lowered import Lowered, NotLowerable
 from ....loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from ...nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
 from ...nvptx.written import THREADS, WARP, WARPS
-from ..cpu.fold import given_bits, given_names, locate
-from ..cpu.walk import whole_rows
-from ..cpu.walk_chunks import element
+from ..forms.axes import locate
 from ..forms.launch import Launch, Schedule, Temp, names, product
+from ..forms.sources import given_bits, given_names
+from ..forms.walk import element, whole_rows
 
 PIECE = 64               # elements, or folds, that one thread goes through
 MOST = 1 << 31           # elements whose numbers a written kernel can count
