@@ -1,7 +1,7 @@
 """Schedules for CPUs: which loops, in which order, in vectors of what, divided among threads how.
 
 Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in fold.py, loops.py, pieces.py,
-contraction.py, walk.py and forms/places.py; the limits they go by are in forms/launch.py.
+contraction.py, walk.py and forms/places.py, with the limits they go by; row programs are in rows.py.
 """
 
 from __future__ import annotations

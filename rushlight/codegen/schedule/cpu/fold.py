@@ -27,19 +27,11 @@ from ..forms.fold import (
     merge_nest,
     split_axes,
 )
-from ..forms.launch import (
-    COLUMN_CHUNK,
-    ENOUGH_ROWS,
-    GRAIN,
-    ROW_CHUNK,
-    STRIDED_CHUNK,
-    Launch,
-    Schedule,
-    Temp,
-    grain_of,
-    names,
-    product,
-)
+from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
+
+ROW_CHUNK = 65536        # elements of one partial result along a contiguous dim
+STRIDED_CHUNK = 2048     # the same where elements are folded one by one: bounds the rounding error of sums
+COLUMN_CHUNK = 256       # rows of one partial result when lanes are columns
 
 
 def schedule_fold(lowered: Lowered) -> Schedule:

@@ -16,11 +16,12 @@ from ....loops.lowered import HERE, At, Elements, Lowered, Placed, compute_code
 from ....loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
 from ....loops.split import split_loop, splits
 from ..forms.axes import locate
-from ..forms.launch import CHECK_BLOCK, ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
+from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
 from ..forms.loops import clear_launch, form_of, gather_loops, joined_ranges, nest_with_form, unrolled
 from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
+CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
 
 
 # --- aligned ----------------------------------------------------------------------------------------------------------

@@ -15,10 +15,13 @@ from ....loops.lowered import Lowered, Piece
 from ....loops.nest import For, Nest, Store, operands, rows
 from ...library.transpose import Transpose, height_for
 from ...text.primitives import SIZE
-from ..forms.launch import GRAIN, JOINED_FROM, MOST_JOINED, SMALLEST_PIECE, Launch, Schedule, grain_of, product
+from ..forms.launch import GRAIN, Launch, Schedule, grain_of, product
 from ..forms.pieces import BACKWARDS, background, checked_pieces, copy_nest, pair_launch
 
 ZERO = const(0, "i64")
+MOST_JOINED = 8          # tensors one kernel reads side by side
+JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
+SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
 SHORT_ROW = 16    # elements of rows up to which a copy has them written out
 WRITTEN_OUT_FROM = 4096   # elements of such a copy: small ones of all lengths share a plan
 

@@ -11,10 +11,11 @@ from ....base.shape import is_below
 from ....loops.expr import cast, const, load, var
 from ....loops.nest import Nest, Store, operands, reduction, rows
 from ....loops.row_program import RowProgram
-from ..forms.launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
+from ..forms.launch import GRAIN, Launch, Schedule, Temp, grain_of
 from ..forms.rows import ZERO, RowNest
 
 HELD = 4096              # elements of a row that the nearest cache holds beside what is read and written
+SUM_ROWS = 256           # rows whose column sums one chunk keeps
 
 
 def schedule_rows(

@@ -21,11 +21,12 @@ from ....loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, 
 from ...library.prefix_sums import PrefixSums
 from ...text.primitives import SIZE
 from ...text.targets import vector_bits
-from ..forms.launch import SCAN_CHUNK, Launch, Schedule, Temp, product
+from ..forms.launch import Launch, Schedule, Temp, product
 from ..forms.sources import given_bits, given_names
 from ..forms.walk import element
 
 ZERO = const(0, "i64")
+SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
 MOST = 2             # rows; more are walked side by side themselves
 LONG = 4             # chunks from which on a row is divided
 WIDE = vector_bits() > 128     # whether sums within registers pay: of two lanes conversions cost as much as waiting

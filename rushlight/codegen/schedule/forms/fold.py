@@ -17,10 +17,11 @@ from ....loops.vocabulary import Scalars
 from ...text.primitives import SIZE
 from ...text.targets import vector_bits
 from .axes import Axis, coalesce, locate
-from .launch import GRAIN, WIDE_COLUMNS, grain_of, names
+from .launch import GRAIN, grain_of, names
 from .sources import given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
+WIDE_COLUMNS = 4096      # columns folded together: the generator keeps their accumulators in cache
 EARLY = 8    # bytes per bit of a register: how far ahead of its use a stream is asked for
 scalars = Scalars()
 

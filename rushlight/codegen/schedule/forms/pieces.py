@@ -14,10 +14,11 @@ from ....loops.inline import row_major
 from ....loops.lowered import Lowered, Piece, number_value
 from ....loops.nest import For, Nest, Store, operands, pointwise_nest, rows
 from ...text.primitives import SIZE
-from .launch import GRAIN, LONGER, Launch, grain_of, number_bits, number_names, product
+from .launch import GRAIN, Launch, grain_of, number_bits, number_names, product
 from .loops import gather_loops, unrolled
 
 ZERO = const(0, "i64")
+LONGER = 4               # times as long as rows of the result, boxes are copied after a background is written
 BACKWARDS = 256   # elements at a time where one line is written backwards
 
 

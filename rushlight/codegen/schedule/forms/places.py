@@ -17,11 +17,12 @@ from ....loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable
 from ....loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ....loops.split import test_of
 from ....loops.vocabulary import Scalars
-from .launch import ENOUGH_ROWS, LONG_FOLD, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
+from .launch import ENOUGH_ROWS, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
 from .loops import gather_loops
 from .sources import add_geometry
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+LONG_FOLD = 16           # elements from which on a folded last range runs in vectors, not beside others on lanes
 scalars = Scalars()
 Position = dict[int, Value]
 
