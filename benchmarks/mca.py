@@ -27,7 +27,7 @@ from rushlight.codegen.library.convolution import convolve
 from rushlight.codegen.library.interface import assembly_of
 from rushlight.codegen.library.products import dot_instructions, grouped_products, tile_products
 from rushlight.codegen.llvm.cpu import compile_ir
-from rushlight.codegen.schedule.cpu_product import SIZES
+from rushlight.codegen.schedule.cpu.product import SIZES
 from rushlight.codegen.text.targets import Target, find_target
 from rushlight.codegen.tiles import functions as tile_functions, shapes as tile_shapes, tiles
 

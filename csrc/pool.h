@@ -4,7 +4,7 @@
 
 namespace rl {
 
-// Elements a chunk of parallel work should touch: GRAIN of codegen/schedule/launch.py, which needs no core.
+// Elements a chunk of parallel work should touch: GRAIN of codegen/schedule/forms/launch.py, which needs no core.
 constexpr int64_t kGrain = 32768;
 
 // Runs body(context, begin, end) over [0, extent) in chunks of `grain`. Does not touch the interpreter lock;

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.codegen.schedule.launch import GRAIN
+from rushlight.codegen.schedule.forms.launch import GRAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOL = ROOT / "tools" / "check_layers.py"

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..codegen.schedule import schedule_rows
-from ..codegen.schedule.cpu_contraction import packing_apart
+from ..codegen.schedule.cpu.contraction import packing_apart
 from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
 from . import conv_epilogues, packing

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..codegen.schedule.cpu_contraction import is_tiled
+from ..codegen.schedule.cpu.contraction import is_tiled
 from ..loops.lowered import NotLowerable
 from . import conv_epilogues, settings
 from .freezing import static_buffers

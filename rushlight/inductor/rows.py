@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..codegen.schedule.launch import product
+from ..codegen.schedule.forms.launch import product
 from ..loops.lowered import Lowered, Memory, Number, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from ..op.extents import Extent

@@ -7,7 +7,7 @@ Enters: two reads, and which ranges they run along. Leaves: a `Lowered` that add
 A contraction is a fold like any other, so whatever knows folds can run it and join other ops with it (inline.py):
 what makes an operand (a cast, a scale, a mask) is computed where it is read, and pointwise ops over the result (a
 bias, an activation, a residual, another type) where a sum is stored. Besides the product, its folding gives both
-`factors` apart, which schedulers that have tiles lay out for them (codegen/schedule/cpu_contraction.py).
+`factors` apart, which schedulers that have tiles lay out for them (codegen/schedule/cpu/contraction.py).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .. import _C
 from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
 from ..base.shape import holds
-from ..codegen.schedule.launch import Schedule
+from ..codegen.schedule.forms.launch import Schedule
 from ..devices import default_device, find
 from ..loops import expr
 from ..loops.lowered import Lowered

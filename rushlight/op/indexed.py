@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..base.shape import or_one
-from ..codegen.schedule.cpu_pieces import copy_launch, joined_axes
-from ..codegen.schedule.launch import Schedule, number_bits, number_names
+from ..codegen.schedule.cpu.pieces import copy_launch
+from ..codegen.schedule.forms.launch import Schedule, number_bits, number_names
+from ..codegen.schedule.forms.pieces import joined_axes
 from ..loops.expr import Value
 from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
     ONE,

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import _C
-from ..codegen.schedule.launch import Schedule
+from ..codegen.schedule.forms.launch import Schedule
 from .definition import KIND_PLANNED
 from .extern import Extern, Spec
 from .indexed import flatten

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from .. import _C
 from ..base.promotion import can_cast, operand_dtype, rank, result_type_of, to_float
 from ..base.show import is_shown, show
-from ..codegen.schedule.cpu_loops import point_nest
+from ..codegen.schedule.forms.loops import point_nest
 from ..devices import device_of
 from ..loops import derive, expr
 from ..loops.lowered import Lowered, Memory, Number, compute_code, spread

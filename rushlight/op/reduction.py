@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from .. import _C
 from ..base.promotion import rank
 from ..base.shape import surely
-from ..codegen.schedule.launch import GRAIN, product  # noqa: F401 - hand-written plans take theirs from here
+from ..codegen.schedule.forms.launch import GRAIN, product  # noqa: F401 - hand-written plans take theirs from here
 from ..loops.expr import cast
 from ..loops.lowered import Fold, Folding, Lowered, Memory, TwoPass, compute_code  # noqa: F401 - taken from here
 from ..loops.record import Record

@@ -19,7 +19,7 @@ from typing import Any
 from .. import _C
 from ..codegen.library.products import few_rows
 from ..codegen.llvm.widths import FEW
-from ..codegen.schedule.cpu_pieces import copy_nest
+from ..codegen.schedule.forms.pieces import copy_nest
 from ..codegen.text.targets import second_cache, vector_bits
 from ..loops.expr import Value, const, idiv, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows

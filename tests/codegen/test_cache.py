@@ -213,7 +213,7 @@ attributes #0 = {{ nounwind }}
 
 def test_products_share_their_tiles(folder, monkeypatch):
     """Two kernels of products: their tiles are made once, kept once, and made again where their entry is damaged."""
-    from rushlight.codegen.schedule.cpu_product import product_nest
+    from rushlight.codegen.schedule.cpu.product import product_nest
     from rushlight.codegen.stored import tile_objects
 
     names: list[str] = []

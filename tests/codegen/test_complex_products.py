@@ -11,8 +11,8 @@ import pytest
 from interpreter import Interpreter
 
 import rushlight as rl
-from rushlight.codegen.schedule.cpu_complex import schedule_complex, suits_pairs
-from rushlight.codegen.schedule.cpu_product import Blocking, product_nest
+from rushlight.codegen.schedule.cpu.complex import schedule_complex, suits_pairs
+from rushlight.codegen.schedule.cpu.product import Blocking, product_nest
 from rushlight.loops.expr import const
 from rushlight.loops.nest import Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
@@ -91,10 +91,10 @@ WIDE = """
 import numpy as np
 import rushlight as rl
 from rushlight.codegen.llvm import cpu
+from rushlight.codegen.schedule.cpu import product
 from rushlight.codegen.stored import tile_objects
 from rushlight.codegen.tiles import functions as tile_functions
-from rushlight.codegen.schedule import cpu_product
-tile_objects.vector_bits = cpu_product.vector_bits = lambda: 512     # LLVM splits vectors that there are not
+tile_objects.vector_bits = product.vector_bits = lambda: 512     # LLVM splits vectors that there are not
 tile_functions.TileShape.by_lane = property(lambda self: False)
 host = cpu.host_target().but(vector_bits=512)
 cpu.host_target = lambda: host

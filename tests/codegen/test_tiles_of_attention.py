@@ -11,8 +11,8 @@ import pytest
 from interpreter import Interpreter
 
 from rushlight import codegen
-from rushlight.codegen.schedule.cpu_attention import Cut, dense_nest, forward_nest, forward_params
-from rushlight.codegen.schedule.cpu_attention_backward import backward_nest, backward_params, inner_nest
+from rushlight.codegen.schedule.cpu.attention import Cut, dense_nest, forward_nest, forward_params
+from rushlight.codegen.schedule.cpu.attention_backward import backward_nest, backward_params, inner_nest
 from rushlight.codegen.text.targets import TARGETS
 from rushlight.loops.nest import Nest
 

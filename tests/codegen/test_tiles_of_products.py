@@ -11,8 +11,8 @@ import pytest
 from interpreter import Interpreter
 
 from rushlight import codegen
-from rushlight.codegen.schedule.cpu_factor import Factor
-from rushlight.codegen.schedule.cpu_product import (
+from rushlight.codegen.schedule.cpu.factor import Factor
+from rushlight.codegen.schedule.cpu.product import (
     ROWS_TOGETHER,
     Blocking,
     Finish,
@@ -404,11 +404,11 @@ import numpy as np
 import rushlight as rl
 from rushlight.codegen.library.products import few_rows
 from rushlight.codegen.llvm import cpu
+from rushlight.codegen.schedule.cpu import contraction, product
 from rushlight.codegen.stored import tile_objects
 from rushlight.codegen.tiles import functions as tile_functions
-from rushlight.codegen.schedule import cpu_contraction, cpu_product
 from rushlight.planners.products import gemm
-for module in (tile_objects, cpu_product, cpu_contraction, gemm, few_rows):
+for module in (tile_objects, product, contraction, gemm, few_rows):
     module.vector_bits = lambda: 512                        # LLVM splits vectors that the processor does not have
 tile_functions.TileShape.by_lane = property(lambda self: False)
 host = cpu.host_target().but(vector_bits=512)

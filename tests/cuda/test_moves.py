@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.nvptx.transpose import tiles, transposing
-from rushlight.codegen.schedule import gpu_items
+from rushlight.codegen.schedule.gpu import items
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice
 
@@ -42,7 +42,7 @@ MOVES = {
 @pytest.mark.parametrize("each", [1, 4])
 @pytest.mark.parametrize("name", MOVES)
 def test_elements_move_as_on_the_cpu(name, each, device, monkeypatch):
-    monkeypatch.setattr(gpu_items, "MANY", 1 if each > 1 else 1 << 40)
+    monkeypatch.setattr(items, "MANY", 1 if each > 1 else 1 << 40)
     shape = (3, 8, 20 + each, 18)      # other plans than those that are kept of the other number
     for dtype in (rl.float32, rl.int64, rl.bool):
         x = (rl.arange(3 * 8 * shape[2] * 18) * 7919 % 1013).reshape(shape).to(dtype)
@@ -52,7 +52,7 @@ def test_elements_move_as_on_the_cpu(name, each, device, monkeypatch):
 
 @pytest.mark.parametrize("device", PLACES)
 def test_indices_beyond_the_end_are_refused_where_threads_have_several(device, monkeypatch):
-    monkeypatch.setattr(gpu_items, "MANY", 1)
+    monkeypatch.setattr(items, "MANY", 1)
     x = rl.arange(60.0).reshape(20, 3).to(device)
     for bad in (20, -21):
         with pytest.raises((IndexError, RuntimeError), match="out of"):

@@ -10,7 +10,7 @@ import pytest
 
 from rushlight.codegen.nvptx import counts as nvptx_counts, scan as nvptx_scan, select as nvptx_select
 from rushlight.codegen.nvptx.sort import KERNELS
-from rushlight.codegen.schedule.gpu_walk import schedule_walk
+from rushlight.codegen.schedule.gpu.walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
 from rushlight.loops.lowered import Lowered, Memory, Walk
 from rushlight.planners.order.radix_blocks import few_steps, select_steps, sort_steps

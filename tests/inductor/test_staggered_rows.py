@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.codegen import schedule as schedules
-from rushlight.codegen.schedule import cpu_rows_staggered
+from rushlight.codegen.schedule.cpu import rows_staggered
 from rushlight.codegen.text.targets import vector_bits
 from tests.inductor.harness import compiled
 
@@ -15,20 +14,20 @@ SIZES = ((1, 65), (2, 64), (3, 1000), (7, 77), (40, 63), (65, 1024), (131, 2048)
 
 
 def is_staggered(cols: int) -> bool:
-    return vector_bits() == 128 and cpu_rows_staggered.SHORTEST <= cols <= cpu_rows_staggered.LONGEST
+    return vector_bits() == 128 and rows_staggered.SHORTEST <= cols <= rows_staggered.LONGEST
 
 
 @pytest.fixture
 def staggered(monkeypatch) -> list:
     """The programs that were scheduled so."""
     found = []
-    real = cpu_rows_staggered.schedule_staggered
+    real = rows_staggered.schedule_staggered
 
     def noted(program, *rest):
         found.append(program.name)
         return real(program, *rest)
 
-    monkeypatch.setattr(schedules.cpu_rows_staggered, "schedule_staggered", noted)
+    monkeypatch.setattr(rows_staggered, "schedule_staggered", noted)
     return found
 
 

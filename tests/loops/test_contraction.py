@@ -9,7 +9,7 @@ from test_inline import lowered, run
 
 import rushlight as R
 from rushlight.codegen import schedule as schedules
-from rushlight.codegen.schedule.cpu_contraction import is_tiled
+from rushlight.codegen.schedule.cpu.contraction import is_tiled
 from rushlight.loops.inline import inline
 
 SIZES = [(9, 130, 1100), (130, 70, 200), (3, 4, 5)]

@@ -14,7 +14,7 @@ import pytest
 
 from rushlight.codegen.library.products import tile_products
 from rushlight.codegen.text.writer import Reg, Writer
-from rushlight.codegen.tiles.tiles import tiles
+from rushlight.codegen.tiles import tiles
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 MEMORY = "@registers = internal global [8192 x i8] zeroinitializer, align 64\n"

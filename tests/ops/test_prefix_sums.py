@@ -10,7 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight.codegen.library.prefix_sums import PrefixSums
 from rushlight.codegen.llvm.cpu import compile_ir
-from rushlight.codegen.schedule import cpu_walk_chunks
+from rushlight.codegen.schedule.cpu import walk_chunks
 from rushlight.codegen.text.targets import find_target
 from rushlight.freestanding.kernels import kernel_text
 
@@ -18,7 +18,7 @@ from rushlight.freestanding.kernels import kernel_text
 @pytest.fixture(autouse=True)
 def in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans of these lengths are written here first."""
-    monkeypatch.setattr(cpu_walk_chunks, "WIDE", True)
+    monkeypatch.setattr(walk_chunks, "WIDE", True)
 
 
 @pytest.mark.parametrize("kind", ["f4", "f8"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.schedule.cpu_product import SPAN_SLICE
+from rushlight.codegen.schedule.cpu.product import SPAN_SLICE
 
 np = pytest.importorskip("numpy")
 # [spans, m, span], n: spans that share a slice, one to a slice, in several pieces; blocks of rows that are many

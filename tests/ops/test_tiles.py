@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.library.products import tile_packs, tile_products
-from rushlight.codegen.tiles.tiles import tiles
+from rushlight.codegen.tiles import tiles
 from rushlight.planners.products import tiles as gemm_tiles
 from rushlight.planners.products.gemm import Matrix
 from rushlight.planners.products.tiles import tile_parts, tile_slice

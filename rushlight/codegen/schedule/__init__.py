@@ -12,8 +12,9 @@ from ...devices import handlers
 from ...loops.lowered import Lowered
 from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
-from . import cpu, cpu_rows, cpu_rows_staggered, gpu, gpu_rows
-from .launch import Launch, Schedule, Temp
+from .cpu import entry as cpu_entry, rows as cpu_rows, rows_staggered
+from .forms.launch import Launch, Schedule, Temp
+from .gpu import entry as gpu_entry, rows as gpu_rows
 
 ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
 
@@ -33,9 +34,9 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
         show("lowered", lowered.name, show_lowered(lowered))
     family = family_of(target)
     if family == "gpu":
-        result = gpu.schedule(lowered, getattr(handlers.get(target), "loads_written", False))
+        result = gpu_entry.schedule(lowered, getattr(handlers.get(target), "loads_written", False))
     else:
-        result = cpu.schedule(lowered, library=family == "cpu")
+        result = cpu_entry.schedule(lowered, library=family == "cpu")
     if "schedule" in words:
         show("schedule", lowered.name, str(result))
     return result
@@ -49,8 +50,8 @@ def schedule_rows(
     family = family_of(target)
     if family in ROW_SCHEDULERS:
         return ROW_SCHEDULERS[family](program, count, cols, distances)
-    if family == "cpu" and cpu_rows_staggered.can_stagger(program, cols):
-        return cpu_rows_staggered.schedule_staggered(program, count, cols, distances)
+    if family == "cpu" and rows_staggered.can_stagger(program, cols):
+        return rows_staggered.schedule_staggered(program, count, cols, distances)
     return cpu_rows.schedule_rows(program, count, cols, target, distances)
 
 

@@ -2,8 +2,8 @@
 
 Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads of key and value shared by groups of
 query heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward
-recomputes the weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu_attention.py,
-cpu_attention_backward.py); scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that
+recomputes the weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu/attention.py,
+cpu/attention_backward.py); scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that
 causal attention hides are skipped.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 
 from ... import _C
 from ...base.assertions import sym_sqrt
-from ...codegen.schedule.cpu_attention import Cut, dense_nest, forward_nest
-from ...codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
-from ...codegen.schedule.launch import Launch, Schedule, Temp
+from ...codegen.schedule.cpu.attention import Cut, dense_nest, forward_nest
+from ...codegen.schedule.cpu.attention_backward import backward_nest, inner_nest
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp
 from ...op import Composite, Library, Spec, find_op
 from ...rules.batching import batch, expanded, folded
 from ..norm.rows import through_body

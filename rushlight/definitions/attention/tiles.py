@@ -13,9 +13,9 @@ from typing import Any
 from ... import _C
 from ...base.shape import is_below
 from ...codegen.library.attention import backward as tile_attention_backward, forward as tile_attention
-from ...codegen.schedule.cpu_attention import turned_mask_nest
-from ...codegen.schedule.cpu_attention_backward import inner_nest
-from ...codegen.schedule.launch import Launch, Schedule, Temp, number_bits
+from ...codegen.schedule.cpu.attention import turned_mask_nest
+from ...codegen.schedule.cpu.attention_backward import inner_nest
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, number_bits
 from ...codegen.tiles.tiles import BLOCK
 from ...planners.products.tiles import has_tiles
 

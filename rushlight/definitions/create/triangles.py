@@ -10,7 +10,7 @@ import functools
 from typing import Any, ClassVar
 
 from ... import _C
-from ...codegen.schedule.launch import Launch, Schedule, grain_of
+from ...codegen.schedule.forms.launch import Launch, Schedule, grain_of
 from ...loops.expr import Value, cast, const, idiv, max_, min_, var
 from ...loops.nest import For, Local, Nest, Store, operands, rows
 from ...loops.sizes import larger, smaller

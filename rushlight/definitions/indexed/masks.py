@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.codegen.schedule.launch import Launch, Schedule
+from rushlight.codegen.schedule.forms.launch import Launch, Schedule
 from rushlight.devices import handlers
 from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...codegen.schedule.launch import Launch, Schedule
+from ...codegen.schedule.forms.launch import Launch, Schedule
 from ...loops.expr import Value, cast, const, eq, load, max_, min_, select, var
 from ...loops.nest import For, Local, Nest, Store, operands, rows
 from ...op import Composite, Library, Spec, find_op

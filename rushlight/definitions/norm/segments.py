@@ -14,7 +14,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from ...codegen.schedule.launch import Launch, Schedule, number_bits
+from ...codegen.schedule.forms.launch import Launch, Schedule, number_bits
 from ...loops.expr import Value, abs_, cast, const, div, eq, irem, load, select, sqrt, var
 from ...loops.lowered import compute_code, number_value
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from ... import _C
-from ...codegen.schedule.launch import Launch, Schedule
+from ...codegen.schedule.forms.launch import Launch, Schedule
 from ...loops.expr import Value, const, gt, idiv, load, ne, select, var
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from ...op import Library, OpDefinition, Spec, find_op, wrap_dim

@@ -15,8 +15,8 @@ from ... import _C
 from ...base.promotion import rank, result_type as common_dtype
 from ...base.shape import holds
 from ...codegen.nvptx.counts import ROOMS, STEP, counting
-from ...codegen.schedule.cpu_loops import clear_launch
-from ...codegen.schedule.launch import Launch, Schedule
+from ...codegen.schedule.forms.launch import Launch, Schedule
+from ...codegen.schedule.forms.loops import clear_launch
 from ...devices import handlers
 from ...loops.expr import cast, const, ge, gt, lt, min_, select
 from ...op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type

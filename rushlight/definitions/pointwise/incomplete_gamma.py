@@ -16,7 +16,7 @@ from typing import Any
 
 from rushlight._C import float32, float64
 from rushlight.base.promotion import result_type_of
-from rushlight.codegen.schedule.launch import Launch, Schedule, grain_of
+from rushlight.codegen.schedule.forms.launch import Launch, Schedule, grain_of
 from rushlight.definitions.pointwise.checks import is_complex, is_integral
 from rushlight.loops import coefficients as table
 from rushlight.loops.expr import (

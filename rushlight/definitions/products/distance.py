@@ -12,7 +12,7 @@ from typing import Any
 from ... import _C
 from ...autograd import is_grad_enabled, no_grad
 from ...base.promotion import result_type_of
-from ...codegen.schedule.launch import Launch, Schedule, grain_of, number_bits, number_names
+from ...codegen.schedule.forms.launch import Launch, Schedule, grain_of, number_bits, number_names
 from ...loops.expr import Value, add, and_, bitcast, cast, const, div, idiv, load, max_, min_, select, var, xor
 from ...loops.lowered import Fold, Folding, Lowered, Memory, Number, number_value
 from ...loops.nest import Assign, For, Local, Nest, Store, operands, reduction, rows

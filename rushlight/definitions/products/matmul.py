@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import _C, rules
 from ...codegen.library.products.dot_instructions import host_dots
-from ...codegen.schedule.cpu_contraction import is_tiled
+from ...codegen.schedule.cpu.contraction import is_tiled
 from ...devices import handlers
 from ...loops.contraction import lowered_matmul
 from ...loops.lowered import Lowered

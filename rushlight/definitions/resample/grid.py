@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from rushlight import _C
 from rushlight.base.settings import are_deterministic_algorithms_enabled
-from rushlight.codegen.schedule.cpu_loops import clear_launch
-from rushlight.codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, product
+from rushlight.codegen.schedule.forms.launch import GRAIN, Launch, Schedule, Temp, grain_of, product
+from rushlight.codegen.schedule.forms.loops import clear_launch
 from rushlight.definitions.window.layout import ONE, ZERO, unravel
 from rushlight.loops.expr import (
     Value,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import _C
 from ...base.shape import sparse_coo, sparse_csr
-from ...codegen.schedule.launch import Launch, Schedule, Temp, grain_of
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, grain_of
 from ...loops.expr import and_, cast, const, ge, le, load, lt, var
 from ...loops.nest import Check, For, Local, Nest, Store, operands, rows
 from ...op import Composite, Library, OpDefinition, Spec, find_op

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...codegen.schedule.launch import Launch, Schedule, Temp, grain_of
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, grain_of
 from ...codegen.text.targets import second_cache
 from ...op.pack import BY_CODE
 from ...planners.fourier import transform as fourier

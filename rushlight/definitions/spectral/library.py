@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from ...codegen.schedule.launch import Launch, Schedule, Temp
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp
 from ...devices import handlers
 from ...loops.expr import PART, arg, bitcast, cast, load, var
 from ...loops.nest import Nest, Store, operands, pointwise_nest, rows

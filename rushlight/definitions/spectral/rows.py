@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from ... import _C
-from ...codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
+from ...codegen.schedule.forms.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
 from ...codegen.text.targets import vector_bits
 from ...loops.expr import PART
 from ...op import Library, Spec, find_op

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...base.shape import is_below
-from ...codegen.schedule.launch import Launch, Schedule, grain_of, product
+from ...codegen.schedule.forms.launch import Launch, Schedule, grain_of, product
 from ...loops.expr import Value, cast, const, eq, load, min_, select, var
 from ...loops.nest import For, Local, Nest, Operand, Store, operands, reduction, rows
 from ...op.indexed import contiguous_strides

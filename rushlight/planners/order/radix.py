@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ...codegen.schedule.launch import Launch, Schedule, Temp, product
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, product
 from ...loops.expr import (
     Value,
     and_,

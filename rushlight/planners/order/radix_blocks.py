@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...codegen.nvptx import select
 from ...codegen.nvptx.sort import CHUNK, DIGIT_BITS, DIGITS, KERNELS, THREADS
 from ...codegen.nvptx.written import WARP, WARPS
-from ...codegen.schedule.launch import Launch, Temp
+from ...codegen.schedule.forms.launch import Launch, Temp
 
 MOST_ITEMS = {8: 16, 16: 16, 32: 16, 64: 8}      # records that a thread takes, by the bits of a key
 FEW_COUNTS = 4 * CHUNK                           # that one block sums up

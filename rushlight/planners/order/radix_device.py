@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...codegen.schedule.launch import Launch, Schedule, Temp, names, product
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, names, product
 from ...devices import handlers
 from ...loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, var
 from ...loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, operands, rows

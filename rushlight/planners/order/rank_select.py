@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...codegen.schedule.launch import Launch, Schedule, Temp, product
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, product
 from ...loops.expr import (
     Value,
     and_,

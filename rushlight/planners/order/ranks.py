@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...base.shape import is_below, reaches
-from ...codegen.schedule.launch import Launch, Schedule, grain_of, product
+from ...codegen.schedule.forms.launch import Launch, Schedule, grain_of, product
 from ...loops.expr import Value, and_, cast, const, eq, gt, idiv, irem, load, lt, ne, not_, or_, var
 from ...loops.lowered import compute_code
 from ...loops.nest import For, If, Local, Nest, Operand, Statement, Store, operands, reduction, rows

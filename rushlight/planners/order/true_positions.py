@@ -9,7 +9,7 @@ from typing import Any
 
 from ...codegen.nvptx.scan import COUNTS, MOST_ITEMS, placing, spine, summing
 from ...codegen.nvptx.written import THREADS
-from ...codegen.schedule.launch import Launch, Schedule, Temp
+from ...codegen.schedule.forms.launch import Launch, Schedule, Temp
 from ...loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
 from ...loops.nest import Assign, For, If, Local, Nest, Operand, Store, operands, reduction, rows
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...codegen.library import transpose
-from ...codegen.schedule.cpu_complex import PARTS, schedule_complex, suits_pairs
+from ...codegen.schedule.cpu.complex import PARTS, schedule_complex, suits_pairs
 from ...op.library import Room
 from ...op.pack import BY_CODE, packed
 from .gemm import copy_step, explain

@@ -16,8 +16,8 @@ from ...base.show import is_shown, show
 from ...codegen.library import transpose
 from ...codegen.library.products import few_rows, tiled_products
 from ...codegen.schedule import schedule
-from ...codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
-from ...codegen.schedule.launch import grain_of
+from ...codegen.schedule.cpu.contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
+from ...codegen.schedule.forms.launch import grain_of
 from ...codegen.text.targets import vector_bits
 from ...devices import handlers
 from ...loops import expr

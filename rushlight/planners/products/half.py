@@ -11,7 +11,7 @@ from typing import Any
 
 from ... import _C
 from ...codegen.library.products import few_rows
-from ...codegen.schedule.launch import grain_of
+from ...codegen.schedule.forms.launch import grain_of
 from ...loops.expr import Value, arg, cast
 from ...loops.nest import Nest, pointwise_nest
 from ...op.library import Room

@@ -1,7 +1,7 @@
 """Matrix products whose k goes through several spans of memory: the pixels of image after image.
 
 Enters: matrices whose batch stride is the distance of their spans. Leaves: steps over the kernels of
-codegen/schedule/cpu_product.py, which pack spans one after the other and sum over all of them.
+codegen/schedule/cpu/product.py, which pack spans one after the other and sum over all of them.
 Refuses: types without tiles, layouts that are no lines, sizes where packing does not pay (the answer is None).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 
 from ... import _C
-from ...codegen.schedule.cpu_contraction import (
+from ...codegen.schedule.cpu.contraction import (
     CHUNK,
     PACK_GRAIN,
     TILED_SIDE,
@@ -20,7 +20,7 @@ from ...codegen.schedule.cpu_contraction import (
     row_blocks,
     suits_rows,
 )
-from ...codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, Blocking, product_nest, span_pack_nest
+from ...codegen.schedule.cpu.product import SPAN_SLICE, SPAN_STRIPS, Blocking, product_nest, span_pack_nest
 from ...op.pack import compile_for, packer
 from .gemm import SIZES
 from .padded import Matrix

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ... import _C
 from ...codegen.library.products import tile_packs, tile_products
-from ...codegen.schedule.cpu_contraction import items_for_threads
+from ...codegen.schedule.cpu.contraction import items_for_threads
 from ...codegen.text.targets import cpu_words, machine
 from ...codegen.tiles import tiles
 from ...loops.record import Record

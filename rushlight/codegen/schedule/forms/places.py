@@ -1,4 +1,4 @@
-"""CPU schedules of folds whose bodies read at places of their own: windows, distances of pairs, gathers inside sums.
+"""Schedules of folds whose bodies read at places of their own: windows, distances of pairs, gathers inside sums.
 
 Enters: a Lowered with a `folding` that is not aligned. Leaves: one launch. Results along the last kept range lie on
 lanes, and every lane folds its own elements one after another; where the last range itself is folded and long, it runs
@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...loops.expr import Value, cast, const, idiv, irem, load, max_, min_, select, var, walk
-from ...loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable, Staged, TwoPass, number_value
-from ...loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
-from ...loops.split import test_of
-from ...loops.vocabulary import Scalars
-from .cpu_loops import add_geometry, gather_loops
-from .launch import ENOUGH_ROWS, LONG_FOLD, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
+from ....loops.expr import Value, cast, const, idiv, irem, load, max_, min_, select, var, walk
+from ....loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable, Staged, TwoPass, number_value
+from ....loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ....loops.split import test_of
+from ....loops.vocabulary import Scalars
+from .launch import ENOUGH_ROWS, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
+from .loops import gather_loops
+from .sources import add_geometry
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+LONG_FOLD = 16           # elements from which on a folded last range runs in vectors, not beside others on lanes
 scalars = Scalars()
 Position = dict[int, Value]
 

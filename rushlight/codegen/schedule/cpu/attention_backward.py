@@ -10,11 +10,11 @@ What products read where it lies has rows of whole vectors (callers copy others)
 
 from __future__ import annotations
 
-from ...loops import expr
-from ...loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
-from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
-from .cpu_attention import ONE, SPAN, ZERO, Attention, fold, strides
-from .cpu_product import number
+from ....loops import expr
+from ....loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
+from ....loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
+from .attention import ONE, SPAN, ZERO, Attention, fold, strides
+from .product import number
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "scale")
 TENSORS = ("gradient", "query", "key", "value", "d_query", "d_key", "d_value")

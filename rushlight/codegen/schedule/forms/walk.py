@@ -1,35 +1,26 @@
-"""CPU schedules of walks (scans).
+"""Walks (scans) along whole rows.
 
 Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are
-divided among threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long
-rows are divided too, in chunks that depend on sizes alone (`cpu_walk_chunks.py`). Where few elements change the
-state, blocks of a dense row that hold none are passed over at once.
+divided among threads and, where the contiguous one is among them, put on lanes. Where few elements change the state,
+blocks of a dense row that hold none are passed over at once.
 """
 
 from __future__ import annotations
 
-from ...loops.expr import Value, cast, const, idiv, irem, min_, var
-from ...loops.lowered import Lowered, NotLowerable
-from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, reduction, rows
-from .cpu_fold import given_bits, given_names
-from .cpu_walk_chunks import chunked, element
-from .cpu_walk_lanes import rows_in_lanes
+from ....loops.expr import Value, cast, const, idiv, irem, min_, var
+from ....loops.lowered import HERE, Lowered, Placed
+from ....loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, reduction, rows
 from .launch import GRAIN, Launch, Schedule, grain_of, product
+from .sources import given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
 BLOCK = 64          # elements of which is asked at once whether any changes the state
 RARE = 4 * BLOCK    # elements of a row from which on few blocks have one that does
 
 
-def schedule_walk(lowered: Lowered) -> Schedule:
-    """The launches of a scan."""
-    if len(lowered.memories) != 1:
-        raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
-    if any(n == 0 for n in lowered.ranges):
-        return Schedule(())
-    if is_rare(lowered):
-        return whole_rows(lowered)
-    return chunked(lowered) or rows_in_lanes(lowered) or whole_rows(lowered)
+def element(lowered: Lowered, place: Value) -> Value:
+    """The element that is walked past, its tensor at `place`."""
+    return lowered.body(HERE, sources_of(lowered, [Placed(0, place, lowered.memories[0].code)]))[0]
 
 
 def is_rare(lowered: Lowered) -> bool:

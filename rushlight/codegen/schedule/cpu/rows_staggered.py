@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.shape import is_below
-from ...loops.expr import Value, cast, const, load, max_, min_, remainder, var, walk
-from ...loops.nest import Assign, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ...loops.row_program import FULL, ROW, RowNode, RowProgram, reachable
-from ..text.primitives import SIZE
-from ..text.targets import vector_bits
-from .cpu_rows import ZERO, LevelFolds, RowNest, along
-from .launch import GRAIN, Launch, Schedule
+from ....base.shape import is_below
+from ....loops.expr import Value, cast, const, load, max_, min_, remainder, var, walk
+from ....loops.nest import Assign, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ....loops.row_program import FULL, ROW, RowNode, RowProgram, reachable
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
+from ..forms.launch import GRAIN, Launch, Schedule
+from ..forms.rows import ZERO, LevelFolds, RowNest, along
 
 ONE = const(1, "i64")
 SHORTEST = 64            # elements of a row: turns of shorter ones take longer than they gain

@@ -1,9 +1,9 @@
 """CPU schedules of contractions: packed strips and register tiles, with what comes before and after computed in them.
 
-Enters: a Lowered that is a product of matrices (contraction.py). Leaves: one launch, or two where the right factor is
-packed for all threads first. A factor that lies in memory is packed as it is, any other is computed while it is packed
-(cpu_factor.py); what follows the sums is computed while a tile of them is in the nearest cache. None for types without
-tiles, and for sizes where packing does not pay: those are folds like any other, or a planner knows better
+Enters: a Lowered that is a product of matrices (forms/contraction.py). Leaves: one launch, or two where the right
+factor is packed for all threads first. A factor that lies in memory is packed as it is, any other is computed while it
+is packed (factor.py); what follows the sums is computed while a tile of them is in the nearest cache. None for types
+without tiles, and for sizes where packing does not pay: those are folds like any other, or a planner knows better
 (planners/products/gemm.py).
 """
 
@@ -14,15 +14,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...loops.expr import Value, arg, replace, var
-from ...loops.lowered import Lowered
-from ...loops.sizes import larger, smaller
-from ..text.targets import vector_bits
-from ..tiles.shapes import ELEMENTS
-from .contraction import Parts, factors_of, leaves, parts_of, result_of
-from .cpu_factor import Factor, stride_class
-from .cpu_fold import given_bits, given_names
-from .cpu_product import (
+from ....loops.expr import Value, arg, replace, var
+from ....loops.lowered import Lowered
+from ....loops.sizes import larger, smaller
+from ...text.targets import vector_bits
+from ...tiles.shapes import ELEMENTS
+from ..forms.contraction import Parts, factors_of, leaves, parts_of, result_of
+from ..forms.launch import Launch, Schedule, Temp
+from ..forms.sources import given_bits, given_names
+from .factor import Factor, stride_class
+from .product import (
     OWN_STRIPS,
     ROWS_TOGETHER,
     SIZES,
@@ -33,7 +34,6 @@ from .cpu_product import (
     pack_nest,
     product_nest,
 )
-from .launch import Launch, Schedule, Temp
 
 # multiply-adds from which packing both operands pays; fewer do where one must be packed anyway
 TILED_WORK = 1 << 20
@@ -240,7 +240,7 @@ class Tiled:
 def items_for_threads() -> int:
     """Parts that are worth their cost: each packs what the others pack too. Plans are made for a number of threads, and
     how a product is cut changes no result."""
-    from ..._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
+    from ...._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
 
     threads = get_num_threads()
     return 1 if threads == 1 else min(ITEMS, 2 * threads)

@@ -3,15 +3,15 @@
 Enters: sizes and strides of complex matrices whose rows are runs of memory. Leaves: one launch over the memory of their
 parts. A row of the left operand, (re, im, re, im, ...), is a row of reals as it lies; the right one's rows become two
 each while they are packed, (re, im, ...) and (-im, re, ...), and sums come out as rows of complex numbers lie. As many
-multiply-adds as a complex product has, in the tiles of real ones (cpu_product.py).
+multiply-adds as a complex product has, in the tiles of real ones (product.py).
 """
 
 from __future__ import annotations
 
-from ...loops.sizes import larger
-from .cpu_contraction import CHUNK, TILED_SIDE, items_for_threads, product_parts
-from .cpu_product import OWN_STRIPS, Blocking, product_nest
-from .launch import Launch, Schedule
+from ....loops.sizes import larger
+from ..forms.launch import Launch, Schedule
+from .contraction import CHUNK, TILED_SIDE, items_for_threads, product_parts
+from .product import OWN_STRIPS, Blocking, product_nest
 
 PARTS = {"c64": "f32", "c128": "f64"}       # the type of a part
 PAIRS_WORK = 1 << 18     # multiply-adds of parts from which packing pays

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, arg, cast, walk
-from ...loops.lowered import HERE, Lowered, Memory, Placed, Staged, Table
-from ...loops.record import Record
-from .cpu_fold import Axis, coalesce, sources_of
+from ....loops.expr import Value, arg, cast, walk
+from ....loops.lowered import HERE, Lowered, Memory, Placed, Staged, Table
+from ....loops.record import Record
+from .axes import Axis, coalesce
+from .sources import sources_of
 
 
 class Parts(Record):

@@ -1,7 +1,7 @@
 """CPU schedules of matrix products: packed strips, row blocks in cache, tiles in registers.
 
 Enters: an element type, a `Finish`, what is done with each sum, and factors that are computed while they are packed
-(cpu_factor.py). Leaves: nests. `pack_nest` lays the right operand
+(factor.py). Leaves: nests. `pack_nest` lays the right operand
 out in strips as wide as a register tile, all threads together. `product_nest` takes blocks of rows: each packs its rows
 of the left operand, some values of k at a time, into memory of its own that stays in the second-level cache, and
 multiplies them with every strip. Sums over k are made in slices of fixed length, so a result depends neither on the
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
-from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
-from ...loops.record import Record
-from ..text.targets import second_cache, vector_bits
-from ..tiles.functions import LINE, UNROLL
-from ..tiles.shapes import ELEMENTS, packed_unit
-from .cpu_factor import Factor, along
+from ....loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
+from ....loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
+from ....loops.record import Record
+from ...text.targets import second_cache, vector_bits
+from ...tiles.functions import LINE, UNROLL
+from ...tiles.shapes import ELEMENTS, packed_unit
+from .factor import Factor, along
 
 # Values of k at a time where the right operand is read where it lies, which are rows read side by side, and at most,
 # so that no short slice is left over.
@@ -555,7 +555,7 @@ class _SpanProduct(_Product):
 
 class Finish:
     """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands over the rows and columns of
-    the result. `columns` are the classes of their strides along columns (cpu_factor.py): those of class 0 have one
+    the result. `columns` are the classes of their strides along columns (factor.py): those of class 0 have one
     number for every row. `out`: the type of the result where it is not that of the sums, which lie elsewhere then."""
 
     def __init__(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...loops.expr import Value, const, idiv, load, min_, var
-from ...loops.nest import For, Pack, Statement, Store
-from ...loops.record import Record
+from ....loops.expr import Value, const, idiv, load, min_, var
+from ....loops.nest import For, Pack, Statement, Store
+from ....loops.record import Record
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 STRIDES = ("batch", "line", "step")      # of a read: between matrices, lines of the factor, and values of k

@@ -14,26 +14,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ... import _C
-from ...loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
-from ...loops.lowered import HERE, Lowered, Placed
-from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ..library.prefix_sums import PrefixSums
-from ..text.primitives import SIZE
-from ..text.targets import vector_bits
-from .cpu_fold import given_bits, given_names, sources_of
-from .launch import SCAN_CHUNK, Launch, Schedule, Temp, product
+from .... import _C
+from ....loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
+from ....loops.lowered import Lowered
+from ....loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ...library.prefix_sums import PrefixSums
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
+from ..forms.launch import Launch, Schedule, Temp, product
+from ..forms.sources import given_bits, given_names
+from ..forms.walk import element
 
 ZERO = const(0, "i64")
+SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
 MOST = 2             # rows; more are walked side by side themselves
 LONG = 4             # chunks from which on a row is divided
 WIDE = vector_bits() > 128     # whether sums within registers pay: of two lanes conversions cost as much as waiting
 OF_LONG_STEPS = 8192     # elements of a chunk whose steps take so long that less work is worth dividing
-
-
-def element(lowered: Lowered, place: Value) -> Value:
-    """The element that is walked past, its tensor at `place`."""
-    return lowered.body(HERE, sources_of(lowered, [Placed(0, place, lowered.memories[0].code)]))[0]
 
 
 def is_long(lowered: Lowered) -> bool:

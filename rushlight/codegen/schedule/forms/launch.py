@@ -1,4 +1,4 @@
-"""Launches: what a scheduler answers with, and the limits that CPU schedules are made by.
+"""Launches: what a scheduler answers with, and how much of its work a thread should take at a time.
 
 Enters: nests and numbers. Leaves: `Schedule`s. Sizes may be symbolic throughout: extents and parameters are then
 expressions; `key`s hold classes of geometry only, never a size.
@@ -9,23 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...loops.nest import Nest
-from ...loops.record import Record
+from ....loops.nest import Nest
+from ....loops.record import Record
 
 GRAIN = 32768            # elements a chunk of parallel work should touch
-ROW_CHUNK = 65536        # elements of one partial result along a contiguous dim
-STRIDED_CHUNK = 2048     # the same where elements are folded one by one: bounds the rounding error of sums
-WIDE_COLUMNS = 4096      # columns folded together: the generator keeps their accumulators in cache
-COLUMN_CHUNK = 256       # rows of one partial result when lanes are columns
 ENOUGH_ROWS = 16         # iterations that threads can share: more outputs may lie inside each
-LONG_FOLD = 16           # elements from which on a folded last range runs in vectors, not beside others on lanes
-SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
-CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
-SUM_ROWS = 256           # rows whose column sums one chunk keeps
-LONGER = 4               # times as long as rows of the result, boxes are copied after a background is written
-MOST_JOINED = 8          # tensors one kernel reads side by side
-JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
-SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
 
 
 class Launch(Record):

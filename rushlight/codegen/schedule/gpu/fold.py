@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, idiv, irem, var
-from ...loops.lowered import Lowered, TwoPass
-from ...loops.nest import For, Local, Nest, operands, rows
-from ..text.primitives import SIZE
-from .cpu_fold import (
+from ....loops.expr import Value, idiv, irem, var
+from ....loops.lowered import Lowered, TwoPass
+from ....loops.nest import For, Local, Nest, operands, rows
+from ...text.primitives import SIZE
+from ..forms.axes import Axis, locate
+from ..forms.fold import (
     ZERO,
-    Axis,
     FoldNest,
     Shape,
     accumulator_codes,
@@ -25,11 +25,10 @@ from .cpu_fold import (
     launch_numbers,
     leading,
     leading_factor,
-    locate,
     merge_nest,
     split_axes,
 )
-from .launch import Launch, Schedule, Temp, product
+from ..forms.launch import Launch, Schedule, Temp, product
 
 BLOCKS = 1056            # that keep a unit busy
 TURN = 16384             # elements of a half type that a block has under way at once
@@ -119,7 +118,7 @@ class GpuFoldNest(FoldNest):
         others = self.kept_sizes[:-1], self.kept_strides[r][:-1]
         return along if alone else locate(idiv(item, var(last)), *others) + along
 
-    def rows(self) -> Nest:
+    def nest(self) -> Nest:
         """One result, or one chunk of it, per iteration."""
         item, at, bounds = var("i"), var("i"), (ZERO, var(self.sizes[0]))
         if self.shape.chunked:

@@ -1,19 +1,20 @@
 """Schedules for CPUs: which loops, in which order, in vectors of what, divided among threads how.
 
-Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in cpu_fold.py, cpu_loops.py, cpu_pieces.py,
-cpu_contraction.py, cpu_places.py and cpu_walk.py; the limits they go by are in launch.py.
+Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in fold.py, loops.py, pieces.py,
+contraction.py, walk.py and forms/places.py, with the limits they go by; row programs are in rows.py.
 """
 
 from __future__ import annotations
 
-from ...loops.lowered import Lowered
-from .cpu_contraction import schedule_contraction
-from .cpu_fold import schedule_fold
-from .cpu_loops import schedule_gather, schedule_points, schedule_scatter
-from .cpu_pieces import moves_in_boxes, schedule_pieces
-from .cpu_places import schedule_places
-from .cpu_walk import schedule_walk
-from .launch import Schedule
+from ....loops.lowered import Lowered
+from ..forms.launch import Schedule
+from ..forms.pieces import moves_in_boxes
+from ..forms.places import schedule_places
+from .contraction import schedule_contraction
+from .fold import schedule_fold
+from .loops import schedule_gather, schedule_points, schedule_scatter
+from .pieces import schedule_pieces
+from .walk import schedule_walk
 
 
 def schedule(lowered: Lowered, library: bool = True) -> Schedule:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...loops import expr
-from ...loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
-from ...loops.nest import (
+from ....loops import expr
+from ....loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
+from ....loops.nest import (
     For,
     If,
     Local,
@@ -31,8 +31,8 @@ from ...loops.nest import (
     reduction,
     rows,
 )
-from ..text.targets import vector_bits
-from .cpu_product import Blocking, number
+from ...text.targets import vector_bits
+from .product import Blocking, number
 
 # About as many keys meet a block of queries at a time, by bits of vectors: their scores stay in a near cache.
 KEYS = {128: 384, 256: 256, 512: 256}

@@ -1,7 +1,7 @@
 """GPU schedules of contractions: a thread sums a tile of results in registers.
 
-Enters: a Lowered that is a product of matrices (contraction.py). Leaves: one launch. Threads of a warp take columns
-side by side and the same rows: what they read of the right factor are neighbours, and of the left one the same.
+Enters: a Lowered that is a product of matrices (forms/contraction.py). Leaves: one launch. Threads of a warp take
+columns side by side and the same rows: what they read of the right factor are neighbours, and of the left one the same.
 Operands that are computed (another type, a scale) are so where they are read, and what follows the sums where they are
 stored. This is for devices without a library of products: it uses no shared memory and no matrix instructions. None
 where there are too few results for tiles: those are folds like any other.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.contraction import multiply_add
-from ...loops.expr import Value, and_, const, idiv, irem, lt, min_, var
-from ...loops.lowered import Lowered, Placed
-from ...loops.nest import If, Local, Nest, Reduce, Statement, Store, operands, rows
-from .contraction import Parts, factors_of, parts_of, result_of
-from .cpu_fold import given_bits, given_names
-from .launch import Launch, Schedule
+from ....loops.contraction import multiply_add
+from ....loops.expr import Value, and_, const, idiv, irem, lt, min_, var
+from ....loops.lowered import Lowered, Placed
+from ....loops.nest import If, Local, Nest, Reduce, Statement, Store, operands, rows
+from ..forms.contraction import Parts, factors_of, parts_of, result_of
+from ..forms.launch import Launch, Schedule
+from ..forms.sources import given_bits, given_names
 
 LANES = 32               # columns side by side that threads of a warp take
 TILE = (4, 4)            # rows and columns of a thread

@@ -1,10 +1,8 @@
-"""Schedules for GPUs: a thread for each result, or a block for each row; launches large enough to fill the unit.
+"""GPU schedules of ops without a fold: a thread for each element, or a block for each slice.
 
-Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx/lower.py lowers: an outermost vector loop is a thread for
-each iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, products of matrices
-in gpu_contraction.py, row programs in gpu_rows.py. Positions that meet in one element combine by an atomic instruction
-where there is one, and replace each other as they come; otherwise, and where results must not depend on how threads
-run, they run in order, in one thread.
+Enters: Lowereds. Leaves: one launch each, and for scattered sums of half types those that widen and narrow them.
+Positions that meet in one element combine by an atomic instruction where there is one, and replace each other as they
+come; otherwise, and where results must not depend on how threads run, they run in order, in one thread.
 """
 
 from __future__ import annotations
@@ -12,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.settings import are_deterministic_algorithms_enabled
-from ...loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
-from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
-from ...loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
-from ..text.primitives import SIZE
-from .cpu_fold import given_bits, given_names, locate, sources_of
-from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
-from .cpu_pieces import moves_in_boxes
-from .cpu_places import schedule_places
-from .gpu_contraction import schedule_contraction
-from .gpu_fold import schedule_fold
-from .gpu_items import items_of, position_of as position_among, strided
-from .gpu_pieces import schedule_pieces
-from .gpu_walk import schedule_walk
-from .launch import Launch, Schedule, Temp, names, product
+from ....base.settings import are_deterministic_algorithms_enabled
+from ....loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
+from ....loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
+from ....loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
+from ...text.primitives import SIZE
+from ..forms.axes import locate
+from ..forms.launch import Launch, Schedule, Temp, names, product
+from ..forms.loops import clear_launch, form_of, joined_ranges, nest_with_form
+from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
+from .items import items_of, position_of as position_among, strided
 
 ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
@@ -34,22 +27,6 @@ HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
 SLICES = 256             # that keep a unit busy, a block each
 SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not more than one's share
-
-
-def schedule(lowered: Lowered, written: bool = False) -> Schedule:
-    """How a GPU runs an op; `written`: it loads kernels that are written as PTX too."""
-    if lowered.pieces is not None and moves_in_boxes(lowered):
-        return schedule_pieces(lowered, written)
-    if lowered.folding is not None:
-        tiled = schedule_contraction(lowered)
-        if tiled is not None:
-            return tiled
-        return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
-    if lowered.walk is not None:
-        return schedule_walk(lowered, written)
-    if lowered.scatter is not None:
-        return schedule_scatter(lowered)
-    return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)
 
 
 # --- a thread for each element ----------------------------------------------------------------------------------------

@@ -7,15 +7,15 @@ written one, others have a thread for every few elements, or a block for each ro
 
 from __future__ import annotations
 
-from ...loops.expr import Value, cast, load, var
-from ...loops.lowered import Lowered
-from ...loops.nest import For, Local, Nest, Store, operands, rows
-from ..nvptx.many import Many
-from ..nvptx.transpose import tiles, transposing
-from ..text.primitives import SIZE
-from .cpu_pieces import background, checked_pieces, copy_nest, pair_launch
-from .gpu_items import items_of, position_of, strided
-from .launch import Launch, Schedule, product
+from ....loops.expr import Value, cast, load, var
+from ....loops.lowered import Lowered
+from ....loops.nest import For, Local, Nest, Store, operands, rows
+from ...nvptx.many import Many
+from ...nvptx.transpose import tiles, transposing
+from ...text.primitives import SIZE
+from ..forms.launch import Launch, Schedule, product
+from ..forms.pieces import background, checked_pieces, copy_nest, pair_launch
+from .items import items_of, position_of, strided
 
 LONG_ROW = 256           # elements from which on a block copies a row
 MOST = 1 << 31           # elements that are counted in 32 bits

@@ -9,75 +9,22 @@ divided among threads. So results never depend on the number of threads, repeate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ... import _C
-from ...loops.expr import Value, arg, cast, const, ge, idiv, irem, load, min_, or_, replace, var, walk
-from ...loops.lowered import (
-    GENERAL,
-    HERE,
-    SINGLE,
-    At,
-    Elements,
-    Given,
-    Lowered,
-    Memory,
-    Placed,
-    Table,
-    compute_code,
-    number_value,
-)
-from ...loops.nest import Check, For, If, Nest, Statement, Store, operands, pointwise_nest, reduction, rows
-from ...loops.record import Record
-from ...loops.split import split_loop, splits
-from .cpu_fold import Axis, coalesce, given_bits, given_names, locate, sources_of
-from .launch import (
-    CHECK_BLOCK,
-    ENOUGH_ROWS,
-    GRAIN,
-    Launch,
-    Schedule,
-    Temp,
-    grain_of,
-    names,
-    number_bits,
-    number_names,
-    product,
-)
+from .... import _C
+from ....loops.expr import Value, cast, const, ge, idiv, irem, load, min_, or_, var, walk
+from ....loops.lowered import HERE, At, Elements, Lowered, Placed, compute_code
+from ....loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
+from ....loops.split import split_loop, splits
+from ..forms.axes import locate
+from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
+from ..forms.loops import clear_launch, form_of, gather_loops, joined_ranges, nest_with_form, unrolled
+from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
-_forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
+CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
 
 
 # --- aligned ----------------------------------------------------------------------------------------------------------
-
-
-def point_nest(lowered: Lowered) -> Nest:
-    """A pointwise op for any shapes: two strided dims, whose sizes and strides the core works out at each call;
-    numbers are operands."""
-    sources = [Placed(k, None, r.code, arg(k, r.code)) for k, r in enumerate(lowered.reads)]
-    values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
-    return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values)
-
-
-def joined_ranges(lowered: Lowered) -> tuple[list[Axis], list[int], tuple] | None:
-    """The ranges of an aligned body, joined where every operand allows it; None where there are no elements.
-
-    Gives the axes, their sizes and strides as a kernel is given them, and what the kernel's code depends on."""
-    memories = lowered.memories
-    strides = [m.along() for m in memories]
-    axes, other = [], 1
-    for d in range(len(lowered.ranges) - 1, -1, -1):
-        axes.append(Axis(lowered.ranges[d], tuple([s[d] for s in strides]), other))
-        other *= lowered.ranges[d]
-    if other == 0:
-        return None
-    axes = coalesce([a for a in axes if a.size != 1]) or [Axis(1, (0,) * len(memories), 1)]
-    params = [a.size for a in axes]
-    for r in range(len(memories)):
-        params += [a.strides[r] for a in axes]
-    kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
-    return axes, params, (lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
 
 
 def schedule_points(lowered: Lowered) -> Schedule:
@@ -124,50 +71,6 @@ def joined_nest(lowered: Lowered, rank: int) -> Nest:
 # --- places of their own ----------------------------------------------------------------------------------------------
 
 
-class Bound:
-    """The reads of a body with places of its own: its sources, and the parameters they need."""
-
-    def __init__(self, lowered: Lowered) -> None:
-        self.sources: list[Any] = []
-        self.params: list[str] = []
-        self.values: list[int] = []
-        self.codes: list[str] = []
-        key = []
-        for r in lowered.reads:
-            if isinstance(r, Memory):
-                kinds = r.classes()
-                self.sources.append(Elements(len(self.codes), r.name, r.code, kinds, r.dims))
-                self.codes.append(r.code)
-                add_geometry(r.name, r.sizes, r.strides, kinds, self.params, self.values)
-                key.append((r.code, kinds))
-            else:
-                self.sources.append(Given(cast(number_value(r.name, r.value), r.code)))
-                self.params += number_names(r.name, r.value)
-                self.values += number_bits(r.value)
-                key.append(type(r.value))
-        self.key = tuple(key)
-
-
-def add_geometry(
-    name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]
-) -> None:
-    """Add the sizes and strides that are run-time parameters."""
-    for d, kind in enumerate(kinds):
-        if kind != SINGLE:
-            params.append(f"{name}.n{d}")
-            values.append(sizes[d])
-        if kind == GENERAL:
-            params.append(f"{name}.s{d}")
-            values.append(strides[d])
-
-
-class Loop(Record):
-    """One loop of a gather: the ranges it runs through as one, slowest first, and its size."""
-
-    ranges: tuple[int, ...]
-    size: int
-
-
 def schedule_gather(lowered: Lowered) -> Schedule:
     """A body with places of its own: outer loop over all ranges but the last, vector loop over that."""
     if any(n == 0 for n in lowered.ranges):
@@ -178,7 +81,7 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     inside = len(loops) > 2 and product(loop.size for loop in loops[:-2]) >= ENOUGH_ROWS
     key = ("gather", lowered.key, bound.key, ranges, inside, lowered.outs)
     result = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside))
-    checked, blocked = _forms[key]
+    checked, blocked = form_of(key)
     inputs, outs, sizes = len(bound.codes), len(lowered.outs), [loop.size for loop in loops]
     numel = product(sizes)
     inner = product(sizes[-2:]) if inside else sizes[-1] if len(sizes) > 1 else 1
@@ -192,40 +95,6 @@ def schedule_gather(lowered: Lowered) -> Schedule:
         (Launch(key, result, operand_numbers, tuple(params), extent, grain_of(inner), cell),),
         (Temp("i64", (1,)),) if checked else (),
     )
-
-
-def gather_loops(lowered: Lowered) -> list[Loop]:
-    """The loops in the order of the result's memory; ranges that every tensor is read along as they come are joined."""
-    rank, layout = len(lowered.ranges), lowered.layout
-    order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
-    loops: list[Loop] = []
-    for d in order:
-        n = lowered.ranges[d]
-        if n == 1:
-            continue
-        before = loops[-1] if loops else None
-        if before is not None and d in lowered.through and lowered.through.issuperset(before.ranges):
-            last = before.ranges[-1]
-            if all(m.strides[last] == n * m.strides[d] for m in lowered.memories if not isinstance(m, Table)):
-                loops[-1] = Loop((*before.ranges, d), before.size * n)
-                continue
-        loops.append(Loop((d,), n))
-    return loops
-
-
-def nest_with_form(key: tuple, make: Any) -> Any:
-    """What makes the nest, made already where nobody knows its form yet: whether it checks indices,
-    and whether one range goes in blocks."""
-    if key in _forms:
-        return lambda: make()[0]
-    nest, *form = make()
-    _forms[key] = tuple(form)
-    return lambda: nest
-
-
-def form_of(key: tuple) -> tuple:
-    """The form of a nest that was made, by its key."""
-    return _forms[key]
 
 
 def gather_nest(
@@ -299,17 +168,6 @@ def checked_loop(
     ]
 
 
-def unrolled(name: str, start: Value, stop: Value, body: Sequence[Store], times: int = 4) -> list[Statement]:
-    """A serial loop whose steps come several at a time: short ones are all overhead otherwise."""
-    four = const(times, "i64")
-    whole = idiv(stop - start, four)
-    steps = []
-    for k in range(times):
-        at = {var(name): start + var(f"{name}.group") * four + const(k, "i64")}
-        steps += [Store(s.operand, replace(s.index, at), replace(s.value, at), s.combine) for s in body]
-    return [For(f"{name}.group", ZERO, whole, tuple(steps)), For(name, start + whole * four, stop, tuple(body))]
-
-
 def depends(check: Check, name: str) -> bool:
     """Whether a check reads the loop variable `name`."""
     return any(node.op == "var" and node.attr == name for node in walk((check.condition, check.value)))
@@ -357,7 +215,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
         extent *= blocks
         inner *= min(width, space[lane])
     inputs = len(bound.codes)
-    cell = inputs + 1 if _forms[key][0] else -1
+    cell = inputs + 1 if form_of(key)[0] else -1
     operand_numbers = (*range(inputs + 1), *([cell] if cell >= 0 else []))
     launch = Launch(key, result, operand_numbers, tuple(values), extent, grain_of(inner), cell)
     first = (clear_launch(target.code, target.sizes, inputs),) if scatter.cleared and not clears else ()
@@ -373,12 +231,6 @@ def piece_for_threads(length: int) -> int:
     threads = _C.get_num_threads()
     parts = 2 * threads if length >= 512 * threads else threads
     return max(64, -(-length // parts // 64) * 64)
-
-
-def clear_launch(code: str, sizes: Sequence[int], operand: int) -> Launch:
-    """Zeros everywhere in a dense tensor."""
-    nest = Nest("clear", operands([], [code]), (), rows(Store(0, var("i"), const(0, code)), vector=True))
-    return Launch(("clear", code), lambda: nest, (operand,), (), product(sizes), GRAIN)
 
 
 def scatter_nest(

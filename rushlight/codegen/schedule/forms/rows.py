@@ -1,8 +1,7 @@
-"""CPU schedules of row programs.
+"""The nest of a row program: a reducing loop for each level of its folds, then one that stores.
 
-Enters: a `RowProgram` (loops/row_program.py), how many rows there are and how long they are. Leaves: one launch over
-the rows; where results are sums over rows, one over chunks of them,
-and one that adds up the chunks' sums for each of these results.
+Enters: a `RowProgram` (loops/row_program.py). Leaves: a nest over its rows, or over chunks of them where results are
+sums over rows; on CPUs elements may wait for later loops, in a result or in memory of the kernel's own.
 """
 
 from __future__ import annotations
@@ -10,81 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.shape import is_below
-from ...loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
-from ...loops.nest import Check, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
-from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
-from ...loops.vocabulary import Scalars
-from .launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
+from ....loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
+from ....loops.nest import Check, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ....loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
+from ....loops.vocabulary import Scalars
 
 ZERO = const(0, "i64")
 CALL = 30                # instructions of a function such as exp
 KEEPING = 6              # instructions that a store is worth: lines written so early are written to memory twice
-HELD = 4096              # elements of a row that the nearest cache holds beside what is read and written
 HOLDING = 2              # instructions that a store to memory of the kernel's own is worth
 scalars = Scalars()
-
-
-def schedule_rows(
-    program: RowProgram, count: int, cols: int, target: str = "cpu", distances: tuple[int, ...] = ()
-) -> Schedule:
-    """How a CPU runs the program over `count` rows of `cols` elements, those of `program.lines` at these distances;
-    elsewhere nothing is kept meanwhile."""
-    spills = target == "cpu"
-    held = HELD if spills and is_below(cols, HELD + 1) else 0
-    inputs, outs, totals = len(program.operands), len(program.results), program.totals()
-    place = inputs + outs
-    per_chunk = max(1, min(SUM_ROWS, GRAIN * 8 // max(1, cols)))
-    chunks = -(-count // per_chunk)
-    temps = [Temp(program.compute, (chunks, cols)) for _ in totals]
-    partial = {k: place + n for n, k in enumerate(totals)}
-    error = -1
-    if program.bound is not None:
-        error = place + len(temps)
-        temps.append(Temp("i64", (1,)))
-    numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *([error] if error >= 0 else []))
-    key = ("rows", program.key, spills, held)
-    if not totals:
-        return Schedule(
-            (
-                Launch(
-                    key, lambda: RowNest(program, spills, held).nest(), numbers, (cols, *distances), count,
-                    grain_of(cols), error,
-                ),
-            ),
-            tuple(temps),
-        )  # fmt: skip
-    params = (cols, count, per_chunk, *distances)
-    launches = [Launch(key, lambda: RowNest(program, spills, held).nest(), numbers, params, chunks, 1, error)]
-    for k in totals:
-        code = program.results[k][1]
-        own = ("sum_rows", program.compute, code)
-        launches.append(
-            Launch(
-                own,
-                lambda code=code: sum_rows_nest(program.compute, code),
-                (partial[k], inputs + k),
-                (cols, chunks),
-                cols,
-                max(64, GRAIN // max(1, chunks)),
-            )
-        )
-    return Schedule(tuple(launches), tuple(temps))
-
-
-def sum_rows_nest(compute: str, code: str) -> Nest:
-    """Column sums of a [chunks, cols] array."""
-    i, r = var("i"), var("r")
-    x = load(0, r * var("cols") + i, compute)
-    total = reduction(
-        "r", ZERO, var("chunks"), ["acc"], [const(0, compute)], lambda acc: [acc[0] + x], lambda a, b: [a[0] + b[0]]
-    )
-    return Nest(
-        "sum_rows",
-        operands([compute], [code]),
-        ("cols", "chunks"),
-        rows(total, Store(1, i, cast(var("acc", compute), code)), vector=True),
-    )
 
 
 class RowNest:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...loops.expr import Value, cast, const, idiv, irem, load, min_, var
-from ...loops.lowered import Lowered, NotLowerable
-from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from ..nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
-from ..nvptx.written import THREADS, WARP, WARPS
-from .cpu_fold import given_bits, given_names, locate
-from .cpu_walk import whole_rows
-from .cpu_walk_chunks import element
-from .launch import Launch, Schedule, Temp, names, product
+from ....loops.expr import Value, cast, const, idiv, irem, load, min_, var
+from ....loops.lowered import Lowered, NotLowerable
+from ....loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
+from ...nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
+from ...nvptx.written import THREADS, WARP, WARPS
+from ..forms.axes import locate
+from ..forms.launch import Launch, Schedule, Temp, names, product
+from ..forms.sources import given_bits, given_names
+from ..forms.walk import element, whole_rows
 
 PIECE = 64               # elements, or folds, that one thread goes through
 MOST = 1 << 31           # elements whose numbers a written kernel can count

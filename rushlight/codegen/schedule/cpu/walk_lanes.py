@@ -8,14 +8,14 @@ out, through scratch memory on the stack, where each row's state waits from squa
 
 from __future__ import annotations
 
-from ...loops.expr import Value, cast, const, idiv, load, min_, var
-from ...loops.lowered import HERE, Lowered, Placed
-from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, rows
-from ..text.primitives import SIZE
-from ..text.targets import vector_bits
-from .cpu_fold import given_bits, given_names, sources_of
-from .cpu_walk_chunks import is_long
-from .launch import Launch, Schedule, grain_of
+from ....loops.expr import Value, cast, const, idiv, load, min_, var
+from ....loops.lowered import HERE, Lowered, Placed
+from ....loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, rows
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
+from ..forms.launch import Launch, Schedule, grain_of
+from ..forms.sources import given_bits, given_names, sources_of
+from .walk_chunks import is_long
 
 ZERO = const(0, "i64")
 SHORT = 32          # points below which a row is walked on its own

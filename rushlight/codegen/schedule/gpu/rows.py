@@ -7,11 +7,11 @@ in chunks of rows whose sums a third adds up; others are kept by blocks that tak
 
 from __future__ import annotations
 
-from ...loops.expr import cast, const, idiv, irem, load, min_, replace, var
-from ...loops.nest import Local, Nest, Store, operands, reduction, rows
-from ...loops.row_program import ROW, RowProgram, reachable
-from .cpu_rows import RowNest
-from .launch import Launch, Schedule, Temp
+from ....loops.expr import cast, const, idiv, irem, load, min_, replace, var
+from ....loops.nest import Local, Nest, Store, operands, reduction, rows
+from ....loops.row_program import ROW, RowProgram, reachable
+from ..forms.launch import Launch, Schedule, Temp
+from ..forms.rows import RowNest
 
 THREADS = 1 << 18        # that keep a unit busy
 BLOCKS = 528             # the same, of blocks

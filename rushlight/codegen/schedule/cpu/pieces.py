@@ -8,31 +8,20 @@ lie end to end go together where that spares memory a stream of writes, or threa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ...loops.expr import arg, cast, const, idiv, irem, load, min_, var
-from ...loops.inline import row_major
-from ...loops.lowered import Lowered, Piece, number_value
-from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
-from ..library.transpose import Transpose, height_for
-from ..text.primitives import SIZE
-from .cpu_loops import gather_loops, unrolled
-from .launch import (
-    GRAIN,
-    JOINED_FROM,
-    LONGER,
-    MOST_JOINED,
-    SMALLEST_PIECE,
-    Launch,
-    Schedule,
-    grain_of,
-    number_bits,
-    number_names,
-    product,
-)
+from ....loops.expr import cast, const, idiv, irem, load, var
+from ....loops.inline import row_major
+from ....loops.lowered import Lowered, Piece
+from ....loops.nest import For, Nest, Store, operands, rows
+from ...library.transpose import Transpose, height_for
+from ...text.primitives import SIZE
+from ..forms.launch import GRAIN, Launch, Schedule, grain_of, product
+from ..forms.pieces import BACKWARDS, background, checked_pieces, copy_nest, pair_launch
 
 ZERO = const(0, "i64")
-BACKWARDS = 256   # elements at a time where one line is written backwards
+MOST_JOINED = 8          # tensors one kernel reads side by side
+JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
+SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
 SHORT_ROW = 16    # elements of rows up to which a copy has them written out
 WRITTEN_OUT_FROM = 4096   # elements of such a copy: small ones of all lengths share a plan
 
@@ -52,72 +41,7 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
     return Schedule(tuple(launches))
 
 
-def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tuple]]:
-    """(type there, type of the result, loops, where both start) of each box that has elements."""
-    layout = lowered.layout or row_major(lowered.shape)
-    pieces = [p for p in lowered.pieces if all(n != 0 for n in p.sizes)]
-    memories = lowered.memories     # thousands of them, where thousands of tensors are joined
-    code, out = lowered.outs[0], len(memories)
-    opaque = {memories[p.memory].code for p in pieces} - SIZE.keys()
-    if opaque:
-        from ...loops.verify import OpaqueOperand  # only to refuse
-
-        raise OpaqueOperand(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
-    found = []
-    for p in pieces:
-        axes = boxed(p, layout)
-        start = sum([i * s for i, s in zip(p.start, layout, strict=True)])
-        start += sum([(p.sizes[d] - 1) * layout[d] for d in p.backwards])
-        source = memories[p.memory].code
-        places = ((p.memory, p.offset * SIZE[source]), (out, start * SIZE[code]))
-        found.append((source, code, axes, places))
-    return found
-
-
-def moves_in_boxes(lowered: Lowered) -> bool:
-    """Whether copying boxes suits an op better than computing every element where it goes: a background is written
-    twice then, but the loops may be much longer."""
-    if lowered.background is None:
-        return True
-    layout = lowered.layout or row_major(lowered.shape)
-    boxes = [boxed(p, layout)[-1][0] for p in lowered.pieces if all(n != 0 for n in p.sizes)]
-    loops = gather_loops(lowered)
-    return not boxes or all(n >= LONGER * loops[-1].size for n in boxes)
-
-
-def background(lowered: Lowered) -> Launch:
-    """The launch that writes one number everywhere."""
-    number, code = lowered.reads[lowered.background], lowered.outs[0]
-    params = number_names(number.name, number.value)
-
-    def nest() -> Nest:
-        result = cast(cast(number_value(number.name, number.value), number.code), code)
-        return Nest("fill", operands([], [code]), tuple(params), rows(Store(0, var("i"), result), vector=True))
-
-    key = ("fill", code, number.code, type(number.value))
-    return Launch(key, nest, (len(lowered.memories),), tuple(number_bits(number.value)), product(lowered.shape), GRAIN)
-
-
 # --- one box ----------------------------------------------------------------------------------------------------------
-
-
-def boxed(piece: Piece, layout: Sequence[int]) -> list[list[int]]:
-    """[size, stride in the tensor, stride in the result] of every loop, outermost first, joined where both allow it."""
-    steps = [-s if d in piece.backwards else s for d, s in enumerate(layout)]
-    return joined_axes(zip(piece.sizes, piece.strides, steps, strict=True))
-
-
-def joined_axes(axes: Any) -> list[list[int]]:
-    """The loops of a copy, neighbours that are one loop joined."""
-    joined: list[list[int]] = []
-    for n, s, o in axes:
-        if n == 1:
-            continue
-        if joined and joined[-1][1] == n * s and joined[-1][2] == n * o:
-            joined[-1] = [joined[-1][0] * n, s, o]
-        else:
-            joined.append([n, s, o])
-    return joined or [[1, 0, 0]]
 
 
 def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, library: bool) -> Launch:
@@ -185,21 +109,6 @@ def short_rows_nest(source: str, target: str, rank: int, length: int, dense: boo
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 
-def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) -> Launch:
-    """A box of one or two loops as a pointwise kernel, which devices have variants of for vectors."""
-    (outer, *far), (inner, *near) = axes if len(axes) == 2 else ([1, 0, 0], axes[0])
-    sizes = SIZE[source], SIZE[target]
-    steps = [s * size for strides in (near, far) for s, size in zip(strides, sizes, strict=True)]
-    return Launch(
-        ("copy of a pair", source, target),
-        lambda: pointwise_nest("copy", [source], [target], [cast(arg(0, source), target)]),
-        places,
-        (inner, *steps),
-        outer,
-        grain_of(inner),
-    )
-
-
 def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
     """A copy in which another dim lies densely than in the source; None for other copies."""
     dense = [k for k, a in enumerate(axes[:-1]) if a[1] == 1]
@@ -216,32 +125,6 @@ def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launc
     return Launch(
         ("transpose", size, height), lambda: Transpose(size, height), places, params, batch[0] * strips, grain
     )
-
-
-def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
-    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
-    sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
-    last = var("i" if rank == 1 and not backwards else "j")
-    read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
-    item = var("i")
-    for d in range(rank - 2, -1, -1):
-        at = irem(item, var(sizes[d])) if d else item
-        read, store = read + at * var(reads[d]), store + at * var(stores[d])
-        item = idiv(item, var(sizes[d])) if d else item
-    move = Store(1, store, cast(load(0, read, source), target))
-    if rank == 1 and backwards:
-        first = var("i") * BACKWARDS
-        body = rows(*unrolled("j", first, min_(first + BACKWARDS, var(sizes[0])), [move]))
-    elif rank == 1:
-        body = rows(move, vector=True)
-    else:
-        inner = (
-            unrolled("j", ZERO, var(sizes[-1]), [move])
-            if backwards
-            else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
-        )
-        body = rows(*inner)
-    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 
 # --- boxes end to end -------------------------------------------------------------------------------------------------
@@ -310,7 +193,7 @@ def whole_pieces(lowered: Lowered, pieces: Sequence[Piece], sizes: Sequence[int]
     A copy shared by the threads costs them a meeting: for many boxes of a few pages each, as images are, that shows.
     One part for each thread measured best; smaller ones are slower.
     """
-    from ..._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
+    from ...._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
 
     size, code, out = sizes[0], lowered.outs[0], len(lowered.memories)
     if len(pieces) < 4 or any(n != size for n in sizes):

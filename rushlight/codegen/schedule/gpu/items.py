@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, cast, const, idiv, irem, min_, var
+from ....loops.expr import Value, cast, const, idiv, irem, min_, var
 
 EACH = 4                 # elements of a thread
 MANY = 1 << 20           # elements that keep a unit busy even if threads are so many times fewer

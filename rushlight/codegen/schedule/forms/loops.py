@@ -1,0 +1,107 @@
+"""Loops of ops without a fold: which ranges they run through, and the nests that are the same on every kind of device.
+
+Enters: Lowereds. Leaves: axes of aligned bodies, loops of those with places of their own, both joined where every
+operand allows it; the nest of a pointwise op of any shape; serial loops several steps at a time; zeros for what is
+scattered to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....loops.expr import Value, arg, cast, const, idiv, replace, var
+from ....loops.lowered import HERE, Lowered, Memory, Placed, Table
+from ....loops.nest import For, Nest, Statement, Store, operands, pointwise_nest, rows
+from ....loops.record import Record
+from .axes import Axis, coalesce
+from .launch import GRAIN, Launch, product
+
+ZERO = const(0, "i64")
+_forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
+
+
+def point_nest(lowered: Lowered) -> Nest:
+    """A pointwise op for any shapes: two strided dims, whose sizes and strides the core works out at each call;
+    numbers are operands."""
+    sources = [Placed(k, None, r.code, arg(k, r.code)) for k, r in enumerate(lowered.reads)]
+    values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
+    return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values)
+
+
+def joined_ranges(lowered: Lowered) -> tuple[list[Axis], list[int], tuple] | None:
+    """The ranges of an aligned body, joined where every operand allows it; None where there are no elements.
+
+    Gives the axes, their sizes and strides as a kernel is given them, and what the kernel's code depends on."""
+    memories = lowered.memories
+    strides = [m.along() for m in memories]
+    axes, other = [], 1
+    for d in range(len(lowered.ranges) - 1, -1, -1):
+        axes.append(Axis(lowered.ranges[d], tuple([s[d] for s in strides]), other))
+        other *= lowered.ranges[d]
+    if other == 0:
+        return None
+    axes = coalesce([a for a in axes if a.size != 1]) or [Axis(1, (0,) * len(memories), 1)]
+    params = [a.size for a in axes]
+    for r in range(len(memories)):
+        params += [a.strides[r] for a in axes]
+    kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
+    return axes, params, (lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
+
+
+class Loop(Record):
+    """One loop of a gather: the ranges it runs through as one, slowest first, and its size."""
+
+    ranges: tuple[int, ...]
+    size: int
+
+
+def gather_loops(lowered: Lowered) -> list[Loop]:
+    """The loops in the order of the result's memory; ranges that every tensor is read along as they come are joined."""
+    rank, layout = len(lowered.ranges), lowered.layout
+    order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
+    loops: list[Loop] = []
+    for d in order:
+        n = lowered.ranges[d]
+        if n == 1:
+            continue
+        before = loops[-1] if loops else None
+        if before is not None and d in lowered.through and lowered.through.issuperset(before.ranges):
+            last = before.ranges[-1]
+            if all(m.strides[last] == n * m.strides[d] for m in lowered.memories if not isinstance(m, Table)):
+                loops[-1] = Loop((*before.ranges, d), before.size * n)
+                continue
+        loops.append(Loop((d,), n))
+    return loops
+
+
+def nest_with_form(key: tuple, make: Any) -> Any:
+    """What makes the nest, made already where nobody knows its form yet: whether it checks indices,
+    and whether one range goes in blocks."""
+    if key in _forms:
+        return lambda: make()[0]
+    nest, *form = make()
+    _forms[key] = tuple(form)
+    return lambda: nest
+
+
+def form_of(key: tuple) -> tuple:
+    """The form of a nest that was made, by its key."""
+    return _forms[key]
+
+
+def unrolled(name: str, start: Value, stop: Value, body: Sequence[Store], times: int = 4) -> list[Statement]:
+    """A serial loop whose steps come several at a time: short ones are all overhead otherwise."""
+    four = const(times, "i64")
+    whole = idiv(stop - start, four)
+    steps = []
+    for k in range(times):
+        at = {var(name): start + var(f"{name}.group") * four + const(k, "i64")}
+        steps += [Store(s.operand, replace(s.index, at), replace(s.value, at), s.combine) for s in body]
+    return [For(f"{name}.group", ZERO, whole, tuple(steps)), For(name, start + whole * four, stop, tuple(body))]
+
+
+def clear_launch(code: str, sizes: Sequence[int], operand: int) -> Launch:
+    """Zeros everywhere in a dense tensor."""
+    nest = Nest("clear", operands([], [code]), (), rows(Store(0, var("i"), const(0, code)), vector=True))
+    return Launch(("clear", code), lambda: nest, (operand,), (), product(sizes), GRAIN)
