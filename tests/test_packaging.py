@@ -66,8 +66,11 @@ def test_demo_learns():
     assert "steps/s" in done.stdout
 
 
-def test_life_of_add_runs():
-    done = run_python(str(ROOT / "docs" / "life_of_add.py"))
+@pytest.mark.parametrize("tour", ["life_of_add", "life_of_backward",
+                                  pytest.param("life_of_compile", marks=pytest.mark.slow)])
+def test_tours_run(tour):
+    """Each asserts what it tells."""
+    done = run_python(str(ROOT / "docs" / f"{tour}.py"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
