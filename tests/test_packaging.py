@@ -146,3 +146,14 @@ def test_cmake_refuses_other_platforms_in_one_sentence(tmp_path, settings, reaso
         [cmake, "-S", str(ROOT), "-B", str(tmp_path), *settings], capture_output=True, text=True, timeout=120
     )
     assert done.returncode and reason in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_the_status_table_has_the_numbers_of_today():
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest", reason="PyTorch's op records need it")
+    done = run_python(str(ROOT / "tools" / "count_status.py"), "--check")
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    words = re.findall(r"^\| \d+ \| [^|]* \| ([^|]*) \| ([^|]*)\|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {word for word, _ in words} == {"complete", "works", "begun", "not started"}
+    assert all(number.strip() for word, number in words if word != "not started")
