@@ -36,9 +36,11 @@ EAGER: tuple[tuple[str, str], ...] = (
     ("dispatch", "the call, if unusual"),
     ("definitions", "what the op means"),
     ("op", "a Lowered, a plan"),
+    ("planners", "plans of libraries"),
 )
 COMPILED: tuple[tuple[str, str], ...] = (
     ("dynamo", "graph and guards"),
+    ("fx", "the graph itself"),
     ("aot", "forward, backward"),
     ("inductor", "fused Lowereds"),
 )
@@ -216,9 +218,9 @@ def page(rooms: dict[str, Room]) -> str:
 
 def picture() -> str:
     """The two ways of a program, and what they share, as SVG."""
-    wide, high, gap, left = 176, 62, 40, 24
-    p = Picture(left * 2 + 4 * wide + 3 * gap, 400, "The data's way through the rooms")
+    wide, high, gap, left = 140, 62, 24, 24
     rows = (("A call, op by op", 30, EAGER), ("A compiled program", 150, COMPILED), ("Both", 290, SHARED))
+    p = Picture(left * 2 + 5 * wide + 4 * gap, 390, "The data's way through the rooms")
     for title, top, boxes in rows:
         p.text(left, top, title, "small")
         for i, (room, hands_on) in enumerate(boxes):
@@ -226,11 +228,10 @@ def picture() -> str:
             p.box(x, top + 12, wide, high, room, hands_on, kind="box hot" if boxes is SHARED else "box")
             if i:
                 p.arrow((x - gap, top + 12 + high / 2), (x, top + 12 + high / 2))
-    end = left + 4 * wide + 3 * gap
-    entry = left + wide / 2
-    p.arrow((end - wide / 2, 104), (end - wide / 2, 250), (entry, 250), (entry, 302))
-    p.arrow((left + 3 * wide + 2 * gap, 193), (left + 3 * wide + 2.5 * gap, 193), (left + 3 * wide + 2.5 * gap, 250),
-            (entry, 250), (entry, 302))
+    into = [(left + wide / 2, 250), (left + wide / 2, 302)]
+    for _, top, boxes in rows[:2]:
+        last = left + (len(boxes) - 1) * (wide + gap) + wide / 2
+        p.arrow((last, top + 12 + high), (last, 250), *into)
     return p.svg()
 
 
