@@ -47,7 +47,8 @@ COMPILED: tuple[tuple[str, str], ...] = (
 SHARED: tuple[tuple[str, str], ...] = (
     ("loops", "the loop language"),
     ("codegen/schedule", "loop nests"),
-    ("codegen", "machine code"),
+    ("codegen/llvm", "machine code"),
+    ("codegen/stored", "the same, on disk"),
     ("devices", "launches"),
 )
 
