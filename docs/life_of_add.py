@@ -9,42 +9,11 @@ from __future__ import annotations
 import ctypes
 import time
 
+from tour import asked_nests, excerpt, heading
+
 import rushlight
 from rushlight import codegen
-from rushlight.loops.nest import Nest
 from rushlight.op import definitions, find_op
-
-
-def heading(number: int, title: str, *explanation: str) -> None:
-    print(f"\n{number}. {title}\n{'=' * (len(title) + 3)}")
-    for line in explanation:
-        print(line)
-
-
-def excerpt(text: str, *words: str, lines: int = 12) -> str:
-    """A few lines of `text`, from the first one that contains one of `words`."""
-    all_lines = text.rstrip().splitlines()
-    start = next((i for i, line in enumerate(all_lines) if any(word in line for word in words)), 0)
-    shown = all_lines[start : start + lines]
-    left = len(all_lines) - len(shown)
-    return "\n".join("    " + line for line in shown) + (f"\n    ... and {left} more lines" if left else "")
-
-
-def planned_nest(definition: object, arguments: tuple) -> Nest:
-    """The loop nest that planning a call asks the code generator for, seen by standing between the two."""
-    asked: list[Nest] = []
-    original = codegen.compile
-
-    def watch(nest: Nest) -> object:
-        asked.append(nest)
-        return original(nest)
-
-    codegen.compile = watch
-    try:
-        definition.plan(arguments)
-    finally:
-        codegen.compile = original
-    return asked[0]
 
 
 def call_kernel(address: int, x: object, y: object) -> object:
@@ -63,7 +32,7 @@ def main() -> None:
     x = rushlight.arange(16, dtype=rushlight.float32).reshape(4, 4)
     y = rushlight.ones(4, 4)
 
-    heading(1, "The definition", "One class in rushlight/ops says all there is to say about add:")
+    heading(1, "The definition", "One class in rushlight/definitions says all there is to say about add:")
     definition_class = definitions["add"][0]
     for text in definition_class.schema:
         print(f"    {text}")
@@ -81,7 +50,9 @@ def main() -> None:
     heading(3, "The plan, and the loops it asks for",
             "The first call with these types finds no plan and asks Python. The definition's scalar expression, traced",
             "for two float32 operands, becomes a loop nest: two strided dimensions, whatever the shape.")
-    nest = planned_nest(overload.definition, (x, y))
+    with asked_nests() as asked:
+        overload.definition.plan((x, y))
+    (nest,) = asked
     print(excerpt(str(nest), lines=20))
 
     heading(4, "LLVM", "The code generator writes LLVM IR with explicit vectors; this is the middle of the fast loop:")
@@ -119,7 +90,8 @@ def main() -> None:
     print(f"    b was broadcast over 4 rows, so its gradient is summed back to its shape: {b.grad.tolist()}")
     assert a.grad.tolist() == [[1.0] * 4] * 4 and b.grad.tolist() == [4.0] * 4
 
-    print("\nSee it for any program: RUSHLIGHT_SHOW=dispatch,loops,llvm,asm python program.py")
+    print("\nNext: docs/life_of_backward.py, docs/life_of_compile.py.")
+    print("See it for any program: RUSHLIGHT_SHOW=dispatch,loops,llvm,asm python program.py")
 
 
 if __name__ == "__main__":

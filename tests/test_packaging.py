@@ -66,8 +66,11 @@ def test_demo_learns():
     assert "steps/s" in done.stdout
 
 
-def test_life_of_add_runs():
-    done = run_python(str(ROOT / "docs" / "life_of_add.py"))
+@pytest.mark.parametrize("tour", ["life_of_add", "life_of_backward",
+                                  pytest.param("life_of_compile", marks=pytest.mark.slow)])
+def test_tours_run(tour):
+    """Each asserts what it tells."""
+    done = run_python(str(ROOT / "docs" / f"{tour}.py"))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
@@ -143,3 +146,14 @@ def test_cmake_refuses_other_platforms_in_one_sentence(tmp_path, settings, reaso
         [cmake, "-S", str(ROOT), "-B", str(tmp_path), *settings], capture_output=True, text=True, timeout=120
     )
     assert done.returncode and reason in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_the_status_table_has_the_numbers_of_today():
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest", reason="PyTorch's op records need it")
+    done = run_python(str(ROOT / "tools" / "count_status.py"), "--check")
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    words = re.findall(r"^\| \d+ \| [^|]* \| ([^|]*) \| ([^|]*)\|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {word for word, _ in words} == {"complete", "works", "begun", "not started"}
+    assert all(number.strip() for word, number in words if word != "not started")

@@ -15,6 +15,7 @@ need from above by registration: see `late.provided` and rushlight/wiring.py.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -167,6 +168,14 @@ ALLOWED: dict[tuple[str, str], str] = {}
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
 HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}
 
+# The last names of the calls that load a module by a string (`Tree.named`).
+LOADERS = {"import_module", "__import__", "names", "provide", "rest", "get"}
+# Two million nodes are looked at: classes are asked about as tuples made once.
+STATEMENTS = (ast.Import, ast.ImportFrom)
+EXPRESSIONS = (ast.Call, ast.Subscript, ast.Compare)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.unaryop)
+
 
 @dataclass(frozen=True)
 class Import:
@@ -193,6 +202,10 @@ def module_name(path: Path) -> str:
 
 def is_type_checking(node: ast.If) -> bool:
     return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def is_modules(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node).endswith("sys.modules")
 
 
 @dataclass
@@ -305,17 +318,15 @@ class Tree:
     def named(self, node: ast.Call | ast.Subscript | ast.Compare, source: Source) -> tuple[list[str], str]:
         """The modules that a call loads by name, and how: import_module, `late` tables, sys.modules."""
         if isinstance(node, ast.Subscript):
-            is_table = ast.unparse(node.value).endswith("sys.modules") and isinstance(node.ctx, ast.Load)
+            is_table = is_modules(node.value) and isinstance(node.ctx, ast.Load)
             return (self.ours(self.text(node.slice, source), source), "sys.modules") if is_table else ([], "")
         if isinstance(node, ast.Compare):
-            is_table = isinstance(node.ops[0], ast.In | ast.NotIn) and ast.unparse(node.comparators[0]).endswith(
-                "sys.modules"
-            )
+            is_table = isinstance(node.ops[0], ast.In | ast.NotIn) and is_modules(node.comparators[0])
             return (self.ours(self.text(node.left, source), source), "sys.modules") if is_table else ([], "")
-        called = ast.unparse(node.func).removeprefix("_")
-        last = ast.unparse(node.func).rpartition(".")[2]
-        if not node.args:
+        last = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if last not in LOADERS or not node.args:
             return [], ""
+        called = ast.unparse(node.func).removeprefix("_")
         if last in ("import_module", "__import__") and "self." not in called and "importer." not in called:
             where = self.text(node.args[1], source) if len(node.args) > 1 else source.package
             pattern = self.text(node.args[0], source)
@@ -353,26 +364,24 @@ class Tree:
 
     def imports_of(self, source: Source) -> Iterator[Import]:
         """Every import in a file, those for the type checker alone left out."""
-
-        def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
+        waiting: list[tuple[ast.AST, bool]] = [(source.tree, True)]     # a list, not recursion: two million nodes
+        while waiting:
+            node, eager = waiting.pop()
             targets, hidden = [], ""
-            if isinstance(node, ast.Import | ast.ImportFrom):
+            if isinstance(node, STATEMENTS):
                 targets, hidden = self.stated(node, source), "" if eager else "in a function"
-            elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
+            elif isinstance(node, EXPRESSIONS):
                 targets, hidden = self.named(node, source)
-            for target in dict.fromkeys(targets):
+            for target in dict.fromkeys(targets) if targets else ():
                 yield Import(
                     source.module, target, source.path, node.lineno, eager and hidden in ("", "by name"), hidden
                 )
             if isinstance(node, ast.If) and is_type_checking(node):
                 children: list[ast.AST] = list(node.orelse)
             else:
-                children = list(ast.iter_child_nodes(node))
-            inside = eager and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            for child in children:
-                yield from visit(child, inside)
-
-        yield from visit(source.tree, True)
+                children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, LEAVES)]
+            inside = eager and not isinstance(node, FUNCTIONS)
+            waiting.extend((child, inside) for child in reversed(children))
 
 
 def layer_of(module: str) -> str:
@@ -540,9 +549,20 @@ def print_graph(imports: list[Import]) -> None:
         print(f"{here or PACKAGE:14} -> {', '.join(there or PACKAGE for h, there in pairs if h == here != there)}")
 
 
+def read_tree() -> Tree:
+    """Every file of the package, parsed. The collector rests: it would walk millions of nodes over and over."""
+    paths = sorted(path for path in (ROOT / PACKAGE).rglob("*.py") if "__pycache__" not in path.parts)
+    gc.disable()
+    try:
+        return Tree([read_source(path) for path in paths])
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def main() -> int:
-    modules = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py") if "__pycache__" not in path.parts}
-    tree = Tree([read_source(path) for path in modules.values()])
+    tree = read_tree()
+    modules = {source.module: source.path for source in tree.sources.values()}
     imports = [entry for source in tree.sources.values() for entry in tree.imports_of(source)]
     if "--graph" in sys.argv:
         print_graph(imports)

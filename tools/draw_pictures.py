@@ -67,9 +67,12 @@ class Picture:
         path = " L".join(f"{x} {y}" for x, y in points)
         self.parts.append(f'<path class="line" d="M{path}" marker-end="url(#tip)"/>')
 
+    def svg(self) -> str:
+        return "\n".join([*self.parts, "</svg>"]) + "\n"
+
     def save(self, name: str) -> None:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / name).write_text("\n".join([*self.parts, "</svg>"]) + "\n", encoding="utf-8")
+        (FOLDER / name).write_text(self.svg(), encoding="utf-8")
 
 
 def draw_call_path() -> None:

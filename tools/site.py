@@ -1,12 +1,17 @@
-"""A hook of mkdocs: writes the reference pages from the registry.
+"""A hook of mkdocs: writes the reference pages from the registry, and a page for each tour.
 
-Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) that
-the site builder renders like those on disk, so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.
+Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) and
+`life_of_*.md` (what the program of that name prints, and its source) that the site builder renders like those on disk,
+so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -17,6 +22,7 @@ from rushlight import nn, optim
 from rushlight.base import refusals
 from rushlight.op import definitions, load_all
 
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 KINDS = ("Pointwise", "Reduction", "View", "Indexed", "Fused", "Composite", "Extern")
 SPACES = {
     None: "rushlight",
@@ -97,8 +103,20 @@ def refusal_page() -> str:
     return "\n".join(parts)
 
 
+def tour_page(program: Path) -> str:
+    """A tour of docs/: what its docstring says, what it prints, and how it is written."""
+    source = program.read_text(encoding="utf-8")
+    title, _, told = (ast.get_docstring(ast.parse(source)) or program.stem).partition("\n\n")
+    printed = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True).stdout
+    return (
+        f"# {title.partition(':')[0]}\n\n{title.partition(': ')[2]}\n\n{told}\n\n## What it prints\n\n"
+        f"```text\n{printed.strip()}\n```\n\n## The program\n\n```python\n{source}```\n"
+    )
+
+
 def pages() -> dict[str, str]:
     result = op_pages()
+    result |= {f"{program.stem}.md": tour_page(program) for program in sorted(DOCS.glob("life_of_*.py"))}
     result["reference/refused.md"] = refusal_page()
     result["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
     result["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
@@ -108,6 +126,7 @@ def pages() -> dict[str, str]:
     rows = "\n".join(
         f"- [{path.removeprefix('reference/').removesuffix('.md')}]({path.removeprefix('reference/')})"
         for path in sorted(result)
+        if path.startswith("reference/")
     )
     result["reference/index.md"] = (
         f"# Reference\n\nMade from the registry of Rushlight {rushlight.version.__version__}.\n\n{rows}\n"

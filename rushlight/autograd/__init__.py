@@ -1,5 +1,8 @@
 """Autograd: recording modes, gradients, hooks, custom functions, forward mode and their checks.
 
+Enters: tensors whose history was recorded. Leaves: gradients, on leaves or returned; nodes, hooks and edges to look
+at. Refuses: a second backward through freed nodes, and saved tensors that were changed since.
+
 The tape and the engine are native (csrc/tape.h); this package is what users call. Importing it installs the
 autograd methods of Tensor and of graph nodes.
 """

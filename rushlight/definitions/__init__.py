@@ -1,5 +1,8 @@
 """THE definitions, by kind: one op, one class, and nothing else lists their names.
 
+Enters: nothing; definitions are data. Leaves: classes that the registry turns into ops. Refuses: in each op's `meta`,
+arguments it has no meaning for.
+
 Modules here are families of ops, imported when one of their ops is first wanted; `op/registry.py` says how it is known
 which one that is. `rushlight.ops` is another thing: ops by namespace, as PyTorch has them.
 """

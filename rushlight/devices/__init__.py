@@ -1,4 +1,8 @@
-"""Devices: each one small package that implements `base.Device`. See `base.py` for how to add one."""
+"""Devices: each one small package that implements `base.Device`. See `base.py` for how to add one.
+
+Enters: kernels, sizes and addresses. Leaves: memory, copies and launches on one kind of hardware. Refuses: what the
+hardware lacks, by name.
+"""
 
 from .base import (
     Device,

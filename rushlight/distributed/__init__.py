@@ -1,5 +1,8 @@
 """`torch.distributed`: several processes that work as one.
 
+Enters: tensors and modules of one process among several. Leaves: tensors reduced, gathered or spread over all of them,
+modules that do so by themselves, and checkpoints. Refuses: groups and sizes that do not agree.
+
 Processes meet at a store (`init_process_group`), form groups, and exchange tensors by collectives. Between processes of
 one machine these go through shared memory, between machines through sockets.
 """

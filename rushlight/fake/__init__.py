@@ -1,6 +1,9 @@
 """rushlight.fake: tensors without data. Shapes, strides, dtypes and devices through every op,
 with symbolic sizes if wanted.
 
+Enters: tensors, and calls of ops. Leaves: tensors that have everything but elements, and guards on symbolic sizes.
+Refuses: what needs elements.
+
     env = ShapeEnv()
     with FakeTensorMode(shape_env=env) as mode:
         x = mode.from_tensor(rushlight.randn(3, 5))

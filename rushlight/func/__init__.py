@@ -1,4 +1,8 @@
-"""rushlight.func: functions of functions. Derivatives, batching and stateless calls that compose in any order."""
+"""rushlight.func: functions of functions. Derivatives, batching and stateless calls that compose in any order.
+
+Enters: functions of tensors. Leaves: functions: their derivatives, the same over a batch, the same without writes.
+Refuses: what no transform can follow, such as reading an element of a batch.
+"""
 
 from .batch_norm import replace_all_batch_norm_modules_
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp

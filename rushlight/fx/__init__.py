@@ -1,5 +1,8 @@
 """rushlight.fx: programs as graphs. Trace a module, look at it, change it, run it.
 
+Enters: modules and functions of Python. Leaves: `GraphModule`s: a `Graph` of nodes, and the Python that runs it.
+Refuses: control flow that depends on values (`compile` captures that).
+
     traced = fx.symbolic_trace(model)      # a GraphModule
     print(traced.graph, traced.code)       # nodes; the Python it runs
     for node in traced.graph.nodes: ...    # change the graph, then

@@ -1,5 +1,8 @@
 """Neural networks: parameters, modules, initial values, and the functional namespace they call.
 
+Enters: tensors, and the sizes of layers. Leaves: modules with parameters and a state, and results of ops. Refuses:
+sizes that do not fit, as PyTorch does.
+
 Layers and the files of this package are imported when first used.
 """
 

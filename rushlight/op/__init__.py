@@ -1,5 +1,8 @@
 """Kinds of ops and their registry. Start with `definition.py`: its docstring says how to add an op.
 
+Enters: definitions, and arguments of calls. Leaves: op objects of the core, and plans for them: results, kernels, what
+backward saves. Refuses: definitions that do not state what their kind needs, and arguments that fit no schema.
+
 Kinds are imported when first named: a process that calls no op needs none of them.
 """
 

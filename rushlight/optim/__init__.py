@@ -1,5 +1,8 @@
 """Optimizers and learning rate schedulers, with PyTorch's names, options and state dicts.
 
+Enters: parameters with gradients. Leaves: parameters that were updated in place, and state dicts that PyTorch reads.
+Refuses: options outside their range.
+
 An optimizer is a class plus a rule: the new value of one element, from which one kernel for all parameters is made
 (rule.py). Each is imported when first used.
 """

@@ -1,5 +1,8 @@
 """Saving and loading: `rushlight.save`, `rushlight.load` and PyTorch's `torch.serialization`.
 
+Enters: objects with tensors in them, and files in PyTorch's formats. Leaves: files, and objects. Refuses: by default,
+pickles that name anything but data.
+
 `write.py` and `read.py` hold the two functions; `archive.py` the zip container; `restricted.py` the interpreter that
 reads pickles as data, with `allowed.py` for what they may name; `names.py` the names in files;
 `tensors/legacy_types.py` the older formats; `locations.py` devices; `sources.py` files and buffers;

@@ -1,5 +1,8 @@
 """rushlight.symbols: numbers that stand for all sizes a program may meet.
 
+Enters: sizes as hints. Leaves: numbers that stand for any size, and guards for what was assumed of them. Refuses:
+formulas it cannot decide without a hint.
+
     env = ShapeEnv()
     s = env.create_symbol(6)       # a SymInt with the hint 6
     t = (s * 4 + 2) // 2           # 2*s0 + 1
