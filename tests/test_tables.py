@@ -33,6 +33,6 @@ def test_constants_are_sums_of_their_parts():
 def test_importing_reads_no_table():
     code = ("import sys\nsys.addaudithook(lambda event, args: event == 'open' "
             "and str(args[0]).endswith('.txt') and print(args[0]))")
-    done = subprocess.run([sys.executable, "-c", f"{code}\nimport rushlight, rushlight.loops.math_special"],
+    done = subprocess.run([sys.executable, "-c", f"{code}\nimport rushlight, rushlight.loops.math.special"],
                           capture_output=True, text=True, check=True)
     assert "rushlight" not in done.stdout

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..op import Fused, ops
-from .rules import RULES
+from .rules.products import RULES
 
 __all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "global_decomposition_table",
            "meta_table", "pre_autograd_decomposition_table", "register_decomposition",

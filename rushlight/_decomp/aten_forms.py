@@ -19,7 +19,7 @@ from ..op import find_op
 from ..op.pointwise import PointwiseVjp
 from .core import inner_rule, rule_of
 from .elements import by_expression
-from .rules_networks import matmul
+from .rules.networks import matmul
 
 
 def aten_rule(target: Any) -> Callable | None:

@@ -16,12 +16,12 @@ from ..aten.overloads import AtenOverload, all_schemas, schemas_of
 from ..op import Fused, Pointwise
 from .core_ops import CORE, WHOLE
 from .elements import by_expression
-from .rules_creation import RULES as _CREATION
-from .rules_networks import RULES as _NETWORKS
-from .rules_pointwise import RULES as _POINTWISE
-from .rules_recurrence import RULES as _RECURRENCE
-from .rules_reduction import RULES as _REDUCTION
-from .rules_shape import RULES as _SHAPE
+from .rules.creation import RULES as _CREATION
+from .rules.networks import RULES as _NETWORKS
+from .rules.pointwise import RULES as _POINTWISE
+from .rules.recurrence import RULES as _RECURRENCE
+from .rules.reduction import RULES as _REDUCTION
+from .rules.shape import RULES as _SHAPE
 
 WRITTEN = {**_POINTWISE, **_SHAPE, **_CREATION, **_REDUCTION, **_NETWORKS, **_RECURRENCE}
 

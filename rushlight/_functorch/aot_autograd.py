@@ -13,7 +13,7 @@ from typing import Any
 
 from ..aot.capture import capture
 from ..aot.compile_graph import AotConfig, being_compiled, boxed, compile_captured, is_boxed
-from ..aot.graph_backend import force_recompile
+from ..aot.graphs.backend import force_recompile
 from ..aot.metadata import OutputKind
 from ..aot.module_state import ModuleState
 from ..aot.specialized import Specialized

@@ -18,7 +18,7 @@ from ..base import late
 from ..dynamo.convert import Choices, compiled, compiled_module
 from ..nn import Module
 from .compile_graph import AotConfig
-from .graph_backend import compile_with, force_recompile
+from .graphs.backend import compile_with, force_recompile
 from .repro import reporting
 from .runtime import boxed
 
@@ -36,7 +36,7 @@ def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
 
 def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[str, Any] | None = None) -> Callable:
     """The graph as native code, where there is an inductor; else op by op."""
-    from .graph_calls import calls_in  # noqa: PLC0415 - as in within_budget
+    from .graphs.calls import calls_in  # noqa: PLC0415 - as in within_budget
 
     compile_graph = inductor_entry()
     if compile_graph is None:

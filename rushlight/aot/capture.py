@@ -48,7 +48,7 @@ from ..op import find_op
 from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
 from . import functional_graph
-from .graph_calls import GraphCall
+from .graphs.calls import GraphCall
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from .refused import NotCaptured, refusal
 from .schema_arguments import bound_arguments

@@ -17,7 +17,7 @@ from ..autograd.grad_mode import no_grad
 from ..base import late
 from ..dispatch.modes import disable_dispatch_modes
 from ..loops.record import Record
-from .graph_cache import Entry
+from .graphs.cache import Entry
 from .runtime import Compiled, CompiledRegion
 
 if TYPE_CHECKING:      # graphs that are found on disk are neither captured nor cut

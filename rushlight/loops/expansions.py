@@ -1,4 +1,5 @@
-"""The table of named functions and what they mean in primitives; the `math_*` files fill it, `math` reads it."""
+"""The table of named functions and what they mean in primitives; the files of `math/` fill it, and its `expand` reads
+it."""
 
 from __future__ import annotations
 

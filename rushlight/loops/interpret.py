@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rushlight.loops import math
 from rushlight.loops.expr import BITS, INTS, Value, walk
+from rushlight.loops.math.expand import expand as math
 
 if TYPE_CHECKING:
     import numpy

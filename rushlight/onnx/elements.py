@@ -16,7 +16,7 @@ from typing import Any
 from .. import _C
 from ..loops import expr
 from ..loops.lowered import compute_code
-from ..loops.math import expand
+from ..loops.math.expand import expand
 from ..op.pack import BY_CODE
 from ..op.pointwise import Pointwise
 from ..op.schema import OPERAND_TYPES

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 
 FOUND, MADE, NOT_KEPT = {"found": 1}, {"missing": 1, "kept": 1}, {"missing": 1, "not kept": 1}
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import run_program
 
 PROGRAM = """
 import json
 import rushlight as rl, rushlight.codegen as codegen
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 made = []
 host = codegen._host_object
 codegen._host_object = lambda nest: made.append(nest.name) or host(nest)

@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight._dynamo.utils import counters
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import happened, run_elsewhere, run_program
 
@@ -22,7 +22,7 @@ PROGRAM = """
 import json, sys
 import rushlight as rl
 from rushlight._dynamo.utils import counters
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 
 
 class Net(rl.nn.Module):

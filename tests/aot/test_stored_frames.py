@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 from rushlight.codegen.stored import graphs as stored_graphs
 from tests.aot.programs import FOUND, MADE, NOT_KEPT, happened, run_elsewhere, run_program
 
 PROGRAM = """
 import json, sys
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 
 
 def network(width):
@@ -416,7 +416,7 @@ def test_entries_that_say_something_else_are_made_again(change: Callable, folder
 
 
 def test_graphs_call_nothing_but_ops(folder: Any) -> None:
-    from rushlight.aot import graph_data
+    from rushlight.aot.graphs import data as graph_data
 
     for name in ("os:system", "builtins:exec", "subprocess:run", "rushlight.compat.run:main", "no such op"):
         with pytest.raises((stored_graphs.NotKept, LookupError)):

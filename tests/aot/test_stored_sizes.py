@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 from rushlight.codegen.stored import graphs as stored_graphs
 from rushlight.symbols import ShapeEnv, stored
 from tests.aot.programs import FOUND, MADE, happened, run_elsewhere, run_program
@@ -17,7 +17,7 @@ from tests.aot.programs import FOUND, MADE, happened, run_elsewhere, run_program
 PROGRAM = """
 import json, sys
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 
 rl.manual_seed(0)
 net = rl.nn.Sequential(rl.nn.Linear(8, 16), rl.nn.GELU(), rl.nn.LayerNorm(16), rl.nn.Linear(16, 4))

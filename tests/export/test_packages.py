@@ -65,7 +65,7 @@ def test_a_package_runs_as_the_module_did(packed):
 PROBE = """
 import sys, json
 import rushlight as rl
-from rushlight.aot import graph_cache
+from rushlight.aot.graphs import cache as graph_cache
 compiled = rl._inductor.aoti_load_package(sys.argv[1])
 x = rl.arange(32.0).reshape(4, 8) / 32
 y = compiled(x, scale=rl.tensor(1.0))["y"]

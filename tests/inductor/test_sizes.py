@@ -9,7 +9,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.aot import backends, graph_backend
+from rushlight.aot import backends
+from rushlight.aot.graphs import backend as graph_backend
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor.compile_fx import compile_graph
 from rushlight.inductor.sized import Sized

@@ -94,7 +94,7 @@ def short_quotient(a: Value, b: Value) -> Value:
 
 
 def gelu_of_gpu(value: Value, tail: tuple[float, ...]) -> Value:
-    """gelu, or its slope, as loops/math_normal.py has it, by the instruction for powers of two."""
+    """gelu, or its slope, as loops/math/normal.py has it, by the instruction for powers of two."""
     x, zero, one = value.args[0], const(0.0, "f32"), const(1.0, "f32")
     t = min_(const(FAR, "f32"), abs_(x))
     logarithm = const(tail[-1], "f32")

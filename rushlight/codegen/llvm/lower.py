@@ -760,7 +760,9 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     rule = rule_for(nest, stored) if target.is_gpu else cpu_rule(nest, stored, target)
     changed = values if rule is None else rewrite(values, rule)
     if any(item.op == "call" for item in walk(changed)):
-        from ...loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
+        from ...loops.math.expand import (
+            lower,
+        )  # its tables take milliseconds to load, and plain arithmetic needs none of them
 
         changed = lower(changed)
     return map_values(nest, dict(zip(values, changed, strict=True)))
@@ -772,7 +774,7 @@ def cpu_rule(nest: Nest, stored: set[int], target: Target) -> Callable[[Value], 
     own = native_extreme if target.has_maximum else None
     if not stored or any(nest.operands[k].code != "bf16" for k in stored):
         return own
-    from ...loops.math_normal import short_form  # few kernels store nothing else
+    from ...loops.math.normal import short_form  # few kernels store nothing else
 
     def rule(value: Value) -> Value | None:
         short = short_form(value)

@@ -41,7 +41,7 @@ from rushlight.loops.expr import (
     sqrt,
     var,
 )
-from rushlight.loops.math_exp import exp_parts, log_of_sum
+from rushlight.loops.math.exponential import exp_parts, log_of_sum
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.loops.pairs import horner, like, pair_add, pair_divide, pair_scale, paired_horner, quick_sum, scale
 from rushlight.op import Composite, Library, Spec, find_op

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....loops.expr import Value, walk
-from ....loops.math import lower
+from ....loops.math.expand import lower
 from ...text import primitives as p
 from ...text.writer import Reg, Writer, mask_declarations
 from ..interface import Tile

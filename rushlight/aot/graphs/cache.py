@@ -15,20 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from .. import _C
-from .._C import Tensor
-from ..base import settings, show
-from ..base.digest import digest
-from ..codegen.stored import graphs as stored_graphs
-from ..codegen.stored.graphs import NotKept
-from ..dispatch import table
-from ..dispatch.modes import state as modes
-from ..dynamo.stored.values import described_value
-from ..loops.record import Record
-from ..nn import Parameter
-from ..rules import levels
-from . import graph_data
-from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
+from ... import _C
+from ..._C import Tensor
+from ...base import settings, show
+from ...base.digest import digest
+from ...codegen.stored import graphs as stored_graphs
+from ...codegen.stored.graphs import NotKept
+from ...dispatch import table
+from ...dispatch.modes import state as modes
+from ...dynamo.stored.values import described_value
+from ...loops.record import Record
+from ...nn import Parameter
+from ...rules import levels
+from ..metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
+from . import data as graph_data
 
 FORMAT = 3
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
@@ -116,7 +116,7 @@ class Found(Record):
 def _described_numbers(env: Any, formulas: Mapping[int, Any]) -> Any:
     if env is None:
         return None
-    from ..symbols.stored import described, described_env  # noqa: PLC0415 - most graphs have no symbols
+    from ...symbols.stored import described, described_env  # noqa: PLC0415 - most graphs have no symbols
 
     try:
         return [described_env(env), [[k, described(f)] for k, f in formulas.items()]]
@@ -127,7 +127,7 @@ def _described_numbers(env: Any, formulas: Mapping[int, Any]) -> Any:
 def _restored_numbers(data: Any) -> tuple[Any, ...]:
     if data is None:
         return ()
-    from ..symbols.stored import restored, restored_env  # noqa: PLC0415 - as above
+    from ...symbols.stored import restored, restored_env  # noqa: PLC0415 - as above
 
     env, formulas = data
     return restored_env(env), {int(k): restored(f) for k, f in formulas}

@@ -34,7 +34,7 @@ from rushlight.loops.expr import (
     table as lookup,
     xor,
 )
-from rushlight.loops.math_exp import nearest_integer
+from rushlight.loops.math.exponential import nearest_integer
 from rushlight.loops.pairs import (
     INTEGER,
     Pair,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
-from ..op import find_op
+from ... import _C
+from ...op import find_op
 
 
 def _options(like: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None

@@ -1,6 +1,6 @@
 """gelu and its slope in f32, from one polynomial.
 
-Enters and leaves: see math.py. With p(t) the normal distribution beyond t and t = |x|,
+Enters and leaves: see math/expand.py. With p(t) the normal distribution beyond t and t = |x|,
 
     gelu(x) = max(x, 0) - t p(t)            slope = (x > 0 ? 1 - p : p) + x density(x)
 
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, bitcast, call, fma, gt, min_, neg, select
-from rushlight.loops.math_exp import MAGIC
+from rushlight.loops.math.exponential import MAGIC
 from rushlight.loops.pairs import INTEGER, horner, like, paired_horner, power_of_two
 
 # p(9) is 2**-62: the polynomial, fitted to t = 4, is still falling there, and beyond it gelu is max(x, 0).

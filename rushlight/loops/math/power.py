@@ -33,7 +33,7 @@ from rushlight.loops.expr import (
     sqrt,
     trunc,
 )
-from rushlight.loops.math_exp import exp, exp_parts, log, log1p, log_pair, nearest_integer, split_exponent
+from rushlight.loops.math.exponential import exp, exp_parts, log, log1p, log_pair, nearest_integer, split_exponent
 from rushlight.loops.pairs import INTEGER, horner, like, pair_add, pair_scale, scale, two_product
 
 INFINITY = math.inf

@@ -1,7 +1,7 @@
 """Named functions become primitives here.
 
 Enters: Values that may contain `call` nodes. Leaves: equal Values made of primitives only (`lower`), or one
-call's expansion (`expand`). Expansions live in the `math_*` modules, which register themselves in
+call's expansion (`expand`). Expansions live in the modules beside this one, which register themselves in
 `expansions` under the function's name; they are written once for f32 and f64, are branch-free, and state their accuracy
 in docs/accuracy.md, which a test produces. Half-precision arguments are computed in f32.
 Refuses: names nobody registered.
@@ -55,18 +55,9 @@ def _lower_into(done: dict[Value, Value], values: Iterable[Value]) -> None:
 
 def _load(name: str, table: dict[str, Callable[..., Value]]) -> bool:
     """Imports the modules that hold expansions, the commonest first, until one brings `name`."""
-    real = (
-        "math_exp",
-        "math_power",
-        "math_trig",
-        "math_special",
-        "math_normal",
-        "math_gamma",
-        "math_bessel",
-        "math_zeta",
-    )
-    for module in real if table is EXPANSIONS else ("math_complex",):
-        importlib.import_module(f"rushlight.loops.{module}")
+    real = ("exponential", "power", "trigonometry", "special", "normal", "gamma", "bessel", "zeta")
+    for module in real if table is EXPANSIONS else ("complex",):
+        importlib.import_module(f".{module}", __package__)
         if name in table:
             return True
     return False

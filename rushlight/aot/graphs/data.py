@@ -14,14 +14,14 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import _C
-from ..base import shape, sources
-from ..base.late import import_module
-from ..codegen.stored.graphs import NotKept
-from ..dynamo.stored.fingerprints import op_name
-from ..dynamo.stored.values import described_value, restored_value
-from ..op import find_op
-from ..op.registry import _aliases, ops
+from ... import _C
+from ...base import shape, sources
+from ...base.late import import_module
+from ...codegen.stored.graphs import NotKept
+from ...dynamo.stored.fingerprints import op_name
+from ...dynamo.stored.values import described_value, restored_value
+from ...op import find_op
+from ...op.registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]
 _NAMED = (_C.dtype, _C.device, shape.layout, shape.memory_format)
@@ -98,9 +98,9 @@ class StoredModule:
 
     @functools.cached_property
     def module(self) -> Any:
-        from ..fx.graph import Graph  # noqa: PLC0415 - as above
-        from ..fx.graph_module import GraphModule  # noqa: PLC0415
-        from ..nn import Module  # noqa: PLC0415
+        from ...fx.graph import Graph  # noqa: PLC0415 - as above
+        from ...fx.graph_module import GraphModule  # noqa: PLC0415
+        from ...nn import Module  # noqa: PLC0415
 
         graph = Graph()
         nodes: list[Any] = []

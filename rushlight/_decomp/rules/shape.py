@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
-from ..base.shape import contiguous_format
-from ..op import find_op
+from ... import _C
+from ...base.shape import contiguous_format
+from ...op import find_op
 
 
 def to_copy(input: Any, dtype: Any = None, device: Any = None, memory_format: Any = None) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..op import find_op
+from ...op import find_op
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:

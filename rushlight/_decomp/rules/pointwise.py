@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..op import find_op
+from ...op import find_op
 
 
 def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
-from ..base.promotion import result_type
-from ..op import find_op
+from ... import _C
+from ...base.promotion import result_type
+from ...op import find_op
 
 
 def _scalar(value: Any, like: Any) -> Any:

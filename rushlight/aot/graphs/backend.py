@@ -14,24 +14,24 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from .. import _C
-from .._C import Tensor
-from ..aten.plain import ASSERT_SCALAR
-from ..autograd import grad_mode
-from ..base import late, show
-from ..base.assertions import CheckFailed
-from ..codegen.stored.graphs import NotKept
-from ..dynamo.convert import is_told
-from ..dynamo.record.breaks import Unfit
-from . import graph_data
-from .compile_graph import AotConfig, compile_captured, compiled_backward
-from .graph_cache import Entry, Found, entry_for, frame_told, process_identity
-from .runtime import CompiledRegion
-from .thread_casts import autocast_state, without_autocast
+from ... import _C
+from ..._C import Tensor
+from ...aten.plain import ASSERT_SCALAR
+from ...autograd import grad_mode
+from ...base import late, show
+from ...base.assertions import CheckFailed
+from ...codegen.stored.graphs import NotKept
+from ...dynamo.convert import is_told
+from ...dynamo.record.breaks import Unfit
+from ..compile_graph import AotConfig, compile_captured, compiled_backward
+from ..runtime import CompiledRegion
+from ..thread_casts import autocast_state, without_autocast
+from . import data as graph_data
+from .cache import Entry, Found, entry_for, frame_told, process_identity
 
 if TYPE_CHECKING:      # graphs that are found on disk need neither
-    from ..fx.graph_module import GraphModule
-    from .capture import Captured
+    from ...fx.graph_module import GraphModule
+    from ..capture import Captured
 
 MOST_SIZES = 1024
 _C.Region._boxed_call = True      # it takes its arguments as one list
@@ -41,7 +41,7 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
     """The backend for Dynamo: through AOTAutograd with `config`, or (None) op by op."""
 
     def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable:
-        from . import wrappers  # noqa: PLC0415 - as above
+        from .. import wrappers  # noqa: PLC0415 - as above
 
         force_recompile(gm)
         if config is None:
@@ -65,7 +65,7 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
 
 def force_recompile(gm: GraphModule) -> None:
     """Write the code of a graph now."""
-    from ..fx._lazy_graph_module import _LazyGraphModule  # noqa: PLC0415 - graphs that are found on disk have no code
+    from ...fx._lazy_graph_module import _LazyGraphModule  # noqa: PLC0415 - graphs that are found on disk have no code
 
     _LazyGraphModule.force_recompile(gm)
 
@@ -224,10 +224,10 @@ class CompiledGraph:
 
     def captured(self, inputs: list[Any], records: bool, formulas: dict[int, Any]) -> Captured | None:
         """The graph of forward and backward; None, and why is told, where there can be none."""
-        from .._higher_order_ops import NotRecordable  # noqa: PLC0415 - graphs that are found on disk need none of it
-        from ..fx.experimental.symbolic_sizes import SYMBOLIC  # noqa: PLC0415
-        from .capture import capture  # noqa: PLC0415
-        from .refused import NotCaptured  # noqa: PLC0415
+        from ..._higher_order_ops import NotRecordable  # noqa: PLC0415 - graphs that are found on disk need none of it
+        from ...fx.experimental.symbolic_sizes import SYMBOLIC  # noqa: PLC0415
+        from ..capture import capture  # noqa: PLC0415
+        from ..refused import NotCaptured  # noqa: PLC0415
 
         apart = {i: t._taken_apart() for i, t in enumerate(inputs) if hasattr(type(t), "_taken_apart")}
         self.wholes = list(apart)

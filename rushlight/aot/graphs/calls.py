@@ -11,17 +11,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import _C
-from .._C import Tensor
-from .._higher_order_ops.core import HigherOrderOp, device_of
-from ..autograd.grad_mode import no_grad
-from ..dispatch.modes import disable_dispatch_modes
-from ..fake import FakeTensor, FakeTensorMode
-from ..fx.graph_module import GraphModule
-from ..fx.node import _draws
-from ..library import CustomOp
-from ..op.schema import parse
-from ..utils import _pytree as pytree
+from ... import _C
+from ..._C import Tensor
+from ..._higher_order_ops.core import HigherOrderOp, device_of
+from ...autograd.grad_mode import no_grad
+from ...dispatch.modes import disable_dispatch_modes
+from ...fake import FakeTensor, FakeTensorMode
+from ...fx.graph_module import GraphModule
+from ...fx.node import _draws
+from ...library import CustomOp
+from ...op.schema import parse
+from ...utils import _pytree as pytree
 
 _numbers = itertools.count()
 

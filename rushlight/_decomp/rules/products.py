@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..op import find_op
-from .rules_pointwise import addcdiv, addcmul
+from ...op import find_op
+from .pointwise import addcdiv, addcmul
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

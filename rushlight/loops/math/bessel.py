@@ -12,7 +12,7 @@ import math
 from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select, sqrt
-from rushlight.loops.math_exp import expm1_reduced
+from rushlight.loops.math.exponential import expm1_reduced
 from rushlight.loops.pairs import (
     Pair,
     horner,

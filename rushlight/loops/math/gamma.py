@@ -13,9 +13,9 @@ import math
 from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, const, eq, floor, fma, ge, gt, le, lt, ne, neg, rint, select
-from rushlight.loops.math_exp import log_pair, log_with_rest
-from rushlight.loops.math_power import short_log
-from rushlight.loops.math_trig import cosine_pair, nearest_half_turn, sin_pi, sine_pair
+from rushlight.loops.math.exponential import log_pair, log_with_rest
+from rushlight.loops.math.power import short_log
+from rushlight.loops.math.trigonometry import cosine_pair, nearest_half_turn, sin_pi, sine_pair
 from rushlight.loops.pairs import (
     Pair,
     divide_by,

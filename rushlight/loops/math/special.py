@@ -13,9 +13,9 @@ import math
 from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, fma, gt, lt, min_, ne, neg, select, sqrt
-from rushlight.loops.math_exp import exp_parts, log_of_sum, log_with_rest, modest_exp
-from rushlight.loops.math_normal import modest_exp2
-from rushlight.loops.math_power import short_exp, short_log
+from rushlight.loops.math.exponential import exp_parts, log_of_sum, log_with_rest, modest_exp
+from rushlight.loops.math.normal import modest_exp2
+from rushlight.loops.math.power import short_exp, short_log
 from rushlight.loops.pairs import (
     Pair,
     divide_by,

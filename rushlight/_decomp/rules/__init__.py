@@ -1,0 +1,1 @@
+"""Decompositions that no definition has, by family."""
