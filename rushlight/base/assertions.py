@@ -17,8 +17,8 @@ from .._C import Tensor
 from .shape import holds
 
 if TYPE_CHECKING:
+    from ..symbols.numbers import Dim, Scalar
     from . import shape
-    from .shape import Dim, Scalar
 
 Message = Callable[[], str] | None
 P = ParamSpec("P")

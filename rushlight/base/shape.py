@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from .. import _C
 
 if TYPE_CHECKING:
-    Dim = int | _C.SymbolicInt       # a size or stride, known or symbolic
-    Scalar = int | float | _C.SymbolicInt | _C.SymbolicFloat | _C.SymbolicBool
+    from ..symbols.numbers import Dim
 
 INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
 NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
