@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from ... import _C
-from .cudnn import Graph, GraphCache, Prepared, find
+from .cudnn import Graph, GraphCache, Prepared, find, installed
 
 WIDEST = 128
 Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
@@ -98,7 +98,7 @@ def forward_graph(
     device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
 ) -> Prepared | None:
     """The graph of a geometry; None where the library has no engine for it."""
-    g = Graph(find())
+    g = Graph(installed())
     (batch, heads, length, _), keys = query[0], key[0][2]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *value)
@@ -133,7 +133,7 @@ def backward_graph(
     outs: tuple[Layout, ...], causal: bool, scale: float,
 ) -> Prepared | None:  # fmt: skip
     """The graph of the gradients of a geometry."""
-    g = Graph(find())
+    g = Graph(installed())
     (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *exchanged(value))

@@ -108,7 +108,7 @@ def prepared(
     padding: tuple[int, ...], dilation: tuple[int, ...], groups: int, exact: bool,
 ) -> Prepared | None:  # fmt: skip
     """The plan of a geometry; None where the library has no engine for it."""
-    g = Graph(cudnn.find())
+    g = Graph(cudnn.installed())
     tensors = [g.tensor(code, *one) for one in (first, second, out)]
     if len(stride) == 1:
         stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)

@@ -87,6 +87,13 @@ def find() -> Library | None:
     return None
 
 
+def installed() -> Library:
+    """The library, for functions that are given only where it is."""
+    found = find()
+    assert found is not None, "cuDNN is not installed"
+    return found
+
+
 class Descriptor:
     """One descriptor of the library, which is destroyed with it."""
 
@@ -271,6 +278,7 @@ class Prepared:
     def __init__(self, plan: Descriptor, given: Sequence[int], values: Sequence[tuple[int, float]]) -> None:
         self.plan, self.library = plan, plan.library
         ids, numbers = (*given, *[k for k, _ in values]), tuple([v for _, v in values])
+        assert plan.address.value is not None, "a plan that is done has an address"
         self.graph = _C.cudnn_prepared(plan.address.value, plan.number(402), ids, numbers)
         weakref.finalize(self, _C.cudnn_forget, self.graph)
 
@@ -291,7 +299,8 @@ class GraphCache:
     takes most of a second for, and nothing is run."""
 
     def __init__(self, make: Callable[..., Prepared | None]) -> None:
-        self.make, self.known = make, {}
+        self.make = make
+        self.known: dict[tuple, Prepared | None | Future[Prepared | None]] = {}
 
     def __call__(self, *key: Any) -> Prepared | Rehearsed | None:
         if key not in self.known:

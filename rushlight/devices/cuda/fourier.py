@@ -119,6 +119,13 @@ def find() -> Library | None:
     return None
 
 
+def installed() -> Library:
+    """The library, for functions that are given only where it is."""
+    found = find()
+    assert found is not None, "cuFFT is not installed"
+    return found
+
+
 def transforms() -> dict[str, Callable]:
     """The functions that `Device.implementation` answers with."""
     if find() is None:
@@ -159,7 +166,7 @@ def walk_groups(value: Any, count: int, direction: int, into: Any = None) -> Any
         moved, order = arranged(value, group)
         source = moved.contiguous()
         target = source.new_empty(source.shape) if into is None or count > MOST_DIMS else into
-        find().run("c2c", tuple(source.shape[-len(group) :]), source, target, direction)
+        installed().run("c2c", tuple(source.shape[-len(group) :]), source, target, direction)
         value = target.permute([order.index(d) for d in range(value.ndim)])
     return value
 
@@ -196,7 +203,7 @@ def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, oneside
     half = room_in(out, order) if len(dims) == 1 else None
     if half is None:
         half = _C.empty((*source.shape[:-1], last // 2 + 1), None, out.dtype, out.device)
-    find().run("r2c", (last,), source, half, FORWARD)
+    installed().run("r2c", (last,), source, half, FORWARD)
     if len(dims) > 1:
         others = len(dims) - 1
         moved = half.movedim(-1, -len(dims))
@@ -219,5 +226,5 @@ def complex_to_real(out: Any, input: Any, dim: Sequence[int], norm: str, size: i
     real = room_in(out, order)
     if real is None:
         real = _C.empty((*source.shape[:-1], size), None, out.dtype, out.device)
-    find().run("c2r", (size,), source, real, INVERSE)       # which may write to its input, a copy
+    installed().run("c2r", (size,), source, real, INVERSE)       # which may write to its input, a copy
     put(out, real, order, scale(norm, points))

@@ -118,7 +118,7 @@ class Communicator:
         _C.cuda_enter(unit)     # the library takes the card whose context is this thread's
         handle = _address()
         nccl("ncclCommInitRank", ctypes.byref(handle), ranks, _Id.from_buffer_copy(unique_id), rank)
-        self._handle: _address | None = handle
+        self._handle: ctypes.c_void_p | None = handle
 
     def __call__(self, name: str, *arguments: Any, stream: int) -> None:
         """Queue a call on a stream, by the driver's name of it."""
