@@ -101,12 +101,12 @@ TENSOR_MEMBERS = {
     "retain_grad": "def retain_grad(self) -> None: ...",
     "storage_offset": "def storage_offset(self) -> builtins.int: ...",
     "size": (
-        "@overload\ndef size(self, dim: None = None) -> Size: ...\n@overload\ndef size(self, dim: builtins.int) ->"
-        " builtins.int: ..."
+        "@overload\ndef size(self, dim: builtins.int) -> builtins.int: ...\n@overload\ndef size(self, dim: None = None)"
+        " -> Size: ..."
     ),
     "stride": (
-        "@overload\ndef stride(self, dim: None = None) -> tuple[builtins.int, ...]: ...\n@overload\ndef stride(self,"
-        " dim: builtins.int) -> builtins.int: ..."
+        "@overload\ndef stride(self, dim: builtins.int) -> builtins.int: ...\n@overload\ndef stride(self,"
+        " dim: None = None) -> tuple[builtins.int, ...]: ..."
     ),
     "tolist": "def tolist(self) -> Any: ...",
     "untyped_storage": "def untyped_storage(self) -> UntypedStorage: ...",

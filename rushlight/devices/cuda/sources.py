@@ -47,7 +47,7 @@ class Compiler:
         self.call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = major.value * 1000 + minor.value * 10
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function; raises what it answers."""
         status = getattr(self.library, name)(*args)
         if status:
