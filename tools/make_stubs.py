@@ -387,7 +387,8 @@ def core_names() -> str:
         sys.exit(f"make_stubs: tools/core_stubs.py types names that the core does not have: {unknown}")
     rest = [name for name in dir(_C) if not name.startswith("__") and name not in said and name not in shared]
     lines = ['"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n']
-    lines += ["from collections.abc import Callable, Mapping, Sequence", "from typing import Any, TypeAlias\n"]
+    lines += ["import builtins", "from collections.abc import Callable, Mapping, Sequence"]
+    lines += ["from typing import Any, TypeAlias\n"]
     lines += [f"from rushlight import {name} as {name}" for name in shared]
     lines += [CORE, *(f"{name}: {'dtype' if isinstance(getattr(_C, name), _C.dtype) else 'Any'}" for name in rest)]
     return "\n".join(lines) + "\n"

@@ -56,11 +56,11 @@ class Pointwise(OpDefinition):
     """A definition whose body is the expression of one output element."""
 
     kind = KIND_POINTWISE
-    promote: ClassVar[Promote] = Promote.DEFAULT
+    promote: Promote = Promote.DEFAULT
     refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "integer", "float", "half", "complex"
-    result: ClassVar[str | None] = None       # "bool", or the "real" or "complex" type of the computed precision
-    apart: ClassVar[tuple[str, ...]] = ()     # operands that take no part in promotion and keep their own type
-    upcast: ClassVar[bool] = True             # half types compute in float32
+    result: str | None = None       # "bool", or the "real" or "complex" type of the computed precision
+    apart: tuple[str, ...] = ()     # operands that take no part in promotion and keep their own type
+    upcast: bool = True             # half types compute in float32
     needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
     # operands that PyTorch has no derivative for: a backward pass that asks for one raises

@@ -7,7 +7,7 @@ kernel. The tape follows views and in-place writes through them. Refuses to copy
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import _C
 from ..loops.lowered import At, Lowered, Memory, NotLowerable
@@ -30,7 +30,7 @@ class View(OpDefinition):
 
     kind = KIND_PLANNED
     out = False
-    cacheable: ClassVar[bool] = True   # False where legality depends on more than sizes and strides (offset, storage)
+    cacheable: bool = True   # False where legality depends on more than sizes and strides (offset, storage)
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
         """The result's geometry, from the source tensor and the other arguments."""
