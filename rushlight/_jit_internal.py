@@ -36,7 +36,8 @@ def is_scripting() -> bool:
 
 def _mark(fn: Any, modifier: str) -> Any:
     if isinstance(fn, property):   # the mark belongs to the functions behind it
-        for part in (fn.fget, fn.fset):
+        parts: tuple[Any, ...] = (fn.fget, fn.fset)
+        for part in parts:
             if part is not None:
                 part._torchscript_modifier = modifier
         return fn

@@ -28,7 +28,8 @@ class Aggregation(enum.Enum):
     MAX = 5
     MIN = 6
 
-    __str__ = lambda self: f"Aggregation.{self.name}"  # noqa: E731 - one expression
+    def __str__(self) -> str:
+        return f"Aggregation.{self.name}"
 
 
 VALUE, MEAN, COUNT, SUM, MAX, MIN = Aggregation
@@ -135,7 +136,10 @@ class Stat:
     def _end_window(self) -> None:
         if self._values:
             self._last, self._values = self._values, []
-            data = {f"{self.name}.{kind.name.lower()}": value for kind, value in self._aggregated(self._last).items()}
+            data: dict[str, int | float | bool | str] = {
+                f"{self.name}.{kind.name.lower()}": value
+                for kind, value in self._aggregated(self._last).items()
+            }
             log_event(Event(STAT_EVENT, datetime.datetime.now(), data))
 
     def _aggregated(self, values: list[float]) -> dict[Aggregation, float]:

@@ -25,7 +25,8 @@ _arange, _cat, _randint, _zeros = find_op("arange"), find_op("cat"), find_op("ra
 def _table() -> Any:
     """Joe and Kuo's polynomials and first direction numbers, out of SciPy's files."""
     found = importlib.util.find_spec("scipy")
-    path = Path(found.origin).parent / "stats" / "_sobol_direction_numbers.npz" if found is not None else None
+    origin = None if found is None else found.origin
+    path = None if origin is None else Path(origin).parent / "stats" / "_sobol_direction_numbers.npz"
     if path is None or not path.exists():
         raise ImportError(
             "SobolEngine takes its direction numbers from SciPy, which is not installed: pip install scipy"

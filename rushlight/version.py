@@ -20,8 +20,10 @@ rocm: str | None = None
 debug = False
 git_version = "unknown"
 
+_Release = tuple[list[int], int, str]
 
-def _release(version: str) -> tuple[object, ...]:
+
+def _release(version: str) -> _Release:
     """The leading numbers of a version, then whether anything but a local part follows them ("2.1.0a0" < "2.1.0")."""
     public = version.split("+", 1)[0]
     numbers: list[int] = []
@@ -43,7 +45,7 @@ class TorchVersion(str):
 
     __slots__ = ()
 
-    def _compare(self, other: object, decide: Callable[[object, object], bool]) -> bool:
+    def _compare(self, other: object, decide: Callable[[_Release, _Release], bool]) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str):
             other = ".".join(str(part) for part in other)
         text = str(other)

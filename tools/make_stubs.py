@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-from core_stubs import CLASSES, RESULTS, TENSOR_MEMBERS, TENSOR_PROTOCOLS  # noqa: E402
+from core_stubs import CLASSES, CORE, RESULTS, TENSOR_MEMBERS, TENSOR_PROTOCOLS  # noqa: E402
 
 WIDTH = 120              # columns of a stub's lines
 OF_OPS = ("rushlight", "rushlight.special", "rushlight.linalg", "rushlight.fft", "rushlight.nn.functional")
@@ -297,12 +297,9 @@ def tensor_class(tensor_type: type, op_type: type) -> list[str]:
     if unknown:
         sys.exit(f"make_stubs: tools/core_stubs.py types members that a tensor does not have: {unknown}")
     for name, value in sorted(vars(tensor_type).items()):
-        if (name.startswith("_") and not name.startswith("__")) or name in (
-            "__init__",
-            "__new__",
-            "__dict__",
-            "__doc__",
-        ):
+        if name in ("__init__", "__new__", "__dict__", "__doc__"):
+            continue
+        if name.startswith("_") and not name.startswith("__") and name not in TENSOR_MEMBERS:
             continue
         schemas = schemas_of_op(value) if isinstance(value, op_type) else []
         if name in TENSOR_MEMBERS:
@@ -379,15 +376,22 @@ def result_types() -> str:
 
 
 def core_names() -> str:
-    """The stub of the native module, for checkers that read our sources: its classes are those of the package."""
+    """The stub of the native module, for checkers that read our sources: its classes are those of the package where
+    they are public, the rest is CORE; a name that is not in it may be anything."""
     from rushlight import _C
 
     shared = [name for name in ("Tensor", "Generator", "UntypedStorage", "device", "dtype") if hasattr(_C, name)]
-    return (
-        '"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n\nfrom typing import Any\n\n'
-        + "".join(f"from rushlight import {name} as {name}\n" for name in shared)
-        + "\ndef __getattr__(name: str) -> Any: ...\n"
-    )
+    said = {match[1] for match in re.finditer(r"(?m)^(?:class |def )?(\w+)(?=[:(])", CORE)}
+    aliases = {match[1] for match in re.finditer(r"(?m)^(\w+): TypeAlias", CORE)}
+    if unknown := sorted(name for name in said - aliases - {"_Symbolic"} if not hasattr(_C, name)):
+        sys.exit(f"make_stubs: tools/core_stubs.py types names that the core does not have: {unknown}")
+    rest = [name for name in dir(_C) if not name.startswith("__") and name not in said and name not in shared]
+    lines = ['"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n']
+    lines += ["import builtins", "from collections.abc import Callable, Mapping, Sequence"]
+    lines += ["from typing import Any, TypeAlias\n"]
+    lines += [f"from rushlight import {name} as {name}" for name in shared]
+    lines += [CORE, *(f"{name}: {'dtype' if isinstance(getattr(_C, name), _C.dtype) else 'Any'}" for name in rest)]
+    return "\n".join(lines) + "\n"
 
 
 def late_modules() -> list[str]:

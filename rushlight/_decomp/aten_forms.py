@@ -286,8 +286,8 @@ TAKEN_APART: dict[str, Callable] = {
     "true_divide.Tensor": lambda input, other: input / other,
     "relu6.default": lambda input: find_op("hardtanh")(input, 0, 6),
     "convolution.default": convolution, "reshape.default": reshape,
-    **{name: rule_of(name) for name in ("var.default", "var.dim", "std.default", "std.dim", "var_mean.default",
+    **{name: rule for name in ("var.default", "var.dim", "std.default", "std.dim", "var_mean.default",
                                         "var_mean.dim", "std_mean.default", "std_mean.dim", "isfinite.default",
                                         "isreal.default", "isclose.default", "selu.default", "rms_norm.default",
-                                        "_fused_rms_norm.default") if rule_of(name)},
+                                        "_fused_rms_norm.default") if (rule := rule_of(name))},
 }  # fmt: skip

@@ -78,7 +78,8 @@ class KeepingLoopOp(WhileLoopOp):
 
     def run(self, cond_fn: Callable, body_fn: Callable, carried: Sequence[Tensor], further: Sequence[Tensor]
             ) -> Sequence[Tensor]:  # fmt: skip
-        first, kept, steps, stride = carried, [], 0, 1
+        kept: list[Any] = []
+        first, steps, stride = carried, 0, 1
         while decided(core.as_results(self, cond_fn(*carried, *further))[0], self.name):
             if steps == KEPT * stride:
                 kept, stride = kept[::2], stride * 2

@@ -113,12 +113,12 @@ class OpNamespace:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._packets: dict[str, OpOverloadPacket] = {}
+        self._packets: dict[str, OpOverloadPacket | DerivativePacket] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = self._packets.get(name)
+        found: Any = self._packets.get(name)
         if found is None and self.name == "higher_order":      # ops over functions: no packets, and no overloads
             found = late.provided("higher-order ops").get(name)
             if found is None:
@@ -204,7 +204,7 @@ def _overload_text(self: Any) -> str:
 
 def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
-    kind = _C.Overload
+    kind: Any = _C.Overload
     kind.__str__ = _overload_text
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))

@@ -69,9 +69,10 @@ def _check_tensors(name: str, values: tuple) -> None:
 class BackwardCFunction(FunctionCtx):
     """The context of one call; what Python sees as the node of a custom function."""
 
-    _forward_cls: ClassVar[type]
+    _forward_cls: ClassVar[type[Function]]
     _node_name: ClassVar[str]
     _node: Any = None
+    _tensor_inputs: list[bool]      # which arguments are tensors
 
     @property
     def node(self) -> Any:

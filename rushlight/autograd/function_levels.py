@@ -35,7 +35,7 @@ def apply_at_level(cls: Any, args: tuple, apply: Callable) -> Any:
             f"{cls.__name__}: to be used with function transforms (vmap, grad, jvp, jacrev, ...), an autograd.Function"
             " must define the setup_context staticmethod and a forward without ctx."
         )
-    handlers = {"grad": at_grad, "jvp": at_jvp, "vmap": at_vmap}
+    handlers: dict[str, Callable] = {"grad": at_grad, "jvp": at_jvp, "vmap": at_vmap}
     return handlers[level.kind](level, cls, args, apply)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from .. import _C
 
@@ -46,14 +46,14 @@ class ModeContext:
                 " methods"
             )
         if is_generator_function(original):
-            return self._wrap_generator(original)
+            return cast("_F", self._wrap_generator(original))
 
         @functools.wraps(original)
         def within(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
                 return original(*args, **kwargs)
 
-        return within
+        return cast("_F", within)      # it takes what the original takes
 
     def _wrap_generator(self, original: Callable) -> Callable:
         @functools.wraps(original)
@@ -85,7 +85,7 @@ class _Bare(ModeContext):
     @overload
     def __new__(cls, orig_func: None = None) -> Self: ...
     @overload
-    def __new__(cls, orig_func: _F) -> _F: ...
+    def __new__(cls, orig_func: _F) -> _F: ...   # type: ignore[misc]   # a decorated function, not a mode
     def __new__(cls, orig_func: Callable | None = None) -> Any:
         return _new(cls) if orig_func is None else cls()(orig_func)
 
@@ -144,12 +144,12 @@ class inference_mode(ModeContext):  # noqa: N801
     @overload
     def __new__(cls, mode: bool = True) -> Self: ...
     @overload
-    def __new__(cls, mode: _F) -> _F: ...
+    def __new__(cls, mode: _F) -> _F: ...   # type: ignore[misc]   # a decorated function, not a mode
     def __new__(cls, mode: bool | Callable = True) -> Any:
         return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
     def __init__(self, mode: bool | Callable = True) -> None:
-        self.mode = mode
+        self.mode = bool(mode)      # a function has become a decorated one, and does not come here
 
     def __enter__(self) -> None:
         self.previous = _C.is_inference_mode_enabled(), _C.is_grad_enabled()

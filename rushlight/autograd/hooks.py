@@ -96,9 +96,11 @@ def register_node_prehook(self: Any, fn: Callable) -> RemovableHandle:
 
 def install() -> None:
     """Put the methods on Tensor and on both node types."""
-    _C.Tensor.register_hook = register_hook
-    _C.Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
-    for node_type in (_C.Node, _C.FunctionNode):
+    tensor_type: Any = _C.Tensor
+    tensor_type.register_hook = register_hook
+    tensor_type.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
+    node_types: tuple[Any, ...] = (_C.Node, _C.FunctionNode)
+    for node_type in node_types:
         node_type.register_hook = register_node_hook
         node_type.register_prehook = register_node_prehook
         node_type._register_hook_dict = lambda self, hooks: self._set_hooks("post", hooks)

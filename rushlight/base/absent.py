@@ -7,6 +7,7 @@ Which names those are is in `refusals`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -35,8 +36,8 @@ def absent_device(module: str, kind: str, refused: dict[str, type]) -> dict[str,
     """The names of a device's module on a machine without such a device: questions are answered, seeds accepted,
     use is refused."""
 
-    def named(name: str, answer: Any) -> Any:
-        def function(*args: Any, **kwargs: Any) -> Any:
+    def named(name: str, answer: object) -> Callable[..., Any]:
+        def function(*args: object, **kwargs: object) -> Any:
             return answer
 
         function.__name__ = function.__qualname__ = name

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .. import _C
 from .._C import Tensor
 from .shape import holds
 
+if TYPE_CHECKING:
+    from ..symbols.numbers import Dim, Scalar
+    from . import shape
+
 Message = Callable[[], str] | None
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def _check_with(error: type[Exception], condition: Any, message: Message = None) -> None:
+def _check_with(error: type[Exception], condition: object, message: Message = None) -> None:
     """Raise `error` with the text `message()` gives unless `condition` holds."""
     if isinstance(condition, Tensor):
         raise TypeError(f"cond must be a bool, but got {type(condition).__name__}: use _check_tensor_all for tensors")
@@ -30,32 +36,32 @@ def _check_with(error: type[Exception], condition: Any, message: Message = None)
     raise error("Expected cond to be True, but got False." if message is None else str(message()))
 
 
-def _check(cond: Any, message: Message = None) -> None:
+def _check(cond: object, message: Message = None) -> None:
     """Raise RuntimeError unless `cond` holds."""
     _check_with(RuntimeError, cond, message)
 
 
-def _check_index(cond: Any, message: Message = None) -> None:
+def _check_index(cond: object, message: Message = None) -> None:
     """Raise IndexError unless `cond` holds."""
     _check_with(IndexError, cond, message)
 
 
-def _check_value(cond: Any, message: Message = None) -> None:
+def _check_value(cond: object, message: Message = None) -> None:
     """Raise ValueError unless `cond` holds."""
     _check_with(ValueError, cond, message)
 
 
-def _check_type(cond: Any, message: Message = None) -> None:
+def _check_type(cond: object, message: Message = None) -> None:
     """Raise TypeError unless `cond` holds."""
     _check_with(TypeError, cond, message)
 
 
-def _check_not_implemented(cond: Any, message: Message = None) -> None:
+def _check_not_implemented(cond: object, message: Message = None) -> None:
     """Raise NotImplementedError unless `cond` holds."""
     _check_with(NotImplementedError, cond, message)
 
 
-def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
+def _check_is_size(i: Dim, message: Message = None, *, max: int | None = None) -> None:
     """Raise RuntimeError unless `i` can be a size (of at most `max`)."""
     _check(i >= 0, message)
     if max is not None:
@@ -76,12 +82,12 @@ def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
-def recorded(function: Callable) -> Callable:
+def recorded(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: a first argument that is being traced (it has `__torch_function__`, and is no tensor) takes the
     call."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         first = args[0] if args else None
         handler = getattr(type(first), "__torch_function__", None)
         if handler is None or isinstance(first, Tensor):
@@ -92,7 +98,7 @@ def recorded(function: Callable) -> Callable:
 
 
 @recorded
-def _assert(condition: Any, message: str) -> None:
+def _assert(condition: object, message: str) -> None:
     """`assert condition, message`, as a call."""
     if not condition:
         raise AssertionError(message)
@@ -108,14 +114,20 @@ class CheckFailed(RuntimeError):
     """Something that a graph relies on, and that only elements could tell, does not hold."""
 
 
-def _assert_scalar(input: Any, assert_msg: str) -> None:
+def _assert_scalar(input: object, assert_msg: str) -> None:
     """Raise RuntimeError unless the number is true."""
     if not holds(input):
         raise CheckFailed(assert_msg)
 
 
 def _assert_tensor_metadata(
-    a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
+    a: Tensor,
+    size: Sequence[Dim] | None = None,
+    stride: Sequence[Dim] | None = None,
+    dtype: _C.dtype | None = None,
+    *,
+    device: _C.device | None = None,
+    layout: shape.layout | None = None,
 ) -> None:
     """Raise RuntimeError unless the tensor is as described."""
     for what, want, have in (
@@ -142,31 +154,31 @@ def _symbolic(name: str) -> Callable:
 
 
 @recorded
-def sym_int(a: Any) -> Any:
+def sym_int(a: Scalar) -> Any:
     """`a` as an integer, towards zero."""
     return _symbolic("sym_int")(a) if isinstance(a, _SYMBOLIC) else math.trunc(a)
 
 
 @recorded
-def sym_float(a: Any) -> Any:
+def sym_float(a: Scalar) -> Any:
     """`a` as a float."""
     return _symbolic("sym_float")(a) if isinstance(a, _SYMBOLIC) else float(a)
 
 
 @recorded
-def sym_not(a: Any) -> Any:
+def sym_not(a: Scalar) -> Any:
     """The opposite truth."""
     return _symbolic("sym_not")(a) if isinstance(a, _SYMBOLIC) else not a
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: Scalar, b: Scalar) -> Any:
     """The larger number; a float if either is. No guard is needed for symbolic ones."""
     if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
         return _symbolic("sym_max")(a, b)
     return type(a + b)(max(a, b)) if isinstance(a + b, float) else max(a, b)
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: Scalar, b: Scalar) -> Any:
     """The smaller number; a float if either is. No guard is needed for symbolic ones."""
     if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
         return _symbolic("sym_min")(a, b)
@@ -174,19 +186,19 @@ def sym_min(a: Any, b: Any) -> Any:
 
 
 @recorded
-def sym_sqrt(a: Any) -> Any:
+def sym_sqrt(a: Scalar) -> Any:
     """The square root."""
     return _symbolic("sym_sqrt")(a) if isinstance(a, _SYMBOLIC) else math.sqrt(a)
 
 
 @recorded
-def sym_sum(args: Iterable[Any]) -> Any:
+def sym_sum(args: Iterable[Scalar]) -> Any:
     """The sum of many numbers."""
     args = list(args)
     return _symbolic("sym_sum")(args) if any(isinstance(a, _SYMBOLIC) for a in args) else sum(args)
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: Scalar, t: Scalar, f: Scalar) -> Any:
     """`t` if `b` holds, else `f`, which must be of the same type."""
     if isinstance(b, _SYMBOLIC):
         return _symbolic("sym_ite")(b, t, f)

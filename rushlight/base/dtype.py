@@ -5,8 +5,6 @@ Enters: a dtype. Leaves: its limits as Python numbers. Refuses: types of the oth
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import _C
 
 # name: (exponent bits, stored mantissa bits, largest value, decimal resolution)
@@ -36,7 +34,7 @@ class finfo:  # noqa: N801 - PyTorch's name
     smallest_normal: float
     tiny: float
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: _C.dtype | None = None) -> None:
         d = _C.get_default_dtype() if type is None else type
         if not isinstance(d, _C.dtype):
             raise TypeError(f"finfo(): argument 'type' must be a dtype, got {d!r}")
@@ -73,7 +71,7 @@ class iinfo:  # noqa: N801 - PyTorch's name
     max: int
     min: int
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: _C.dtype) -> None:
         if not isinstance(type, _C.dtype):
             raise TypeError(f"iinfo(): argument 'type' must be a dtype, got {type!r}")
         if type is _C.bool:

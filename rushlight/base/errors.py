@@ -27,7 +27,7 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: tuple[Any, Any, Any] | None = None, where: str = "in background") -> None:
         kind, value, trace = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type = kind
+        self.exc_type: Any = kind     # whatever its constructor takes
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
         self.where = where
 

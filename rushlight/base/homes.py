@@ -11,11 +11,16 @@ imports it. Refuses nothing; what is in no row keeps the module it was defined i
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object      # importlib.abc is not worth its import here
 
 PACKAGE = __name__.partition(".")[0]
 _homes: dict[str, dict[str, str]] = {}    # file -> name -> home, all below the package
@@ -58,12 +63,17 @@ def settle_ops(ops: Mapping[str, Any], home: str) -> None:
         settle(op, home)
 
 
+def _spec(module: ModuleType) -> ModuleSpec:
+    assert module.__spec__ is not None, f"{module.__name__} was not imported"
+    return module.__spec__
+
+
 def settle_module(module: ModuleType) -> None:
     """Settle what rows say of a module's definitions; under another name than the package's own, all of them."""
-    path = module.__spec__.name[len(PACKAGE) + 1 :]
+    own = _spec(module).name
+    path = own[len(PACKAGE) + 1 :]
     rows = _homes.get(path, {})
     is_wanted = shown != PACKAGE and not f"{path}.".startswith(_internal) and path not in _whole
-    own = module.__spec__.name
     for name, value in tuple(vars(module).items()):
         if not (isinstance(value, type) or type(value) in (FunctionType, BuiltinFunctionType)):
             continue
@@ -103,14 +113,14 @@ def show_as(name: str) -> None:
             settle_module(module)
 
 
-class _Elsewhere:
+class _Elsewhere(Loader):
     """Loads a module of PyTorch whose definitions stand in other files here."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        path = module.__spec__.name[len(PACKAGE) + 1 :]
+        path = _spec(module).name[len(PACKAGE) + 1 :]
         for file in _files.get(path, ()):
             source = import_module(f"{PACKAGE}.{file}")
             rows = _homes[file]
@@ -123,7 +133,7 @@ class _Elsewhere:
         module.__name__ = public_name(module.__name__)
 
 
-class _Former:
+class _Former(Loader):
     """Loads a module by a name that it had once."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -138,7 +148,9 @@ class _Former:
 class HomesFinder:
     """Sees every module of the package imported, and settles it afterwards."""
 
-    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if not fullname.startswith(f"{PACKAGE}."):
             return None
         rest = fullname[len(PACKAGE) + 1 :]
@@ -163,7 +175,8 @@ class HomesFinder:
                 execute(module)
                 settle_module(module)
 
-            spec.loader.exec_module = exec_module   # type: ignore[union-attr]
+            # Checked above: there is a loader, and it has this method. It is the loader of this one module.
+            spec.loader.exec_module = exec_module   # type: ignore[union-attr, method-assign]
         return spec
 
 

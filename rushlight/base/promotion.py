@@ -7,7 +7,6 @@ except float8 and the wide unsigned ones have a common type, and those raise wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from .. import _C
 from .._C import dtype
@@ -41,7 +40,7 @@ def rank(d: dtype) -> int:
     return 0 if d is _C.bool else 1
 
 
-def number_dtype(value: Any) -> dtype:
+def number_dtype(value: object) -> dtype:
     """The type a Python number stands for."""
     if isinstance(value, (bool, _C.SymbolicBool)):
         return _C.bool
@@ -54,7 +53,7 @@ def number_dtype(value: Any) -> dtype:
     return default_complex()
 
 
-def category(x: Any) -> int:
+def category(x: object) -> int:
     """Which of the three ranks of operands `x` belongs to."""
     if not isinstance(x, _C.Tensor):
         return NUMBER
@@ -63,7 +62,7 @@ def category(x: Any) -> int:
     return DIMENSIONED if x.ndim else ZERO_DIM
 
 
-def operand_dtype(x: Any) -> dtype:
+def operand_dtype(x: object) -> dtype:
     """The dtype of a tensor or number operand."""
     return x.dtype if isinstance(x, _C.Tensor) else number_dtype(x)
 
@@ -75,7 +74,7 @@ def _common(types: Iterable[dtype]) -> dtype | None:
     return result
 
 
-def result_type_of(operands: Sequence[Any]) -> dtype:
+def result_type_of(operands: Sequence[object]) -> dtype:
     """The common dtype of tensors and numbers: a lower category counts only when it is of a higher kind."""
     result = None
     for wanted in (DIMENSIONED, ZERO_DIM, NUMBER):
@@ -95,7 +94,7 @@ def result_type_of(operands: Sequence[Any]) -> dtype:
     return result
 
 
-def result_type(a: Any, b: Any) -> dtype:
+def result_type(a: object, b: object) -> dtype:
     """The dtype an arithmetic operation on `a` and `b` gives."""
     return result_type_of((a, b))
 

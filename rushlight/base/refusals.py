@@ -26,7 +26,8 @@ class System(NamedTuple):
 
 def _read() -> tuple[tuple[System, ...], tuple[System, ...]]:
     """The systems of stand-ins, and those of functions that stand in files of their own and only refuse."""
-    stand_ins, functions = [], []
+    stand_ins: list[System] = []
+    functions: list[System] = []
     for row in rows(__file__):
         title, reason, words = row.split(" | ")
         names: dict[str, list[str]] = {}

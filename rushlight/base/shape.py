@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from operator import index
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from ..symbols.numbers import Dim
 
 INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
 NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
 
 
-def surely(condition: Any) -> bool:
+def surely(condition: object) -> bool:
     """Whether a condition on sizes holds. Of sizes that only elements can tell nothing is asked: then it does not."""
     if condition is True or condition is False:
         return condition
@@ -26,7 +29,7 @@ def surely(condition: Any) -> bool:
     return guard_or_false(condition)
 
 
-def or_one(n: Any) -> Any:
+def or_one(n: Dim) -> Any:
     """A size as strides count it: at least 1."""
     if isinstance(n, int):
         return max(n, 1)
@@ -35,17 +38,17 @@ def or_one(n: Any) -> Any:
     return sym_max(n, 1)
 
 
-def is_hidden(n: Any) -> bool:
+def is_hidden(n: object) -> bool:
     """Whether only elements can tell a number: then nothing may be asked of it, and formulas must do."""
     return isinstance(n, _C.SymbolicInt) and not n.has_hint()
 
 
-def holds(condition: Any) -> bool:
+def holds(condition: object) -> bool:
     """Whether something required of sizes holds; where only elements can tell, whoever runs the result checks it."""
     return condition.expect_true() if isinstance(condition, _C.SymbolicBool) else bool(condition)
 
 
-def reaches(n: Any, limit: int) -> bool:
+def reaches(n: Dim, limit: int) -> bool:
     """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked,
     so no guard comes of them.
 
@@ -54,7 +57,7 @@ def reaches(n: Any, limit: int) -> bool:
     return isinstance(n, (int, _C.Extent)) and n >= limit
 
 
-def is_below(n: Any, limit: int) -> bool:
+def is_below(n: Dim, limit: int) -> bool:
     """Whether a number is known to be less than `limit`; no for symbolic sizes, as with `reaches`."""
     return isinstance(n, (int, _C.Extent)) and n < limit
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 from . import environment
 from .sources import PACKAGE
@@ -61,10 +61,13 @@ def chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-def printed(error: BaseException, trace: TracebackType | None, print_it: Any) -> None:
+def printed(
+    error: BaseException, trace: TracebackType | None, print_it: Callable[[TracebackType | None], object]
+) -> None:
     """Call `print_it(traceback)` while the exception and its chain are without our frames."""
     if environment.get("RUSHLIGHT_TRACEBACK") == "full":
-        return print_it(trace)
+        print_it(trace)
+        return
     whole = [(each, each.__traceback__) for each in chain(error)]
     count = 0
     try:
@@ -83,7 +86,6 @@ def printed(error: BaseException, trace: TracebackType | None, print_it: Any) ->
             f" {'them' if count > 1 else 'it'}]",
             file=sys.stderr,
         )
-    return None
 
 
 def install() -> None:
@@ -93,10 +95,11 @@ def install() -> None:
     def main_hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         printed(error, trace, lambda shown: print_main(kind, error, shown))
 
-    def thread_hook(args: Any) -> None:
+    def thread_hook(args: threading.ExceptHookArgs) -> None:
         if args.exc_value is None:
-            return print_thread(args)
-        return printed(
+            print_thread(args)
+            return
+        printed(
             args.exc_value,
             args.exc_traceback,
             lambda shown: print_thread(threading.ExceptHookArgs((args.exc_type, args.exc_value, shown, args.thread))),

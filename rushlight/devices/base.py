@@ -156,7 +156,9 @@ class Device:
         """
         return None
 
-    def transform(self, what: str, code: str, sizes: Sequence[int], batch: int, unit: int) -> Any:
+    def transform(
+        self, what: str, code: str, sizes: Sequence[int], batch: int, unit: int
+    ) -> tuple[Any, ...] | None:
         """A library's Fourier transform of dense rows ("c2c", "r2c" or "c2r" of parts of type `code`, so many boxes of
         `sizes` points on a unit): what `load` takes for it, the first two parameters of a step with it, and the bytes
         of memory it works in; None where there is none.
@@ -296,11 +298,16 @@ def register(device: Device) -> int:
 def mover(name: str) -> Callable:
     """The method that brings a tensor to a device of this name."""
 
-    def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    def move(
+        self: Tensor,
+        device: _C.device | str | int | None = None,
+        non_blocking: bool = False,
+        memory_format: object = None,
+    ) -> Tensor:
         place = name if device is None else f"{name}:{device}" if isinstance(device, int) else device
         if _C.device(place).type != name:
             raise RuntimeError(f"Invalid device, must be {name} device: {name}() got {device!r}")
-        options = {} if memory_format is None else {"memory_format": memory_format}
+        options: dict[str, Any] = {} if memory_format is None else {"memory_format": memory_format}
         return self.to(place, non_blocking=non_blocking, **options)
 
     move.__name__ = move.__qualname__ = name
@@ -319,7 +326,7 @@ def registered() -> list[str]:
     return list(handlers)
 
 
-def device_of(args: tuple) -> Any:
+def device_of(args: tuple) -> _C.device:
     """The device a call runs on."""
     first = None
     for a in args:
@@ -334,10 +341,10 @@ def device_of(args: tuple) -> Any:
 class _Place(threading.local):
     """A thread's default device, those outside the `with device:` blocks it is in, and its current units."""
 
-    device: Any = _C.device("cpu")
+    device: _C.device = _C.device("cpu")
 
     def __init__(self) -> None:
-        self.outside: list[Any] = []
+        self.outside: list[_C.device] = []
         self.units: dict[str, int] = {}   # current units that are not 0, by name of the device
 
 
@@ -345,26 +352,26 @@ _place = _Place()
 _order: dict[tuple, int] = {("cpu", ()): 0}   # default devices and current units there have been: each keeps its plans
 
 
-def default_device() -> Any:
+def default_device() -> _C.device:
     """Where new tensors go when no device is named."""
     return _place.device
 
 
-def placed() -> Any:
+def placed() -> _C.device | None:
     """The default device, or None where that is the CPU:
     for functions that make tensors there unless told otherwise."""
     device = _place.device
     return device if device.type != "cpu" else None
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: _C.device | str | int | None) -> None:
     """Make `device` the place of this thread's new tensors; None means cpu."""
     chosen = _C.device("cpu" if device is None else device)
     _place.device = chosen
     _choose_plans()
 
 
-def set_unit(device: Any) -> None:
+def set_unit(device: _C.device | str | int) -> None:
     """Make a unit the one this thread means by its kind of device without an index."""
     chosen = _C.device(device)
     _C.set_unit(chosen)
@@ -379,16 +386,17 @@ def _choose_plans() -> None:
     _C.choose_plans(1, _order.setdefault((str(_place.device), tuple(sorted(_place.units.items()))), len(_order)))
 
 
-def enter(device: Any) -> Any:
+def enter(device: _C.device) -> _C.device:
     """`with device:` makes it the default device until the block ends."""
     _place.outside.append(_place.device)
     set_default_device(device)
     return device
 
 
-def leave(device: Any, *exc: object) -> None:
+def leave(device: _C.device, *exc: object) -> None:
     """The end of `with device:`."""
     set_default_device(_place.outside.pop())
 
 
-_C.device.__enter__, _C.device.__exit__ = enter, leave
+# The core's class has no such methods of its own: the stub says what it has from here on.
+_C.device.__enter__, _C.device.__exit__ = enter, leave   # type: ignore[method-assign]

@@ -20,7 +20,7 @@ PACKAGE = os.path.join(sources.PACKAGE, "")
 made_at: dict[int, list[dict[str, Any]]] = {}    # stacks of who asked for blocks in use, by address, while recorded
 
 
-def memory_stats(device: Any) -> OrderedDict[str, int]:
+def memory_stats(device: _C.device) -> OrderedDict[str, int]:
     """Bytes in use and held, now and at the peak, and how often memory was asked for. Idle pieces of segments
     (`inactive_split`) are counted when asked: their peak is what they are now."""
     counted, single = _C.unit_stats(device)
@@ -32,7 +32,7 @@ def memory_stats(device: Any) -> OrderedDict[str, int]:
     return OrderedDict(sorted(stats.items()))
 
 
-def idle_pieces(device: Any) -> dict[str, tuple[int, int, int, int]]:
+def idle_pieces(device: _C.device) -> dict[str, tuple[int, int, int, int]]:
     """How many free blocks lie in segments that are partly in use, and their bytes, of small requests and large."""
     counts = {f"{kind}.{size}": 0 for kind in ("inactive_split", "inactive_split_bytes") for size in SIZES}
     for _, _, _, is_large, blocks, _, _ in _C.unit_snapshot(device):
@@ -43,12 +43,12 @@ def idle_pieces(device: Any) -> dict[str, tuple[int, int, int, int]]:
     return {name: (count, count, count, 0) for name, count in counts.items()}
 
 
-def reset_peak_memory_stats(device: Any) -> None:
+def reset_peak_memory_stats(device: _C.device) -> None:
     """Peaks start anew from what is in use now."""
     _C.unit_stats(device, 1)
 
 
-def empty_cache(device: Any) -> None:
+def empty_cache(device: _C.device) -> None:
     """Give memory that no tensor uses back to the device; waits for what is queued there."""
     _C.empty_unit_cache(device)
 

@@ -374,7 +374,7 @@ def _former(name: str, replacement: str, function: Callable) -> Callable:
 
 
 def _former_functions() -> dict[str, Callable]:
-    result = {}
+    result: dict[str, tuple[str, Callable]] = {}
     for word, device in (("cpu", "cpu"), ("xla", "xla"), ("ipu", "ipu"), ("gpu", "cuda")):
         result[f"get_autocast_{word}_dtype"] = (
             f"torch.get_autocast_dtype('{device}')",

@@ -14,7 +14,7 @@ from ..op import ops
 from ..op.registry import forms
 from .keys import AUTOGRAD_OF, BACKENDS, DispatchKey
 
-kernels: dict[tuple[str, Any], Callable] = {}     # (qualified op name, key) -> function
+kernels: dict[tuple[str, Any], Any] = {}          # (qualified op name, key) -> function, or FALLTHROUGH
 fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, **kwargs)
 # (op name, mode or subclass) -> its __torch_dispatch__ for that op
 python_rules: dict[tuple[str, type], Callable] = {}

@@ -13,10 +13,13 @@ bias, an activation, a residual, another type) where a sum is stored. Besides th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .expr import Value, cast, const, fma
-from .lowered import HERE, At, Fold, Folding, Lowered, Memory, Number, compute_code
+from .lowered import HERE, Accumulators, At, Fold, Folding, Lowered, Memory, Number, compute_code, folding_of
+
+if TYPE_CHECKING:
+    from .vocabulary import Scalars
 
 
 class Adding(Fold):
@@ -24,10 +27,10 @@ class Adding(Fold):
 
     blocked = True
 
-    def init(self, s: Any, code: str) -> tuple:
+    def init(self, s: Scalars, code: str) -> Accumulators:
         return (const(0.0 if code[0] in "fc" else 0, code),)
 
-    def merge(self, s: Any, a: Any, b: Any) -> tuple:
+    def merge(self, s: Scalars, a: Accumulators, b: Accumulators) -> Accumulators:
         return (a[0] + b[0],)
 
 
@@ -67,10 +70,11 @@ def contraction(
     )  # fmt: skip
 
 
-def with_addend(product: Lowered, addend: Memory | None, alpha: Any = 1, beta: Any = 1) -> Lowered:
+def with_addend(product: Lowered, addend: Memory | None, alpha: complex = 1, beta: complex = 1) -> Lowered:
     """alpha * product + beta * addend, rounded once; the addend runs along the ranges that are not folded.
     Without one it is the product, scaled."""
-    compute, before = product.folding.compute, len(product.reads)
+    folding = folding_of(product)
+    compute, before = folding.compute, len(product.reads)
     present = addend is not None
     scales = [(0, "alpha", alpha)] * (alpha != 1) + [(1, "beta", beta)] * (present and beta != 1)
     reads = (*product.reads, *((addend,) if present else ()), *[Number(name, compute, v) for _, name, v in scales])
@@ -83,7 +87,7 @@ def with_addend(product: Lowered, addend: Memory | None, alpha: Any = 1, beta: A
 
     return product.but(
         name=f"{product.name}_addend", key=("with_addend", product.key, present, tuple([s[:2] for s in scales])),
-        reads=reads, folding=product.folding.but(epilogue=epilogue, after=int(present)),
+        reads=reads, folding=folding.but(epilogue=epilogue, after=int(present)),
     )  # fmt: skip
 
 
@@ -115,8 +119,10 @@ def lowered_matmul(name: str, left: Operand, right: Operand, code: str, out: str
             batch.append(size)
             dims[0].append(pair[0])
             dims[1].append(pair[1])
-    reads = [Memory(n, code, tuple(s), tuple(t), tuple(d)) for (n, s, t), d in zip((left, right), dims, strict=True)]
-    return contraction(name, *reads, batch, frozenset((len(batch) - 1,)), out=out)
+    first, second = (
+        Memory(n, code, tuple(s), tuple(t), tuple(d)) for (n, s, t), d in zip((left, right), dims, strict=True)
+    )
+    return contraction(name, first, second, batch, frozenset((len(batch) - 1,)), out=out)
 
 
 __all__ = ["ADDING", "Adding", "contraction", "lowered_matmul", "multiply_add", "with_addend"]

@@ -34,6 +34,8 @@ from rushlight.loops.expr import (
 )
 from rushlight.loops.rules import rule_of, sign
 
+Gradients = tuple[Value | None, ...]     # of each argument; None where there is none
+
 
 def gradient(outputs: Sequence[Value], wrt: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
     """d(sum of outputs weighted by grads) / d(each of wrt)."""
@@ -92,34 +94,34 @@ def _times(g: Value, factor: Value) -> Value:
     return factor if is_const(g, 1) else mul(g, factor)
 
 
-def _mul(g: Value, y: Value, a: Value, b: Value):
+def _mul(g: Value, y: Value, a: Value, b: Value) -> Gradients:
     return _times(g, b), _times(g, a)
 
 
-def _div(g: Value, y: Value, a: Value, b: Value):
+def _div(g: Value, y: Value, a: Value, b: Value) -> Gradients:
     scaled = g / b
     return scaled, neg(mul(scaled, y))
 
 
-def _choice(g: Value, first: Value):
+def _choice(g: Value, first: Value) -> tuple[Value, Value]:
     zero = const(0, g.dtype)
     return select(first, g, zero), select(first, zero, g)
 
 
-def _select(g: Value, y: Value, condition: Value, a: Value, b: Value):
+def _select(g: Value, y: Value, condition: Value, a: Value, b: Value) -> Gradients:
     return None, *_choice(g, condition)
 
 
-def _cast(g: Value, y: Value, a: Value):
+def _cast(g: Value, y: Value, a: Value) -> Gradients:
     return (cast(g, a.dtype),) if _differentiable(a) else (None,)
 
 
-def _copysign(g: Value, y: Value, a: Value, b: Value):
+def _copysign(g: Value, y: Value, a: Value, b: Value) -> Gradients:
     # The slope is the product of the signs, and 0 at 0.
     return _times(g, copysign(const(1, g.dtype), b) * sign(a)), None
 
 
-PRIMITIVE_RULES: dict[str, Callable] = {
+PRIMITIVE_RULES: dict[str, Callable[..., Gradients]] = {
     "add": lambda g, y, a, b: (g, g),
     "sub": lambda g, y, a, b: (g, neg(g)),
     "mul": _mul,

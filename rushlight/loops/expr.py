@@ -30,12 +30,15 @@ import math
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard, final
 
 from ..base.digest import digest
 from .text import spell
 from .walking import walk
 
 Number = int | float | bool | complex
+if TYPE_CHECKING:
+    Binary = Callable[["Value | Number", "Value | Number"], "Value"]
 
 FLOATS = frozenset(("f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2"))
 SIGNED = frozenset(("i8", "i16", "i32", "i64"))
@@ -49,9 +52,10 @@ BITS.update({kind + str(bits): bits for bits in (8, 16, 32, 64) for kind in "iu"
 BITS.update({"f16": 16, "f32": 32, "f64": 64})
 
 # Structure -> weak reference to the node. A plain dict: WeakValueDictionary costs 2 us per node made.
-_NODES: dict[tuple, weakref.ref] = {}
+_NODES: dict[tuple, _Ref] = {}
 
 
+@final
 class Value:
     """One node. Build it with the functions of this module, never directly."""
 
@@ -60,7 +64,17 @@ class Value:
     op: str
     args: tuple[Value, ...]
     dtype: str
-    attr: object
+    attr: Any                    # what the op takes besides: a number, an index, a name, a tuple of numbers
+    _digest: Any                 # bytes, once somebody asked
+    if TYPE_CHECKING:            # set below, from the functions that build nodes
+
+        def _with(self, other: Value | Number) -> Value: ...
+        def _alone(self) -> Value: ...
+
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __and__ = __or__ = __xor__ = _with
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rand__ = __ror__ = __rxor__ = _with
+        __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __lt__ = __le__ = __gt__ = __ge__ = _with
+        __neg__ = __abs__ = __invert__ = _alone
 
     def __repr__(self) -> str:
         return f"<{self.dtype} {self}>"
@@ -68,7 +82,7 @@ class Value:
     def __str__(self) -> str:
         return spell(self)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., Value], tuple[Any, ...]]:
         return _rebuild_pickled, (self.op, self.args, self.dtype, self.attr)
 
     def __bool__(self) -> bool:
@@ -89,8 +103,9 @@ class Value:
 
 
 _new = object.__new__
-_set_op, _set_args, _set_dtype = Value.op.__set__, Value.args.__set__, Value.dtype.__set__
-_set_attr, _set_digest = Value.attr.__set__, Value._digest.__set__
+_set_op, _set_args, _set_dtype, _set_attr, _set_digest = (
+    vars(Value)[slot].__set__ for slot in ("op", "args", "dtype", "attr", "_digest")
+)
 
 
 def node(op: str, args: tuple[Value, ...], dtype: str, attr: object = None) -> Value:
@@ -118,6 +133,8 @@ def _intern(key: tuple, op: str, args: tuple[Value, ...], dtype: str, attr: obje
 class _Ref(weakref.ref):
     __slots__ = ("key",)
 
+    key: tuple
+
 
 def _forget(ref: _Ref) -> None:
     # A new node may already sit under the key: only the dead one is removed.
@@ -125,14 +142,14 @@ def _forget(ref: _Ref) -> None:
         del _NODES[ref.key]
 
 
-def _rebuild_pickled(op: str, args: tuple[Value, ...], dtype: str, attr: object) -> Value:
+def _rebuild_pickled(op: str, args: tuple[Value, ...], dtype: str, attr: Any) -> Value:
     return const(attr, dtype) if op == "const" else node(op, args, dtype, attr)
 
 
 # Leaves
 
 
-def round_to(value: Number, dtype: str) -> Number:
+def round_to(value: float, dtype: str) -> float:
     """`value` as a constant of `dtype` holds it: rounded, wrapped or tested."""
     if dtype == "f64":
         return float(value)
@@ -155,12 +172,13 @@ def round_to(value: Number, dtype: str) -> Number:
 def const(value: Number, dtype: str) -> Value:
     """The constant `value` in `dtype`; a complex dtype gives a pair of real constants."""
     if dtype in PART:
-        value, part = complex(value), PART[dtype]
-        return complex_(const(value.real, part), const(value.imag, part))
+        whole, part = complex(value), PART[dtype]
+        return complex_(const(whole.real, part), const(whole.imag, part))
     if isinstance(value, complex):
         raise TypeError(f"const: {value} is complex, got dtype {dtype}")
     value = round_to(value, dtype)
     # 0.0 == -0.0 and 1 == True as dict keys, and NaN is equal to nothing: name these apart.
+    tag: str | None
     if value != value:
         value, tag = math.nan, "nan"
     else:
@@ -183,9 +201,9 @@ def load(operand: int, index: Value, dtype: str) -> Value:
     return node("load", (index,), dtype, operand)
 
 
-def table(index: Value, values: Iterable[Number], dtype: str) -> Value:
+def table(index: Value, numbers: Iterable[float], dtype: str) -> Value:
     """Element `index` of a constant array; the index must be in range."""
-    values = tuple(round_to(v, dtype) for v in values)
+    values = tuple(round_to(v, dtype) for v in numbers)
     if index.op == "const":
         return const(values[index.attr], dtype)
     return node("table", (index,), dtype, values)
@@ -211,7 +229,7 @@ def match(op: str, *items: Value | Number) -> tuple[Value, ...]:
             break
     else:
         if not numbers:
-            return items
+            return items   # type: ignore[return-value]   # no number is among them
         if shared is not None:
             return tuple([i if type(i) is Value else number(op, i, shared) for i in items])
     dtypes = {i.dtype for i in items if isinstance(i, Value)}
@@ -222,6 +240,7 @@ def match(op: str, *items: Value | Number) -> tuple[Value, ...]:
             dtypes = {whole}
     if len(dtypes) != 1:
         raise TypeError(f"{op}: operands must share a dtype, got {sorted(dtypes)}. Cast one of them.")
+    (whole,) = dtypes
     return tuple([i if isinstance(i, Value) else number(op, i, whole) for i in items])
 
 
@@ -249,7 +268,7 @@ def _folds(a: Value, b: Value | None = None) -> bool:
 # Arithmetic
 
 
-def _real_meets_complex(a: Value | Number, b: Value | Number) -> bool:
+def _real_meets_complex(a: Value | Number, b: Value | Number) -> TypeGuard[Value]:
     """Whether b is a real number and a complex: then only a's parts are touched, and no -0.0 or inf is lost."""
     if type(a) is not Value or a.dtype not in PART:
         return False
@@ -479,7 +498,7 @@ def sqrt(a: Value) -> Value:
     return node("sqrt", (a,), a.dtype)
 
 
-def _rounding(op: str, rule: Callable[[float], Number]) -> Callable[[Value], Value]:
+def _rounding(op: str, rule: Callable[[float], float]) -> Callable[[Value], Value]:
     def build(a: Value) -> Value:
         if a.dtype not in FLOATS:
             return a
@@ -510,7 +529,7 @@ def copysign(a: Value | Number, b: Value | Number) -> Value:
 # Bits
 
 
-def _bitwise(op: str, rule: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
+def _bitwise(op: str, rule: Callable[[int, int], int]) -> Binary:
     def build(a: Value | Number, b: Value | Number) -> Value:
         a, b = match(op, a, b)
         if a.dtype not in INTS and a.dtype != "b1":
@@ -551,7 +570,7 @@ def not_(a: Value) -> Value:
     return node("not", (a,), a.dtype)
 
 
-def _shift(op: str, rule: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
+def _shift(op: str, rule: Callable[[int, int], int]) -> Binary:
     def build(a: Value | Number, b: Value | Number) -> Value:
         a, b = match(op, a, b)
         if _folds(a, b) and 0 <= b.attr < BITS[a.dtype]:
@@ -570,7 +589,7 @@ shr = _shift("shr", lambda a, b: a >> b)
 # Comparison and choice
 
 
-def _comparison(op: str, rule: Callable[[Number, Number], bool]) -> Callable[[Value, Value], Value]:
+def _comparison(op: str, rule: Callable[[Any, Any], bool]) -> Binary:
     def build(a: Value | Number, b: Value | Number) -> Value:
         a, b = match(op, a, b)
         if a.dtype in PART:
@@ -693,8 +712,8 @@ for _name, _build in {
 }.items():  # fmt: skip
     setattr(Value, f"__{_name}__", _build)
     setattr(Value, f"__r{_name}__", lambda self, other, build=_build: build(other, self))
-for _name, _build in {"neg": neg, "abs": abs_, "invert": not_, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
-    setattr(Value, f"__{_name}__", lambda *args, build=_build: build(*args))
+for _name in ("neg", "abs", "not", "lt", "le", "gt", "ge"):
+    setattr(Value, f"__{'invert' if _name == 'not' else _name}__", lambda *args, build=BUILD[_name]: build(*args))
 PRIMITIVES = frozenset(BUILD) | {"select", "cast", "bitcast", "table"}
 LEAVES = frozenset(("arg", "const", "var", "load"))
 
@@ -705,7 +724,7 @@ def rebuild(old: Value, args: tuple[Value, ...]) -> Value:
     if op in BUILD:
         return near_div(*args) if old.attr == "near" else BUILD[op](*args)
     if op == "select":
-        return select(*args, rare=old.attr == "rare")
+        return select(args[0], args[1], args[2], old.attr == "rare")
     if op == "cast":
         return cast(args[0], old.dtype)
     if op == "bitcast":

@@ -18,7 +18,7 @@ fold adds. Refuses, with NotLowerable and a reason: what takes two loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .expr import Value, cast, idiv, irem
@@ -26,17 +26,25 @@ from .lowered import (
     HERE,
     At,
     Computed,
+    Elements,
     Folding,
     Given,
     Lowered,
     Memory,
     NotLowerable,
     Number,
+    Read,
+    Scatter,
     Staged,
     Table,
     TwoPass,
     Window,
+    body_of,
+    dims_of,
+    folding_of,
 )
+
+Own = Callable[[Sequence[Any], list], list[Any]]     # sources of one op among those of the joined one, and its checks
 
 
 def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
@@ -67,7 +75,7 @@ def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     )
 
 
-def joined_key(consumer: Lowered, operand: int, producer: Lowered, *how: Any) -> tuple:
+def joined_key(consumer: Lowered, operand: int, producer: Lowered, *how: str) -> tuple:
     """What names the joined body."""
     return ("inline", consumer.key, operand, producer.key, producer.outs, len(producer.reads), *how)
 
@@ -93,9 +101,9 @@ def parted(sources: Sequence[Any], operand: int, count: int, result: Any) -> lis
 def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     """Both read at the loop position: so does the whole,
     with the producer's operands expanded to the consumer's ranges."""
-    dims, count = consumer.reads[operand].dims, len(producer.reads)
+    dims, count = dims_of(consumer.reads[operand]), len(producer.reads)
     inside = [
-        r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else r.dims[d] for d in dims]))
+        r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else dims_of(r)[d] for d in dims]))
         for r in producer.reads
     ]
 
@@ -103,7 +111,7 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         return parted(sources, operand, count, Worked(producer, sources[operand : operand + count]))
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
-        return consumer.body(at, own(sources, []))
+        return body_of(consumer)(at, own(sources, []))
 
     folding = consumer.folding
     if folding is not None:
@@ -118,7 +126,7 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
 
 def late_reads(lowered: Lowered) -> int:
     """How many of the last reads, numbers included, belong to the epilogue."""
-    left, count = lowered.folding.after, 0
+    left, count = folding_of(lowered).after, 0
     for r in reversed(lowered.reads):
         if not left:
             break
@@ -135,7 +143,7 @@ class Worked:
 
     def read(self, at: At) -> Value:
         """The element here."""
-        return cast(self.producer.body(at, self.sources)[0], self.code)
+        return cast(body_of(self.producer)(at, self.sources)[0], self.code)
 
 
 def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
@@ -147,6 +155,7 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
             f"{consumer.name}: its elements are read twice, and working {producer.name} out twice would not pay"
         )
     read, count = consumer.reads[operand], len(producer.reads)
+    assert isinstance(read, Memory), "a number is no op's result"
     extents = [Number(f"{read.name}.size{d}", "i64", n) for d, n in enumerate(read.sizes)]
 
     def own(sources: Sequence[Any], checks: list) -> list[Any]:
@@ -155,22 +164,14 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         return parted(sources, operand, count + len(extents), Computed(producer, inside, shape, read.dims, checks))
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
-        return consumer.body(at, own(sources, at.checks))
-
-    def combine(old: Value, new: Value, sources: Sequence[Any]) -> Value:
-        unasked: list = []
-        result = consumer.scatter.combine(old, new, own(sources, unasked))
-        assert not unasked, "what a scatter combines with is read at no index of its own"
-        return result
+        return body_of(consumer)(at, own(sources, at.checks))
 
     folding = consumer.folding
     if folding is not None:
         folding = folded_with(folding, own)
     scatter = consumer.scatter
     if scatter is not None:
-        scatter = scatter.but(
-            writes=lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)), combine=combine
-        )
+        scatter = scattered_with(scatter, own)
     return consumer.but(
         key=joined_key(consumer, operand, producer, "computed"),
         reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
@@ -179,11 +180,26 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     )  # fmt: skip
 
 
-def folded_with(folding: Folding, own: Any) -> Folding:
+def scattered_with(scatter: Scatter, own: Own) -> Scatter:
+    """The same scatter where its sources are found among others by `own(sources, checks)`."""
+
+    def writes(at: At, out: Elements, sources: Sequence[Any]) -> tuple[Sequence[Value], Value]:
+        return scatter.writes(at, out, own(sources, at.checks))
+
+    def combine(old: Value, new: Value, sources: Sequence[Any]) -> Value:
+        unasked: list = []
+        result = scatter.combine(old, new, own(sources, unasked))
+        assert not unasked, "what a scatter combines with is read at no index of its own"
+        return result
+
+    return scatter.but(writes=writes, combine=combine)
+
+
+def folded_with(folding: Folding, own: Own) -> Folding:
     """The same fold where its sources are found among others by `own(sources, checks)`."""
     epilogue, start, result = folding.epilogue, folding.start, folding.result
 
-    def at(function: Any) -> Any:
+    def at(function: Callable[..., Any] | None) -> Any:
         if function is None:
             return None
         return lambda at, sources, *rest: function(at, own(sources, getattr(at, "checks", [])), *rest)
@@ -209,7 +225,7 @@ def flat(producer: Lowered) -> Lowered:
             place = place * n + i
         own = At(unravel(place, numbers[:rank]))
         own.checks = at.checks
-        return producer.body(own, sources[:count])
+        return body_of(producer)(own, sources[:count])
 
     return producer.but(
         key=("flat", producer.key), ranges=producer.shape, reads=(*producer.reads, *sizes, *dims), body=body
@@ -234,6 +250,7 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
             )
         except RuntimeError:      # as `view` of a transposed operand: no strides make it
             pass
+    assert consumer.view is not None, f"{consumer.name} is no view"
     _sizes, strides, offset = consumer.view(producer.shape, row_major(producer.shape), 0)
     given = [
         Number(f"view.{label}{d}", "i64", n)
@@ -249,7 +266,7 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
             place = place + i * stride
         own = At(unravel(place, numbers[:rank]))
         own.checks = at.checks
-        return producer.body(own, sources[:count])
+        return body_of(producer)(own, sources[:count])
 
     return result.but(
         key=joined_key(consumer, 0, producer, "places"), reads=(*producer.reads, *given), body=body, aligned=False
@@ -258,6 +275,7 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
 
 def moved(read: Memory, ranges: Sequence[int], view: Lowered) -> Memory:
     """An operand as the view shows it."""
+    assert view.view is not None, f"{view.name} is no view"
     sizes, strides, offset = view.view(tuple(ranges), read.along(), read.offset)
     return read.but(sizes=tuple(sizes), strides=tuple(strides), dims=tuple(range(len(sizes))), offset=offset)
 
@@ -293,15 +311,14 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
         and consumer.scatter is None
         and consumer.view is None
     )
-    kept = len(producer.ranges) - len(producer.folding.reduced)
+    folding, ranges = folding_of(producer), producer.ranges
     # else results lie beside each other in one position
-    plain = plain and len(producer.shape) in (len(producer.ranges), kept)
+    plain = plain and len(producer.shape) in (len(ranges), len(ranges) - len(folding.reduced))
     if not plain or tuple(consumer.ranges) != tuple(producer.shape):
         raise NotLowerable(
             f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further"
             " loop"
         )
-    folding, ranges = producer.folding, producer.ranges
     kept = [d for d in range(len(ranges)) if d not in folding.reduced]
     place = (
         {d: d for d in range(len(ranges))}
@@ -309,7 +326,7 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
         else dict(zip(kept, range(len(kept)), strict=True))
     )
     others = [r for k, r in enumerate(consumer.reads) if k != operand]
-    late = []
+    late: list[Read] = []
     for r in others:
         if isinstance(r, Number):
             late.append(r.but(name=f"then{len(producer.reads)}.{r.name}"))
@@ -317,28 +334,30 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
             late.append(
                 r.but(
                     name=f"then{len(producer.reads)}.{r.name}",
-                    dims=tuple([None if d in folding.reduced else r.dims[place[d]] for d in range(len(ranges))]),
+                    dims=tuple([None if d in folding.reduced else dims_of(r)[place[d]] for d in range(len(ranges))]),
                 )
             )
     before, code, first = len(producer.reads), producer.outs[0], folding.epilogue
+    own_factors = folding.factors
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
-        return producer.body(at, sources[:before])
+        return body_of(producer)(at, sources[:before])
 
     def factors(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
-        return folding.factors(at, sources[:before])
+        assert own_factors is not None, "asked for only where the fold has factors"
+        return own_factors(at, sources[:before])
 
     def epilogue(sources: Sequence[Any], results: Sequence[Value]) -> Sequence[Value]:
         result = results if first is None else first(sources[:before], results)
         own = [*sources[before:]]
         own.insert(operand, Given(cast(result[0], code)))
-        return consumer.body(HERE, own)
+        return body_of(consumer)(HERE, own)
 
     after = folding.after + sum([isinstance(r, Memory) for r in late])
     return producer.but(
         name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"),
         shape=consumer.shape, outs=consumer.outs, reads=(*producer.reads, *late), body=body,
-        folding=folding.but(epilogue=epilogue, after=after, factors=None if folding.factors is None else factors),
+        folding=folding.but(epilogue=epilogue, after=after, factors=None if own_factors is None else factors),
     )  # fmt: skip
 
 

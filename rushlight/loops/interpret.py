@@ -8,14 +8,15 @@ NumPy is imported when the first expression is evaluated, never with the package
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rushlight.loops.expr import BITS, INTS, Value, walk
 from rushlight.loops.math.expand import expand as math
 
 if TYPE_CHECKING:
-    import numpy
+    from numpy import ndarray as Array
 
 NAMES = {
     "b1": "bool", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "i8": "int8", "i16": "int16",
@@ -25,20 +26,22 @@ NAMES = {
 
 
 def evaluate(
-    values: Sequence[Value], operands: Sequence[numpy.ndarray] = (), variables: Mapping[str, object] | None = None
-) -> list[numpy.ndarray]:
+    values: Sequence[Value], operands: Sequence[Array] = (), variables: Mapping[str, object] | None = None
+) -> list[Array]:
     """The arrays that `values` stand for; operand k is `operands[k]`, a variable is looked up by name."""
     import numpy as np
 
     values = math.lower(values)
-    done: dict[Value, object] = {}
+    done: dict[Value, Array] = {}
     with np.errstate(all="ignore"):
         for item in walk(values):
             done[item] = _step(np, item, [done[a] for a in item.args], operands, variables or {})
     return [done[v] for v in values]
 
 
-def _step(np, item: Value, args: list, operands: Sequence, variables: Mapping[str, object]):
+def _step(
+    np: ModuleType, item: Value, args: list[Array], operands: Sequence[Array], variables: Mapping[str, object]
+) -> Array:
     op, kind = item.op, NAMES[item.dtype]
     if op == "const":
         return np.asarray(item.attr, kind)
@@ -57,7 +60,7 @@ def _step(np, item: Value, args: list, operands: Sequence, variables: Mapping[st
     return np.asarray(_rules(np)[op](item.dtype, *args), kind)
 
 
-def _cast(np, a, source: str, target: str):
+def _cast(np: ModuleType, a: Array, source: str, target: str) -> Array:
     if target in INTS and source[0] == "f":
         # What does not fit is undefined in C; saturating keeps the interpreter deterministic.
         info = np.iinfo(NAMES[target])
@@ -67,7 +70,7 @@ def _cast(np, a, source: str, target: str):
     return np.asarray(a).astype(NAMES[target])
 
 
-def _fma(np, dtype: str, a, b, c):
+def _fma(np: ModuleType, dtype: str, a: Array, b: Array, c: Array) -> Array:
     if dtype == "f32":
         return _fma32(np, *(np.asarray(v, "float64") for v in (a, b, c)))
     product, rest = _two_product(np, a, b)
@@ -78,7 +81,7 @@ def _fma(np, dtype: str, a, b, c):
     return np.where(np.isfinite(exact) & np.isfinite(rest), exact, a * b + c)
 
 
-def _fma32(np, a, b, c):
+def _fma32(np: ModuleType, a: Array, b: Array, c: Array) -> Array:
     # The product of two f32 is exact in f64; rounding the sum to odd makes the second rounding harmless.
     product = a * b
     total = product + c
@@ -91,29 +94,29 @@ def _fma32(np, a, b, c):
     return np.ascontiguousarray(odd).view("float64").reshape(np.shape(total)).astype("float32")
 
 
-def _two_product(np, a, b):
+def _two_product(np: ModuleType, a: Array, b: Array) -> tuple[Array, Array]:
     product = a * b
     (ah, al), (bh, bl) = _halves(a), _halves(b)
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
 
-def _halves(a):
+def _halves(a: Array) -> tuple[Array, Array]:
     big = a * 134217729.0
     high = big - (big - a)
     return high, a - high
 
 
-def _guarded(np, rule, a, b):
+def _guarded(np: ModuleType, rule: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
     safe = np.where(b == 0, np.ones_like(b), b)
     return np.where(b == 0, 0, rule(a, safe))
 
 
-def _truncated(np, a, b):
+def _truncated(np: ModuleType, a: Array, b: Array) -> Array:
     q = a // b
     return q + ((q < 0) & (q * b != a))
 
 
-def _rules(np) -> dict:
+def _rules(np: ModuleType) -> dict[str, Callable[..., Array]]:
     if _RULES:
         return _RULES
     simple = {
@@ -132,10 +135,10 @@ def _rules(np) -> dict:
     return _RULES
 
 
-def _pair(np, dtype: str, re, im):
+def _pair(np: ModuleType, dtype: str, re: Array, im: Array) -> Array:
     out = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), NAMES[dtype])
     out.real, out.imag = re, im
     return out
 
 
-_RULES: dict = {}
+_RULES: dict[str, Callable[..., Array]] = {}

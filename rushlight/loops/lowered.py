@@ -21,10 +21,13 @@ This file lies in `loops` because kinds (op/) state a Lowered and schedulers (co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .expr import Value, bitcast, cast, complex_, const, eq, ge, load, lt, max_, min_, or_, select, var
 from .record import Record
+
+if TYPE_CHECKING:
+    from .vocabulary import Scalars
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 # a dim of size 1, of neighbours in memory, any other, of one element over and over
@@ -54,23 +57,23 @@ class Fold:
     blocked: ClassVar[bool] = False      # long float folds go in blocks, for accuracy
     has_identity: ClassVar[bool] = True
 
-    def init(self, s: Any, code: str) -> Accumulators:
+    def init(self, s: Scalars, code: str) -> Accumulators:
         """Accumulators before the first element; `code` is the compute type."""
         raise NotImplementedError
 
-    def first(self, s: Any, x: Value, index: Value | None) -> Accumulators:
+    def first(self, s: Scalars, x: Value, index: Value | None) -> Accumulators:
         """Accumulators after the first element; of some folds they are the element itself."""
         return self.step(s, self.init(s, x.dtype), x, index)
 
-    def step(self, s: Any, acc: Accumulators, x: Value, index: Value | None) -> Accumulators:
+    def step(self, s: Scalars, acc: Accumulators, x: Value, index: Value | None) -> Accumulators:
         """Accumulators after one more element. By default the element is merged in."""
         return self.merge(s, acc, (x,) if index is None else (x, index))
 
-    def merge(self, s: Any, a: Accumulators, b: Accumulators) -> Accumulators:
+    def merge(self, s: Scalars, a: Accumulators, b: Accumulators) -> Accumulators:
         """Two partial results as one."""
         raise NotImplementedError
 
-    def finish(self, s: Any, acc: Accumulators, count: Value) -> Value | tuple[Value, ...]:
+    def finish(self, s: Scalars, acc: Accumulators, count: Value) -> Value | tuple[Value, ...]:
         """The outputs, from the accumulators and how many elements they saw."""
         return acc[0]
 
@@ -82,21 +85,21 @@ class TwoPass(Fold):
     fold's accumulators of both. `step` is not needed.
     """
 
-    first: Fold
+    first: Fold   # type: ignore[assignment]   # the fold of the first pass, not a step of this one
 
-    def middle(self, s: Any, acc: Accumulators, length: Value) -> Accumulators:
+    def middle(self, s: Scalars, acc: Accumulators, length: Value) -> Accumulators:
         """Values the second pass knows."""
         raise NotImplementedError
 
-    def second_init(self, s: Any, code: str) -> Accumulators:
+    def second_init(self, s: Scalars, code: str) -> Accumulators:
         """Accumulators of the second pass; they are added up."""
         raise NotImplementedError
 
-    def second_step(self, s: Any, acc: Accumulators, x: Value, known: Accumulators) -> Accumulators:
+    def second_step(self, s: Scalars, acc: Accumulators, x: Value, known: Accumulators) -> Accumulators:
         """Second-pass accumulators after one more element."""
         raise NotImplementedError
 
-    def join(self, s: Any, known: Accumulators, second: Accumulators, length: Value) -> Accumulators:
+    def join(self, s: Scalars, known: Accumulators, second: Accumulators, length: Value) -> Accumulators:
         """This fold's accumulators for the run."""
         raise NotImplementedError
 
@@ -119,7 +122,7 @@ class Memory(Record):
 
     def along(self) -> tuple[int, ...]:
         """The stride of every range."""
-        return tuple([0 if d is None else self.strides[d] for d in self.dims])
+        return tuple([0 if d is None else self.strides[d] for d in dims_of(self)])
 
     def classes(self) -> tuple[int, ...]:
         """What code depends on of this geometry: see SINGLE and the others."""
@@ -166,6 +169,12 @@ class Number(Record):
 Read = Memory | Number
 
 
+def dims_of(read: Read | Elements | Computed) -> tuple[int | None, ...]:
+    """The dims that ranges run along, of a tensor that is read at the loop position."""
+    assert not isinstance(read, Number) and read.dims is not None, "it is read at places of the body's own"
+    return read.dims
+
+
 def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """What a kernel's code depends on of a geometry."""
     return tuple(
@@ -206,13 +215,13 @@ class Elements:
             offset = offset + i * stride
         return offset
 
-    def __getitem__(self, at: Any) -> Value:
+    def __getitem__(self, at: Value | tuple[Value, ...]) -> Value:
         return load(self.operand, self.place(at if isinstance(at, tuple) else (at,)), self.code)
 
     def read(self, at: Sequence[Value]) -> Value:
         """The element at a loop position."""
         offset = ZERO
-        for i, d in zip(at, self.dims, strict=True):
+        for i, d in zip(at, dims_of(self), strict=True):
             if d is not None:
                 offset = offset + i * self.strides[d]
         return load(self.operand, offset, self.code)
@@ -231,7 +240,10 @@ class Placed:
     def read(self, at: Sequence[Value]) -> Value:
         """The element here."""
         assert at is HERE, "an aligned body reads its operands at the present position"
-        return load(self.operand, self.place, self.code) if self.leaf is None else self.leaf
+        if self.leaf is not None:
+            return self.leaf
+        assert self.place is not None, "an operand has a place, or a value that stands for its element"
+        return load(self.operand, self.place, self.code)
 
 
 class Given:
@@ -261,15 +273,15 @@ class Computed:
         self.producer, self.sources, self.shape, self.dims, self.checks = producer, sources, tuple(shape), dims, checks
         self.code, self.ndim = producer.outs[0], len(self.shape)
 
-    def __getitem__(self, at: Any) -> Value:
+    def __getitem__(self, at: Value | tuple[Value, ...]) -> Value:
         position = At(at if isinstance(at, tuple) else (at,))
         position.checks = self.checks
-        return cast(self.producer.body(position, self.sources)[0], self.code)
+        return cast(body_of(self.producer)(position, self.sources)[0], self.code)
 
     def read(self, at: Sequence[Value]) -> Value:
         """The element at a loop position of the reader."""
         own = [ZERO] * self.ndim
-        for i, d in zip(at, self.dims, strict=True):
+        for i, d in zip(at, dims_of(self), strict=True):
             if d is not None:
                 own[d] = i
         return self[tuple(own)]
@@ -322,7 +334,7 @@ def decode_error(code: int) -> tuple[int, int]:
     return (index - 1 if index > 0 else index), dim
 
 
-def number_value(name: str, value: Any) -> Value:
+def number_value(name: str, value: object) -> Value:
     """A run-time number in a body: integers as they are, floats by their bits."""
     if isinstance(value, complex):
         return complex_(bitcast(var(f"{name}.0"), "f64"), bitcast(var(f"{name}.1"), "f64"))
@@ -430,6 +442,9 @@ class Piece(Record):
     backwards: frozenset[int] = frozenset()
 
 
+Body = Callable[[At, Sequence[Any]], Sequence[Value]]
+
+
 class Lowered(Record):
     """One op, or several inlined into each other: see the top of this file.
 
@@ -447,7 +462,7 @@ class Lowered(Record):
     shape: tuple[int, ...]                 # of the results
     outs: tuple[str, ...]
     reads: tuple[Read, ...]
-    body: Callable[[At, Sequence[Any]], Sequence[Value]] | None
+    body: Body | None
     aligned: bool = True
     folding: Folding | None = None
     walk: Walk | None = None
@@ -470,3 +485,15 @@ class Lowered(Record):
             elif isinstance(r, Memory):
                 found.append(r)
         return tuple(found)
+
+
+def body_of(lowered: Lowered) -> Body:
+    """The body of an op that has one: views and scatters have none."""
+    assert lowered.body is not None, f"{lowered.name} has no body"
+    return lowered.body
+
+
+def folding_of(lowered: Lowered) -> Folding:
+    """What an op that folds says of it."""
+    assert lowered.folding is not None, f"{lowered.name} folds nothing"
+    return lowered.folding

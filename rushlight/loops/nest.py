@@ -284,6 +284,7 @@ def _describe(item: object, form: list[object]) -> None:
     elif item is None or isinstance(item, (str, int, bool)):
         form.append(item)
     else:
+        assert isinstance(item, Record), item
         form.append(type(item).__name__)
         for field in item.fields:
             value = getattr(item, field)
@@ -299,6 +300,7 @@ def values_of(item: object) -> list[Value]:
         return [value for part in item for value in values_of(part)]
     if item is None or isinstance(item, (str, int, bool, Operand)):
         return []
+    assert isinstance(item, Record), item
     return [value for field in item.fields for value in values_of(getattr(item, field))]
 
 
@@ -310,6 +312,7 @@ def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
         return tuple(map_values(part, mapping) for part in item)
     if item is None or isinstance(item, (str, int, bool, Operand)):
         return item
+    assert isinstance(item, Record), item
     return type(item)(*[map_values(getattr(item, field), mapping) for field in item.fields])
 
 

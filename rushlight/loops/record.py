@@ -6,14 +6,15 @@ a repr. `dataclasses` would do, but spends a millisecond per class at import, an
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self, dataclass_transform
 
 
+@dataclass_transform(frozen_default=True)      # for type checkers: what the constructor takes
 class Record:
     """Base of a frozen record; `fields` lists the names in order."""
 
-    fields: tuple[str, ...] = ()
-    defaults: dict[str, object] = {}
+    fields: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[dict[str, object]] = {}
 
     def __init_subclass__(cls) -> None:
         cls.fields = tuple(cls.__annotations__)

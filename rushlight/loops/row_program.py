@@ -12,14 +12,14 @@ storing loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from .expr import Value, cast, const, eq
-from .lowered import HERE, Given, Lowered, Memory
+from .lowered import HERE, Given, Lowered, Memory, body_of
 from .record import Record
 
 FULL, ROW, COLUMN = "full", "row", "column"
+Values = Callable[["RowNode", Value | None], Value]
 
 
 class RowNode:
@@ -42,27 +42,31 @@ class RowNode:
             lowered,
             operand,
         )
-        self.level = max([p.level for p in self.parts], default=0) + (form == "fold")
+        self.level: int = max([p.level for p in self.parts], default=0) + (form == "fold")
         self.name = ""            # of the local that holds a fold's result
         self.is_product = False   # of two parts, and a sum that reads it may round once
 
-    def emit(self, values: Any, j: Value | None) -> Value:
+    def _op(self) -> Lowered:
+        assert self.lowered is not None, f"{self.form}: only pointwise ops and folds have a body"
+        return self.lowered
+
+    def emit(self, values: Values, j: Value | None) -> Value:
         """Its element at column `j`, from those of its parts: `values(node, j)`."""
         if self.form == "points":
             left = iter(self.parts)
             sources = [
                 Given(values(next(left), j)) if isinstance(r, Memory) else Given(const(r.value, r.code))
-                for r in self.lowered.reads
+                for r in self._op().reads
             ]
-            return cast(self.lowered.body(HERE, sources)[0], self.code)
+            return cast(body_of(self._op())(HERE, sources)[0], self.code)
         if self.form == "pick":
             return values(self.parts[0], cast(values(self.parts[1], None), "i64"))
-        assert self.form == "is_picked", self.form
+        assert self.form == "is_picked" and j is not None, self.form
         return cast(eq(j, cast(values(self.parts[0], None), "i64")), self.code)
 
-    def element(self, values: Any, j: Value) -> Value:
+    def element(self, values: Values, j: Value) -> Value:
         """What a fold folds, at column `j`."""
-        return self.lowered.body(HERE, [Given(values(self.parts[0], j))])[0]
+        return body_of(self._op())(HERE, [Given(values(self.parts[0], j))])[0]
 
 
 class RowOperand(Record):

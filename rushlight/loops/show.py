@@ -6,7 +6,8 @@ in calling order as `expr.spell` does. Refuses: nothing; an expression too long 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from .text import show, spell
 
@@ -94,7 +95,8 @@ def _multiply(s: Multiply, indent: str) -> list[str]:
     return [f"{indent}multiply {size}: {sums} = ({sums} if {spell(s.add)}) + {a} @ {b} in {s.vectors} vectors{kept}"]
 
 
-_LINES = {     # by the names of `nest`'s classes, which can print themselves: that file may import this one
+# by the names of `nest`'s classes, which can print themselves: that file may import this one
+_LINES: dict[str, Callable[[Any, str], list[str]]] = {
     "For": _for,
     "Reduce": _reduce,
     "Local": lambda s, indent: _assign(f"{s.name}: {s.value.dtype} =", s.value, indent),

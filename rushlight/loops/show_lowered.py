@@ -6,10 +6,11 @@ x1, ... in the order of the tensors read. Refuses: nothing; what a body needs of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .expr import Value, call, cast, var
-from .lowered import ZERO, At, Elements, Given, Lowered, Memory, Staged, Table, number_value
+from .lowered import ZERO, At, Elements, Given, Lowered, Memory, Staged, Table, dims_of, folding_of, number_value
 from .text import show
 from .vocabulary import Scalars
 
@@ -19,13 +20,13 @@ scalars = Scalars()
 class Shown(Elements):
     """A tensor whose elements print as x0[i0, i1]."""
 
-    def __getitem__(self, at: Any) -> Value:
+    def __getitem__(self, at: Value | tuple[Value, ...]) -> Value:
         return self.shown(at if isinstance(at, tuple) else (at,))
 
-    def read(self, at: Any) -> Value:
-        return self.shown([i for i, d in zip(at, self.dims, strict=True) if d is not None])
+    def read(self, at: Sequence[Value]) -> Value:
+        return self.shown([i for i, d in zip(at, dims_of(self), strict=True) if d is not None])
 
-    def shown(self, at: Any) -> Value:
+    def shown(self, at: Sequence[Value]) -> Value:
         """The element at a position, as a call that prints so."""
         return call(f"x{self.operand}", *at, dtype=self.code)
 
@@ -34,7 +35,8 @@ def show_lowered(lowered: Lowered) -> str:
     """The op, a statement a line."""
     position = At(var(f"i{d}") for d in range(len(lowered.ranges)))
     position.checks = []
-    sources, lines = [], [
+    sources: list[Any] = []
+    lines = [
         f"{lowered.name} over {sized(lowered.ranges)} to {', '.join(lowered.outs)} {sized(lowered.shape)}"
         + (", aligned" if lowered.aligned else "")
     ]
@@ -95,7 +97,7 @@ def show_lowered(lowered: Lowered) -> str:
 
 def shown_fold(lowered: Lowered, position: At, sources: list[Any]) -> list[str]:
     """What becomes of the elements."""
-    folding = lowered.folding
+    folding = folding_of(lowered)
     here = At(i if d not in folding.reduced else ZERO for d, i in enumerate(position))
     here.checks = position.checks
     init = list(folding.start(here, sources) if folding.start else folding.fold.init(scalars, folding.compute))
@@ -113,11 +115,11 @@ def shown_fold(lowered: Lowered, position: At, sources: list[Any]) -> list[str]:
     )
 
 
-def listed(label: str, values: Any) -> list[str]:
+def listed(label: str, values: Iterable[Value]) -> list[str]:
     """Expressions under a label."""
     return [f"  {label}:", *[f"    {line}" for line in show(tuple(values)).splitlines()]]
 
 
-def sized(sizes: Any) -> str:
+def sized(sizes: Iterable[object]) -> str:
     """Sizes in brackets."""
     return f"[{', '.join(map(str, sizes))}]"

@@ -155,10 +155,10 @@ class Splitter:
         """A smaller or larger of two as a choice, true where the one that moves with the loop is taken."""
         if node.op not in ("min", "max") or node.dtype != "i64":
             return None
-        forms = [linear(a, self.name) for a in node.args]
-        if any(f is None for f in forms) or forms[0][0] == forms[1][0]:
+        first, second = (linear(a, self.name) for a in node.args)
+        if first is None or second is None or first[0] == second[0]:
             return None
-        a, b = node.args if forms[0][0] else reversed(node.args)
+        a, b = node.args if first[0] else reversed(node.args)
         return select(le(a, b) if node.op == "min" else ge(a, b), a, b)
 
     def known(self, values: list[Value], known: Known) -> list[Value]:
@@ -167,7 +167,7 @@ class Splitter:
         def condition(node: Value) -> Value | None:
             test = self.test(node) if node.dtype == "b1" else None
             answer = None if test is None else known.answer(test)
-            return None if answer is None else const(answer == test.holds, "b1")
+            return None if test is None or answer is None else const(answer == test.holds, "b1")
 
         def rule(node: Value) -> Value | None:
             result = self.chosen(node)
@@ -219,7 +219,9 @@ class Splitter:
 def split_loop(name: str, start: Value, stop: Value, stores: Sequence[Store], vector: bool = True) -> list[Statement]:
     """The loop over `stores` in stretches; one loop where there is nothing to know."""
     splitter = Splitter(name, stores, vector)
-    result = splitter.statements([*[s.index for s in stores], *[s.value for s in stores]], start, stop, Known())
+    places = [s.index for s in stores if s.index is not None]
+    assert len(places) == len(stores), "a loop's stores say where"
+    result = splitter.statements([*places, *[s.value for s in stores]], start, stop, Known())
     return result if splitter.loops > 1 else [For(name, start, stop, tuple(stores), vector=vector)]
 
 

@@ -8,6 +8,9 @@ It does not prove indices in range or iterations independent: those are the auth
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+from typing import NoReturn
+
 from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, is_const, walk
 from .nest import (
     COMBINES,
@@ -33,7 +36,7 @@ BITS = INTS | {"b1"}
 TILED = frozenset(("f32", "f64"))
 
 # Primitive -> (number of arguments, dtypes of the data arguments, whether the result has their dtype).
-TABLE: dict[str, tuple[int, frozenset[str] | set[str], bool]] = {
+TABLE: dict[str, tuple[int, AbstractSet[str], bool]] = {
     "add": (2, REAL, True), "sub": (2, REAL, True), "mul": (2, REAL, True), "div": (2, FLOATS, True),
     "idiv": (2, INTS, True), "irem": (2, INTS, True), "neg": (1, FLOATS | INTS, True), "abs": (1, FLOATS | INTS, True),
     "fma": (3, FLOATS, True), "min": (2, REAL, True), "max": (2, REAL, True), "sqrt": (1, FLOATS, True),
@@ -81,7 +84,7 @@ class _Checker:
                 raise OpaqueOperand(f"{nest.name!r} is not implemented for elements of type {operand.code!r}")
         self.statement(nest.loop)
 
-    def fail(self, expectation: str, got: str, at: Statement | None = None) -> None:
+    def fail(self, expectation: str, got: str, at: Statement | None = None) -> NoReturn:
         where = "" if at is None else f" in `{show_statements((at,), '')[0]}`"
         raise IllegalNest(f"{self.nest.name}: {expectation}, got {got}{where}.")
 
@@ -190,7 +193,7 @@ class _Checker:
         if isinstance(s, Multiply) and not (0 < s.height and 0 < s.vectors):
             self.fail("a tile has rows and vectors", f"{s.height} x {s.vectors}", s)
         if isinstance(s, Multiply) and s.line is not None and (s.pitch, s.keep) != (None, None):
-            self.fail("rows that are not packed have no pitch, and are not kept", s.pitch, s)
+            self.fail("rows that are not packed have no pitch, and are not kept", str(s.pitch), s)
         if isinstance(s, Multiply) and s.keep and (s.pitch is None or s.ahead is not None):
             self.fail("a tile that keeps what it reads has a pitch, and nothing ahead", f"{s.pitch}, {s.ahead}", s)
 

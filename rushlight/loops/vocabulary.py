@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rushlight.loops import expr
 from rushlight.loops.expr import (
@@ -55,6 +56,10 @@ def _unary(name: str, complex_too: bool) -> Callable[[Scalars, Value], Value]:
 
 class Scalars:
     """Passed as the first parameter of `expr` in an op definition. It has no state."""
+
+    if TYPE_CHECKING:      # the functions of REAL_UNARY and UNARY are set below
+
+        def __getattr__(self, name: str) -> Callable[[Operand], Value]: ...
 
     # Building blocks
 

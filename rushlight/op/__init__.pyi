@@ -28,61 +28,26 @@ from rushlight.op.pointwise import Promote as Promote
 from rushlight.op.reduction import Reduction as Reduction
 from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
-from . import batch_overloads as batch_overloads
-from . import batching as batching
-from ..planners.factors import bidiagonal
-from ..planners.products import blas
-from ..planners.fourier import butterflies
 from . import composite as composite
-from ..planners.convolutions import convolve
-from ..planners.convolutions import lanes as convolve_lanes
-from ..planners.convolutions import pixels as convolve_pixels
-from ..planners.convolutions import points as convolve_points
-from ..planners.convolutions import tiles as convolve_tiles
-from ..planners.convolutions import walk as convolve_walk
-from ..planners.convolutions import windows as convolve_windows
 from . import definition as definition
 definitions: Any
 from . import extents as extents
 from . import extern as extern
-from ..planners.factors import panels as factor_panels
 from . import factory as factory
-from ..planners.order import few_first
 from rushlight.op.registry import find_op as find_op
-from ..planners.fourier import transform as fourier
-from ..planners.fourier import tables as fourier_tables
 from . import fused as fused
-from ..planners.products import gemm
-from ..planners.products import complex as gemm_complex
-from ..planners.products import half as gemm_half
-from ..planners.products import padded as gemm_padded
-from ..planners.products import spans as gemm_spans
-from ..planners.products import tiles as gemm_tiles
-from ..planners.products import groups
 from . import indexed as indexed
-from ..planners.factors import lapack
-from . import levels as levels
 from . import library as library
 from rushlight.op.registry import load_all as load_all
 from . import loops as loops
 from . import memory as memory
 from . import multi_tensor as multi_tensor
 ops: Any
-from . import out as out
 from . import pack as pack
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
-from ..planners.order import radix
-from ..planners.order import radix_blocks
-from ..planners.order import radix_device
-from . import random_level as random_level
-from ..planners.order import rank_select
-from ..planners.order import ranks
-from ..planners.fourier import real as real_fourier
-from ..planners import recurrence
 from . import reduction as reduction
-from ..planners.factors import reflections
 from . import registry as registry
 def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -> Any: ...
 from . import results as results
@@ -90,11 +55,7 @@ from . import roles as roles
 from . import scan as scan
 from . import schema as schema
 from . import signature as signature
-from ..planners.factors import small as small_factors
-from ..planners.fourier import small as small_transforms
 from rushlight.op.registry import spelled as spelled
-from ..planners.factors import triangles
-from ..planners.order import true_positions
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
 from rushlight.op.view import wrap_dims as wrap_dims

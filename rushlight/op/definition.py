@@ -54,7 +54,7 @@ class OpDefinition:
     method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
     inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
     # number parameters for which 2, 0.5 and the like deserve their own kernel
-    compiled_in: ClassVar[tuple[str, ...]] = ()
+    compiled_in: tuple[str, ...] = ()
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed

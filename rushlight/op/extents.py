@@ -12,7 +12,7 @@ and strides, and plans that call Python functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
@@ -24,7 +24,7 @@ CODES = {
     name: k
     for k, name in enumerate(("+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>", "==", "!=", "<", "<="))
 }
-COMPUTE: dict[str, Callable[[int, int], Any]] = {
+COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
     "%": lambda a, b: a % b, "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
     "<<": lambda a, b: a << b,
@@ -111,6 +111,7 @@ class Trace:
         places = {value: len(self.steps) + k for k, value in enumerate(constants)}
         words: list[int] = []
         for step in self.steps[self.num_given :]:
+            assert step is not None, "given numbers come first"
             name, *parts = step
             words += (CODES[name], *(places[part[0]] if isinstance(part, tuple) else part for part in parts))
         return list(constants), words
@@ -270,7 +271,7 @@ class Outline(Tensor):
         raise Untraceable(function)
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Any:   # type: ignore[override]   # nobody gives an outline another shape
         return Size(self.extents[0])
 
     def size(self, dim: int | None = None) -> Any:
@@ -304,7 +305,8 @@ class Outline(Tensor):
     def _view_strides(self, sizes: Any) -> Any:
         return _geometry().view_strides(*self.extents, tuple(sizes))
 
-    def expand(self, sizes: Any) -> Outline:
+    # Rules expand by one sequence of sizes; any other form is not traced.
+    def expand(self, sizes: Sequence[Any]) -> Outline:   # type: ignore[override]
         """The same elements, seen with these sizes."""
         own, strides = self.extents
         extra = len(sizes) - len(own)
@@ -347,7 +349,7 @@ def argument(trace: Trace, p: Any, a: Any) -> Any:
         return type(a)([outline(trace, x) if isinstance(x, Tensor) else x for x in a])
     if not p.varies or not (type(a) is int or isinstance(a, (tuple, list))):
         return a
-    return trace.given(a) if type(a) is int else tuple([trace.given(n) for n in a])
+    return tuple([trace.given(n) for n in a]) if isinstance(a, (tuple, list)) else trace.given(a)
 
 
 def generic_plan(definition: Any, args: tuple) -> Any:

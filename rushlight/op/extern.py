@@ -42,7 +42,8 @@ class Extern(OpDefinition):
         device = device_of(args)
         specs = self.meta(*args)
         single = isinstance(specs, Spec)
-        outs = tuple(_C.empty(s.shape, s.strides, s.dtype, device) for s in ((specs,) if single else specs))
+        given = (specs,) if isinstance(specs, Spec) else specs
+        outs = tuple(_C.empty(s.shape, s.strides, s.dtype, device) for s in given)
         if device.type != "meta":
             self.implementation(device)(outs[0] if single else outs, *args)
         return outs[0] if single else self.wrap(outs)

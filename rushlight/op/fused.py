@@ -20,7 +20,7 @@ from ..base.shape import surely
 from ..base.show import is_shown, show
 from ..codegen.schedule import schedule_rows
 from ..loops import expr
-from ..loops.lowered import Lowered, Memory, NotLowerable, TwoPass, compute_code
+from ..loops.lowered import Lowered, Memory, NotLowerable, TwoPass, compute_code, folding_of
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
@@ -62,6 +62,11 @@ class Stand:
         code = compute_code(dtype.code)
         return self if code == self.node.code else call("to", (self, BY_CODE[code]), {})
 
+    def __neg__(self) -> Stand:
+        return call("neg", (self,), {})
+
+    __hash__ = object.__hash__      # `==` is set below, and gives a tensor
+
 
 def _operator(name: str, swap: bool = False) -> Any:
     def method(self: Stand, other: Any) -> Stand:
@@ -75,8 +80,6 @@ for _symbol, _name in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div
     setattr(Stand, f"__r{_symbol}__", _operator(_name, swap=True))
 for _symbol in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Stand, f"__{_symbol}__", _operator(_symbol))
-Stand.__neg__ = lambda self: call("neg", (self,), {})
-Stand.__hash__ = object.__hash__
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -158,11 +161,12 @@ def joined_kind(nodes: Sequence[RowNode]) -> str:
 
 def check_whole_rows(name: str, lowered: Lowered) -> None:
     """A reduction in a fused body folds whole rows, in one pass, and keeps their dims."""
-    whole = all((n == 1) or d in lowered.folding.reduced for d, n in enumerate(lowered.ranges) if n != OUTER)
+    folding = folding_of(lowered)
+    whole = all((n == 1) or d in folding.reduced for d, n in enumerate(lowered.ranges) if n != OUTER)
     kept = len(lowered.shape) == len(lowered.ranges) and not any(
-        lowered.ranges[d] == OUTER for d in lowered.folding.reduced
+        lowered.ranges[d] == OUTER for d in folding.reduced
     )
-    if not whole or not kept or isinstance(lowered.folding.fold, TwoPass) or lowered.folding.fold.uses_index:
+    if not whole or not kept or isinstance(folding.fold, TwoPass) or folding.fold.uses_index:
         raise TypeError(f"{name}: a fused body folds whole rows, with keepdim=True, in one pass and without positions")
 
 

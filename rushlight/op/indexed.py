@@ -191,7 +191,9 @@ def flatten(args: Any) -> list:
 def bind(definition: Any, args: tuple) -> Bound:
     """Arguments as reads, and the rest, which bodies are specialised to."""
     reads: list[Any] = []
-    tensors, seen_, key = [], [], []
+    tensors: list[Any] = []
+    seen_: list[Any] = []
+    key: list[Any] = []
 
     def memory(t: Any, name: str) -> Hole:
         reads.append(Memory(name, t.dtype.code, tuple(t.shape), t.stride()))

@@ -71,11 +71,12 @@ class Library(Extern):
             return None
         device, outs = device_of(args), (specs,) if isinstance(specs, Spec) else specs
         room = Room(device, len(tensors), outs)
-        steps: list[tuple] | None = []
+        steps: list[tuple] = []
         if device.type != "meta" and any(0 not in s.shape for s in outs):
-            steps = self.steps(args, room)
-            if steps is None:
+            found = self.steps(args, room)
+            if found is None:
                 return None
+            steps = found
         names = self.spec.return_names
         wrap = result_type(self.spec.name, names) if names and len(outs) > 1 else None
         on_error = self.on_error(args) if any(step[5] >= 0 for step in steps) else None

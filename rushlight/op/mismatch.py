@@ -88,14 +88,15 @@ def explain(name: str, schemas: Sequence[Schema], args: tuple, kwargs: dict[str,
 def joined(blames: list[Blame | None]) -> str | None:
     """One reason from those of all overloads: of the overloads that came furthest. None if one has none,
     or they differ."""
-    if None in blames:
+    known = [blame for blame in blames if blame is not None]
+    if len(known) != len(blames):
         return None
 
     def reached(blame: Blame) -> tuple[bool, int, int]:
         return blame.rank != NOT_MEANT, blame.fine, blame.rank
 
-    furthest = max(map(reached, blames))
-    best = list(dict.fromkeys(blame for blame in blames if reached(blame) == furthest))
+    furthest = max(map(reached, known))
+    best = list(dict.fromkeys(blame for blame in known if reached(blame) == furthest))
     if best[0].rank != MISFIT:
         return best[0].text if len({blame.text for blame in best}) == 1 else None
     if len({(blame.position, blame.got) for blame in best}) > 1:

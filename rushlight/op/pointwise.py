@@ -56,11 +56,11 @@ class Pointwise(OpDefinition):
     """A definition whose body is the expression of one output element."""
 
     kind = KIND_POINTWISE
-    promote: ClassVar[Promote] = Promote.DEFAULT
+    promote: Promote = Promote.DEFAULT
     refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "integer", "float", "half", "complex"
-    result: ClassVar[str | None] = None       # "bool", or the "real" or "complex" type of the computed precision
-    apart: ClassVar[tuple[str, ...]] = ()     # operands that take no part in promotion and keep their own type
-    upcast: ClassVar[bool] = True             # half types compute in float32
+    result: str | None = None       # "bool", or the "real" or "complex" type of the computed precision
+    apart: tuple[str, ...] = ()     # operands that take no part in promotion and keep their own type
+    upcast: bool = True             # half types compute in float32
     needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
     # operands that PyTorch has no derivative for: a backward pass that asks for one raises
@@ -108,9 +108,8 @@ class Pointwise(OpDefinition):
         self.run_check(args)
         self.refuse_dtype(common)
         common = self.promoted(common, args)
-        looked_at = bool(self.divisor) and rank(common) < 2
         lowered = self.lower_as(args, operands, common, shaped=False)
-        divisor = operands.index(self.spec.index(self.divisor)) if looked_at else -1
+        divisor = operands.index(self.spec.index(self.divisor)) if self.divisor and rank(common) < 2 else -1
         by_value = self.spec.index(self.by_value) if self.by_value else -1
         read_first = operands.index(by_value) if by_value in operands else -1
         if is_shown("lowered"):
@@ -196,11 +195,12 @@ class Pointwise(OpDefinition):
         return _C.int64 if rule is Promote.TO_INT and common is _C.bool else common
 
     def run_check(self, args: tuple) -> None:
-        if type(self).check is None:
+        check = type(self).check
+        if check is None:
             return
         given = {p.name: args[i] for i, p in enumerate(self.spec.params)}
-        names = parameters_of(type(self).check)[1:]
-        self.check(**{n: given[n] for n in names if n in given})
+        names = parameters_of(check)[1:]
+        check(self, **{n: given[n] for n in names if n in given})
 
     def refuse_dtype(self, common: Any) -> None:
         label = ("bool", "integer", "float", "complex")[rank(common)]
@@ -324,7 +324,9 @@ class Pointwise(OpDefinition):
         if "result" in self.vjp_names():
             outs = result if result is not None else self.outputs(values)
             available["result"] = outs[0] if len(outs) == 1 else outs
-        grads = type(self).vjp(
+        rule = type(self).vjp
+        assert rule is not None, f"{self.name}: asked for only where there is a rule"
+        grads = rule(
             self, s, g[0] if len(g) == 1 else g, **{n: available[n] for n in self.vjp_names() if n in available}
         )
         zero = s.const(0, g[0].dtype)
@@ -532,6 +534,7 @@ def zero_check(device: Any, code: str) -> Any:
     if found is None:
         nest = pointwise_nest("zero_check", [code], ["i64"], [scalars.const(1, "i64")])
         inner = nest.loop.body[0]
+        assert isinstance(inner, For), "a pointwise nest has two loops"
         check = For(
             inner.var,
             inner.start,

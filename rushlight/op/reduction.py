@@ -61,7 +61,8 @@ class Reduction(Fold, OpDefinition):
     @cached_property
     def positions(self) -> tuple[int | None, int | None, int | None]:
         names = [p.name for p in self.spec.params]
-        return tuple(names.index(n) if n in names else None for n in ("dim", "keepdim", "dtype"))
+        dim, keepdim, dtype = (names.index(n) if n in names else None for n in ("dim", "keepdim", "dtype"))
+        return dim, keepdim, dtype
 
     @cached_property
     def kernels(self) -> dict[tuple, Any]:

@@ -23,9 +23,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..base import disk_cache, late, sources
+
+if TYPE_CHECKING:
+    from .definition import OpDefinition
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
 KINDS = ("op", "planners", "rules")   # rooms of what definitions inherit from
@@ -52,17 +56,17 @@ class Tables:
 tables = Tables()
 ops: dict[str, _C.Op] = {}
 forms: dict[str, list[_C.Op]] = {}   # every op object of a name: the function, and its operator forms
-_classes: dict[str, list[type]] = {}
+_classes: dict[str, list[type[OpDefinition]]] = {}
 _families: set[str] = set()
 _pending: dict[str, None] = {}       # families not imported so far, in order
 _methods: dict[str, Callable] = {}
 _aliases: dict[str, _C.Op] = {}      # "namespace.label" -> the op under that name
 
 
-class Definitions(Mapping):
+class Definitions(Mapping[str, "list[type[OpDefinition]]"]):
     """Op name -> its definition classes. Looking one up imports its families; walking imports all of them."""
 
-    def __getitem__(self, name: str) -> list[type]:
+    def __getitem__(self, name: str) -> list[type[OpDefinition]]:
         for family in tables.families[name]:
             load(family)
         return _classes[name]
@@ -84,7 +88,7 @@ definitions = Definitions()
 # --- definitions arrive -----------------------------------------------------------------------------------------------
 
 
-def schemas_of(cls: type) -> tuple[str, ...]:
+def schemas_of(cls: type[OpDefinition]) -> tuple[str, ...]:
     """The schemas of a definition, always as a tuple."""
     return (cls.schema,) if isinstance(cls.schema, str) else tuple(cls.schema)
 
@@ -94,7 +98,7 @@ def op_name(schema: str) -> str:
     return schema[: schema.index("(")].partition(".")[0]
 
 
-def register(cls: type) -> None:
+def register(cls: type[OpDefinition]) -> None:
     """Called when a definition class is made: its name becomes an op, and with `inplace` also `<name>_`."""
     name = op_name(schemas_of(cls)[0])
     families = tables.families.setdefault(name, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from operator import itemgetter
 
@@ -19,7 +20,7 @@ class NamedResult(tuple):
         body = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
         return f"{type(self).__module__}.{type(self).__name__}(\n{body})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., NamedResult], tuple]:
         return _rebuild, (type(self).__name__, self._fields, tuple(self))
 
 

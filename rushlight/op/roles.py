@@ -6,25 +6,26 @@ tensor, whose class may have its own; a function is for what is no method.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from .. import _C
+from .._C import Tensor
 from .registry import find_op
 
 
-def _real_part(x: Any) -> Any:
+def _real_part(x: Tensor) -> Tensor:
     return x.real
 
 
-def _complex_as_pairs(x: Any) -> Any:
+def _complex_as_pairs(x: Tensor) -> Tensor:
     return find_op("view_as_real")(x)
 
 
-def _pairs_as_complex(x: Any) -> Any:
+def _pairs_as_complex(x: Tensor) -> Tensor:
     return find_op("view_as_complex")(x)
 
 
-ROLES = {
+ROLES: dict[str, str | Callable[[Tensor], Tensor]] = {
     "sum": "add",
     "add into": "add_",
     "reduce": "sum",

@@ -6,10 +6,11 @@ kernel. The tape follows views and in-place writes through them. Refuses to copy
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .. import _C
-from ..loops.lowered import Lowered, Memory, NotLowerable
+from ..loops.lowered import At, Lowered, Memory, NotLowerable
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .registry import find_op
@@ -29,7 +30,7 @@ class View(OpDefinition):
 
     kind = KIND_PLANNED
     out = False
-    cacheable: ClassVar[bool] = True   # False where legality depends on more than sizes and strides (offset, storage)
+    cacheable: bool = True   # False where legality depends on more than sizes and strides (offset, storage)
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
         """The result's geometry, from the source tensor and the other arguments."""
@@ -69,9 +70,9 @@ class View(OpDefinition):
             return None
         t = args[0]
         result = self.geometry(t, *args[1:])
-        many = isinstance(result, list)
-        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in (result if many else [result])]
-        return _C.Plan(1, t.device, slots, [], not many)
+        found = result if isinstance(result, list) else [result]
+        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in found]
+        return _C.Plan(1, t.device, slots, [], not isinstance(result, list))
 
     def lower(self, args: tuple) -> Lowered:
         """The elements themselves, at the places the view finds them;
@@ -87,8 +88,9 @@ class View(OpDefinition):
             self.spec.params[0].name, code, tuple(g.sizes), tuple(g.strides), tuple(range(len(g.sizes))), g.offset
         )
 
-        def rule(sizes: Any, strides: Any, offset: int) -> tuple:
+        def rule(sizes: Sequence[Any], strides: Sequence[Any], offset: int) -> tuple:
             result = self.geometry(stand_in(t, sizes, strides), *args[1:])
+            assert isinstance(result, Geometry), "as it had one result before"
             return result.sizes, result.strides, offset + result.offset
 
         return elements(self.name, memory, rule if g.dtype in (None, t.dtype) else None)
@@ -97,13 +99,13 @@ class View(OpDefinition):
 def elements(name: str, memory: Memory, rule: Any = None) -> Lowered:
     """The elements of a tensor as they are; `rule` is what changed its layout, for layouts of other tensors."""
 
-    def body(at: Any, sources: Any) -> tuple:
+    def body(at: At, sources: Sequence[Any]) -> tuple:
         return (sources[0].read(at),)
 
     return Lowered(name, ("elements",), memory.sizes, memory.sizes, (memory.code,), (memory,), body, view=rule)
 
 
-def stand_in(t: Any, sizes: Any, strides: Any) -> Any:
+def stand_in(t: _C.Tensor, sizes: Sequence[Any], strides: Sequence[Any]) -> _C.Tensor:
     """A tensor of another layout and no data, of which a rule may ask what it asks of `t`."""
     if all(isinstance(n, int) for n in (*sizes, *strides)):
         return _C.empty(tuple(sizes), tuple(strides), t.dtype, _C.device("meta"))
@@ -118,7 +120,7 @@ def wrap_dim(name: str, dim: int, ndim: int) -> int:
     return dim + limit if dim < 0 else dim
 
 
-def wrap_dims(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
+def wrap_dims(name: str, dims: Iterable[int], ndim: int) -> tuple[int, ...]:
     """Every dim counted from the front; RuntimeError on repeats."""
     wrapped = tuple(wrap_dim(name, d, ndim) for d in dims)
     if len(set(wrapped)) != len(wrapped):

@@ -61,7 +61,8 @@ class Element:
     of which the width is a multiple in every call, so that the loop over them leaves no rest."""
 
     def __init__(self, code: str, turn: int = 1) -> None:
-        self.code, self.turn, self.statements = code, turn, []
+        self.code, self.turn = code, turn
+        self.statements: list[Statement] = []
         self.i, self.j, self.width = var("i"), var("j"), var("width")
 
     def at(self, part: int = 0, parts: int = 1) -> Value:
@@ -252,8 +253,9 @@ class Walk:
             if few is not None:
                 self.tiles[self.batch] = few
                 return self.slot(0, 0, "temp")
-        found = {m: self.tiled(m, n, k, added) for m in sizes} if tiles else {}
-        if not found or None in found.values():
+        answers = {m: self.tiled(m, n, k, added) for m in sizes} if tiles else {}
+        found = {m: answer for m, answer in answers.items() if answer is not None}
+        if not found or len(found) != len(answers):
             self.steps += pack_strips(self.code, self.weight, n, k, scratch)
             return self.slot(n, k, "temp")
         self.tiles = {m: product for m, ((_, product), _) in found.items()}
@@ -290,13 +292,16 @@ class Walk:
         addend: tuple[int, int, int] | None = None,
     ) -> None:
         """c = a @ packed (+ addend) for m rows; each is (slot, first element, columns), 0 columns for a bias."""
-        x, out, added = (None if t is None else Matrix(t[0], t[2], 1) for t in (a, c, addend))
+        x, out = Matrix(a[0], a[2], 1), Matrix(c[0], c[2], 1)
+        added = None if addend is None else Matrix(addend[0], addend[2], 1)
         if not self.packs:   # a single step: every slot begins at its first element
             if addend is not None and addend[0] != c[0]:
                 self.copy(addend[0], c[0], m, c[2], addend[2])
-            self.steps += steps(
+            product = steps(
                 self.code, CPU, x, self.weight, out, m, c[2], a[2], 1, 1.0, 0.0 if addend is None else 1.0
             )
+            assert product is not None, "rows of floats are multiplied somehow"
+            self.steps += product
         elif self.tiles:
             kernel, own, *rest = self.tiles[m]
             given = (a, (self.weight.slot, 0), addend, c, (scratch, 0))

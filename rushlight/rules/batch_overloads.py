@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..loops.expr import Value
 from ..op.definition import KIND_PYTHON, OpDefinition
 from ..op.extents import Extent, Untraceable
 from ..op.extern import Spec
@@ -144,6 +145,8 @@ def gathered(g: Any, is_batched: Any, level: VmapLevel) -> Any:
 class Derived(OpDefinition):
     """What batched forms share: signature, derivative and names of the op they serve."""
 
+    inner: Any       # the op's definition, of the kind that a form is for
+
     def derive(self, inner: OpDefinition, mask: tuple) -> None:
         """Take over from `inner`; `mask` says which arguments have the batch."""
         self.inner, self.mask = inner, mask
@@ -252,7 +255,7 @@ def row_form(overload: Any) -> Any:
 def row_reduction(inner: Reduction) -> Reduction:
     """A copy of the definition that folds dim 1."""
 
-    class Rows(type(inner)):
+    class Rows(type(inner)):   # type: ignore[misc]   # a definition is a class, and this one is like it
         """Each row by itself; the derivative is that of one row, under vmap."""
 
         is_rows = True
@@ -278,8 +281,11 @@ class Example:
 
     def __init__(self, elements: Elements | Example, at: Any) -> None:
         self.elements, self.at = elements, at
-        self.operand, self.code, self.ndim = elements.operand, elements.code, elements.ndim - 1
-        self.shape, self.strides = elements.shape[1:], elements.strides[1:]
+        self.operand: int = elements.operand
+        self.code: str = elements.code
+        self.ndim: int = elements.ndim - 1
+        self.shape: tuple[Value, ...] = elements.shape[1:]
+        self.strides: tuple[Value, ...] = elements.strides[1:]
 
     def place(self, at: Any) -> Any:
         return self.elements.place((self.at, *at))
@@ -296,7 +302,7 @@ class BatchedLoops(Derived):
 
     def start(self, inner: OpDefinition, mask: tuple) -> None:
         self.derive(inner, mask)
-        self.runtime = inner.runtime
+        self.runtime = self.inner.runtime
         self.tables: dict[tuple, dict] = {}
         self.now: tuple = mask          # which prepared arguments have the batch
         self.logical: tuple = ()

@@ -384,7 +384,7 @@ KINDS: tuple[tuple[type, Callable], ...] = (
 def rule_of(overload: Any) -> Callable:
     """The batching rule of an op: its own, the declared one, or its kind's."""
     definition: OpDefinition = overload.definition
-    if type(definition).vmap is not None:
+    if definition.vmap is not None:
         return definition.vmap
     if definition.batch is not None and definition.batch in DECLARED:
         return DECLARED[definition.batch]

@@ -102,7 +102,7 @@ class Batch:
 
     __slots__ = ("dim", "level", "value")
 
-    def __init__(self, level: Level, value: Any, dim: int) -> None:
+    def __init__(self, level: VmapLevel, value: Any, dim: int) -> None:
         self.level, self.value, self.dim = level, value, dim
 
     def again(self, value: Any) -> Batch:
@@ -269,7 +269,7 @@ def track(level: Level, value: Any) -> Any:
     return _C.wrap(whole(value), Tracked(level, value))
 
 
-def batch(level: Level, value: Any, dim: int) -> Any:
+def batch(level: VmapLevel, value: Any, dim: int) -> Any:
     """`value` as a tensor of a vmap level, `dim` being the batch."""
     return _C.wrap(whole(value), Batch(level, value, dim), dim)
 
@@ -303,7 +303,7 @@ def adopt(t: Any, level: Level) -> None:
                 t.stride(),
             )
             if isinstance(w, Batch):
-                sizes, strides = (level.batch_size, *sizes), (w.value.stride(0), *strides)
+                sizes, strides = (w.level.batch_size, *sizes), (w.value.stride(0), *strides)
             t._wrapped = w.again(w.value.as_strided(sizes, strides, offset))
     finally:
         state.stack = stack
@@ -349,7 +349,8 @@ def map_tensors(function: Callable, value: Any) -> Any:
             return tuple(result)
         if type(value) is list:
             return result
-        return type(value)._make(result) if hasattr(type(value), "_make") else type(value)(result)
+        make: Callable = getattr(type(value), "_make", type(value))
+        return make(result)
     return value
 
 

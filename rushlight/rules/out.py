@@ -42,7 +42,7 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
         [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or p.name in own] if own else []
     )
     if definition.kind == KIND_POINTWISE or own:
-        check_overlap(overload.name, outs, args, alone)
+        check_overlap(overload.name, tuple(outs), args, alone)
     if compute is None and (written := overload.into(args, tuple(outs))) is not None:
         return answer(definition, out, outs, written)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)

@@ -84,6 +84,7 @@ class PointwiseJvp(Pointwise):
         for i, t in zip(self.wanted, tangents, strict=True):
             part = self.part(s, k, forward, values, i, t)
             total = part if total is None else total + part
+        assert total is not None, "some operand has a tangent"
         return s.cast(total, code)
 
     def part(self, s: Scalars, k: int, forward: list[Any], values: list[Any], i: int, t: Any) -> Any:

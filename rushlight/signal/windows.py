@@ -59,7 +59,8 @@ def _window(weights: Callable[..., Any]) -> Callable[..., Any]:
 
     first, *options, _ = inspect.signature(window, follow_wrapped=False).parameters.values()
     own = [*inspect.signature(weights).parameters.values()][1:]
-    window.__signature__ = inspect.Signature([first, *own, *options], return_annotation=Any)
+    shown: Any = window
+    shown.__signature__ = inspect.Signature([first, *own, *options], return_annotation=Any)
     return window
 
 

@@ -178,7 +178,7 @@ class SymbolTable:
         """A truth without a hint."""
         return truth_symbol(self._unbacked_name("ub", True))
 
-    def _unbacked_name(self, prefix: str, stand_in: Any) -> str:
+    def _unbacked_name(self, prefix: str, stand_in: int | float | bool) -> str:
         known = next((name for name in self.again if name.rstrip("0123456789") == prefix), None)
         if known is not None:
             self.again.remove(known)
@@ -212,7 +212,7 @@ class SymbolTable:
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
-    def simplify(self, f: Any) -> Any:
+    def simplify(self, f: Formula) -> Any:
         """A formula with everything put in that equalities said."""
         if not self._replacements and not self._products:
             return f
@@ -584,11 +584,11 @@ class SymbolTable:
                 return f"{where} == {e!r}, got {size}"
         return values
 
-    def accepts(self, *arguments: Any) -> bool:
+    def accepts(self, *arguments: object) -> bool:
         """Whether what was computed also holds for these arguments."""
         return self.why_not(*arguments) is None
 
-    def why_not(self, *arguments: Any) -> str | None:
+    def why_not(self, *arguments: object) -> str | None:
         """The first thing that these arguments do not meet; None if they meet all."""
         values = self.bind(arguments)
         return values if isinstance(values, str) else self.refusal(values)

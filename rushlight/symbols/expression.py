@@ -50,6 +50,8 @@ class Atom(Formula):
 
     __slots__ = ("arguments", "name")
 
+    arguments: tuple[Any, ...]   # formulas, of the kinds that the operation takes
+
     def __init__(self, name: str, arguments: tuple[Formula, ...]) -> None:
         self.name, self.arguments = name, arguments
         self.names = frozenset((name,)) if not arguments else frozenset().union(*(a.names for a in arguments))
@@ -260,7 +262,7 @@ def symbol(name: str) -> Expression:
 ZERO, ONE = number(0), number(1)
 
 
-def apply(name: str, *arguments: Any) -> Expression:
+def apply(name: str, *arguments: Formula) -> Expression:
     """An operation on formulas, simplified."""
     rule = _RULES.get(name)
     known = [getattr(a, "constant", None) for a in arguments]

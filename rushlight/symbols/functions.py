@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from .env import SymbolTable
 from .expression import apply, number, total
 from .numbers import SymBool, SymFloat, SymInt, combine, compare, env_of, expression_of, wrapped
 from .real import as_real, real
 
+if TYPE_CHECKING:
+    from .numbers import Scalar
+
 _SYMBOLIC = (SymInt, SymFloat, SymBool)
 
 
-def sym_int(a: Any) -> Any:
+def sym_int(a: Scalar) -> Any:
     """`int(a)`: towards zero."""
     return a.__sym_int__() if isinstance(a, (SymInt, SymFloat)) else a._as_int() if isinstance(a, SymBool) else int(a)
 
 
-def sym_float(a: Any) -> Any:
+def sym_float(a: Scalar) -> Any:
     """`float(a)`."""
     return a.__sym_float__() if isinstance(a, (SymInt, SymFloat)) else float(a)
 
 
-def sym_not(a: Any) -> Any:
+def sym_not(a: Scalar) -> Any:
     """`not a`."""
     return (
         a.__sym_not__()
@@ -38,17 +41,17 @@ def sym_not(a: Any) -> Any:
     )
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: Scalar, b: Scalar) -> Any:
     """The larger of two numbers, as a formula instead of a guard."""
     return combine("max", a, b) if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC) else max(a, b)
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: Scalar, b: Scalar) -> Any:
     """The smaller of two numbers, as a formula instead of a guard."""
     return combine("min", a, b) if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC) else min(a, b)
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: Scalar, t: Any, f: Any) -> Any:
     """`t if b else f`, for values of one type."""
     if not isinstance(b, SymBool):
         return t if b else f
@@ -78,7 +81,7 @@ def _plain(x: float) -> Any:
     return real_number(x)
 
 
-def sym_sum(args: Any) -> Any:
+def sym_sum(args: Iterable[Any]) -> Any:
     """The sum of many numbers."""
     args = list(args)
     env = env_of(*args)
@@ -113,17 +116,17 @@ sym_sqrt, sym_sin, sym_cos, sym_tan, sym_asin, sym_acos, sym_atan, sym_sinh, sym
 # --- three ways to ask ------------------------------------------------------------------------------------------------
 
 
-def statically_known_true(x: Any) -> bool:
+def statically_known_true(x: object) -> bool:
     """Whether it holds for all sizes; no guard is left."""
     return x.env.decide(x.expression) is True if isinstance(x, SymBool) else bool(x)
 
 
-def statically_known_false(x: Any) -> bool:
+def statically_known_false(x: object) -> bool:
     """Whether it holds for no size; no guard is left."""
     return x.env.decide(x.expression) is False if isinstance(x, SymBool) else not x
 
 
-def guard_or(x: Any, default: bool) -> bool:
+def guard_or(x: object, default: bool) -> bool:
     """The answer, with a guard; `default` where only elements could tell."""
     if not isinstance(x, SymBool):
         return bool(x)
@@ -133,7 +136,7 @@ def guard_or(x: Any, default: bool) -> bool:
     return default if x.env.is_unbacked(x.expression) else bool(x)
 
 
-def guard_as_large(x: Any) -> bool:
+def guard_as_large(x: object) -> bool:
     """The answer, with a guard; for sizes that only elements can tell that of sizes of 2 or more, or False where these
     differ too."""
     if not isinstance(x, SymBool) or not x.env.is_unbacked(x.expression):
@@ -141,17 +144,17 @@ def guard_as_large(x: Any) -> bool:
     return x.env.decide_for_large(x.expression) is True
 
 
-def guard_or_false(x: Any) -> bool:
+def guard_or_false(x: object) -> bool:
     """The answer, with a guard; False where only elements could tell."""
     return guard_or(x, False)
 
 
-def guard_or_true(x: Any) -> bool:
+def guard_or_true(x: object) -> bool:
     """The answer, with a guard; True where only elements could tell."""
     return guard_or(x, True)
 
 
-def expect_true(x: Any, skip: int = 0) -> bool:
+def expect_true(x: object, skip: int = 0) -> bool:
     """Require it: a guard, or a check at run time where only elements can tell."""
     return x.expect_true() if isinstance(x, SymBool) else bool(x)
 

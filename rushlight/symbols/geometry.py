@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .functions import guard_as_large, statically_known_true, sym_max
+
+if TYPE_CHECKING:
+    from .numbers import Dim
 
 Sizes = Sequence[Any]
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Dim, b: Dim) -> bool:
     """Whether two numbers are equal; no where only elements could tell."""
     return guard_as_large(a == b)
 
@@ -158,7 +161,7 @@ def broadcast(shapes: Sequence[Sizes]) -> tuple:
     return tuple(result)
 
 
-def met(a: Any, b: Any) -> Any:
+def met(a: Dim, b: Dim) -> Any:
     """Two sizes that must be one: the plainer of them. RuntimeError if they are not."""
     equal = a == b
     if not (equal.expect_true() if hasattr(equal, "expect_true") else equal):

@@ -10,12 +10,16 @@ A SymInt is no `int`: code that would read the number past these methods gets a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .env import SymbolTable
 from .expression import Expression, Formula, apply, number
 from .real import FALSE, TRUE, Real, Truth, as_real, known_truth, negation, real, real_number, truth
+
+if TYPE_CHECKING:
+    Dim = int | _C.SymbolicInt       # a size or stride, known or symbolic
+    Scalar = int | float | _C.SymbolicInt | _C.SymbolicFloat | _C.SymbolicBool
 
 
 class _Symbolic:
@@ -64,7 +68,7 @@ class _Symbolic:
             f"{type(self).__name__}: the symbolic number {self!r} cannot be pickled; int(x) or float(x) is its value"
         )
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self
 
     def __copy__(self) -> Any:
@@ -98,7 +102,7 @@ class _Number(_Symbolic):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __rpow__(self, base: Any) -> Any:
+    def __rpow__(self, base: Scalar) -> Any:
         return power(base, self)
 
     def conjugate(self) -> Any:
@@ -152,7 +156,7 @@ class SymInt(_Number, _C.SymbolicInt):
             else wrapped(apply("max", self.expression, -self.expression), self.env)
         )
 
-    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+    def __pow__(self, exponent: Scalar, modulus: int | None = None) -> Any:
         return power(self, exponent) if modulus is None else pow(int(self), int(exponent), modulus)
 
     def __sym_float__(self) -> Any:
@@ -220,7 +224,7 @@ class SymFloat(_Number, _C.SymbolicFloat):
             return wrapped(apply("round", self.expression), self.env)
         return wrapped(real("round", self.expression, number(digits)), self.env)
 
-    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+    def __pow__(self, exponent: Scalar, modulus: int | None = None) -> Any:
         return power(self, exponent)
 
     def is_integer(self) -> Any:
@@ -253,15 +257,15 @@ class SymBool(_Symbolic, _C.SymbolicBool):
     def __hash__(self) -> int:
         return hash(bool(self))
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: object) -> Any:
         return self._joined("and", other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return self._joined("or", other)
 
     __rand__, __ror__ = __and__, __or__
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: object) -> Any:
         return self != other
 
     __rxor__ = __xor__
@@ -269,7 +273,7 @@ class SymBool(_Symbolic, _C.SymbolicBool):
     def __sym_not__(self) -> Any:
         return wrapped(negation(self.expression), self.env)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         t = _truth(other)
         if t is None:
             return NotImplemented
@@ -277,11 +281,11 @@ class SymBool(_Symbolic, _C.SymbolicBool):
         both, neither = truth("and", mine, t), truth("and", negation(mine), negation(t))
         return wrapped(truth("or", both, neither), self.env)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         same = self.__eq__(other)
         return same if same is NotImplemented else same.__sym_not__() if isinstance(same, SymBool) else not same
 
-    def _joined(self, relation: str, other: Any) -> Any:
+    def _joined(self, relation: str, other: object) -> Any:
         t = _truth(other)
         return NotImplemented if t is None else wrapped(truth(relation, self.expression, t), self.env)
 
@@ -313,9 +317,9 @@ class SymBool(_Symbolic, _C.SymbolicBool):
 # --- formulas in and out ----------------------------------------------------------------------------------------------
 
 
-def wrapped(f: Formula, env: SymbolTable) -> Any:
+def wrapped(formula: Formula, env: SymbolTable) -> Any:
     """A formula as a number: a plain one where nothing symbolic is left."""
-    f = env.simplify(f)
+    f = env.simplify(formula)
     if isinstance(f, Truth):
         answer = env.decide(f)
         return SymBool(f, env) if answer is None else answer
@@ -343,23 +347,23 @@ def _formula(x: Any) -> Any:
     )
 
 
-def _truth(x: Any) -> Truth | None:
+def _truth(x: object) -> Truth | None:
     if isinstance(x, SymBool):
         return x.expression
     return known_truth(x) if isinstance(x, bool) else None
 
 
-def expression_of(x: Any) -> Expression:
+def expression_of(x: Dim) -> Expression:
     """The expression of an integer, symbolic or plain."""
     return x.expression if isinstance(x, SymInt) else number(int(x))
 
 
-def env_of(*xs: Any) -> SymbolTable | None:
+def env_of(*xs: object) -> SymbolTable | None:
     """The owner of the symbols among some numbers."""
     return next((x.env for x in xs if isinstance(x, _Symbolic)), None)
 
 
-def combine(name: str, *xs: Any) -> Any:
+def combine(name: str, *xs: object) -> Any:
     """An operation on numbers, some of them symbolic: of integers where all are, else of reals.
     NotImplemented for what is no number."""
     env = env_of(*xs)
@@ -394,7 +398,7 @@ def _simpler(name: str, parts: list[Expression], env: SymbolTable) -> Expression
     return apply(name, *parts)
 
 
-def compare(relation: str, a: Any, b: Any) -> Any:
+def compare(relation: str, a: object, b: object) -> Any:
     """A comparison of numbers; NotImplemented for what is none."""
     env, left, right = env_of(a, b), _formula(a), _formula(b)
     if env is None or left is None or right is None:
@@ -404,7 +408,7 @@ def compare(relation: str, a: Any, b: Any) -> Any:
     return wrapped(truth(relation, left, right), env)
 
 
-def _integers_if_whole(f: Any) -> Any:
+def _integers_if_whole(f: Formula) -> Any:
     whole = f.as_integer() if isinstance(f, Real) else None
     return f if whole is None else whole
 
@@ -423,15 +427,15 @@ def power(base: Any, exponent: Any) -> Any:
     return wrapped(real("**", as_real(b), as_real(e)), env)
 
 
-def _binary(name: str, swap: bool) -> Callable:
-    def method(self: Any, other: Any) -> Any:
+def _binary(name: str, swap: bool) -> Callable[[object, object], Any]:
+    def method(self: object, other: object) -> Any:
         return combine(name, other, self) if swap else combine(name, self, other)
 
     return method
 
 
-def _relation(relation: str, swap: bool) -> Callable:
-    def method(self: Any, other: Any) -> Any:
+def _relation(relation: str, swap: bool) -> Callable[[object, object], Any]:
+    def method(self: object, other: object) -> Any:
         return compare(relation, other, self) if swap else compare(relation, self, other)
 
     return method
@@ -455,8 +459,8 @@ for _method, _name, _swap in (
     for _cls in (SymInt, SymFloat):
         setattr(_cls, f"__{_method}__", _relation(_name, _swap))
 
-for _cls in (SymInt, SymFloat, SymBool):
-    _cls.__module__ = "rushlight"     # where programs find them
+for _kind in (SymInt, SymFloat, SymBool):
+    _kind.__module__ = "rushlight"     # where programs find them
 
 __all__ = [
     "FALSE",

@@ -7,7 +7,7 @@ becomes `2 + s' + 2*t' + s'*t'`, which is at least 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .expression import Atom, Expression, number, of_atom
 from .real import Real
@@ -71,21 +71,25 @@ def is_nonnegative(x: Real, ranges: Ranges) -> bool:
     return x.function in ("abs", "exp")
 
 
+def _all_known(choose: Callable[[list[int]], int], bounds: Iterable[int | None]) -> int | None:
+    """The least or greatest of some bounds; None where one of them is not known."""
+    given = list(bounds)
+    known = [bound for bound in given if bound is not None]
+    return choose(known) if len(known) == len(given) else None
+
+
 def _max(*parts: Range) -> Range:
     lows = [low for low, _ in parts if low is not None]
-    highs = [high for _, high in parts]
-    return (max(lows) if lows else None), (None if None in highs else max(highs))
+    return (max(lows) if lows else None), _all_known(max, (high for _, high in parts))
 
 
 def _min(*parts: Range) -> Range:
-    lows = [low for low, _ in parts]
     highs = [high for _, high in parts if high is not None]
-    return (None if None in lows else min(lows)), (min(highs) if highs else None)
+    return _all_known(min, (low for low, _ in parts)), (min(highs) if highs else None)
 
 
 def _hull(*parts: Range) -> Range:
-    lows, highs = [low for low, _ in parts], [high for _, high in parts]
-    return (None if None in lows else min(lows)), (None if None in highs else max(highs))
+    return _all_known(min, (low for low, _ in parts)), _all_known(max, (high for _, high in parts))
 
 
 def _quotient(a: Range, b: Range) -> Range:

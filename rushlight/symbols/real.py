@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -68,15 +68,19 @@ class Real(Formula):
         if self.function == "float":
             return self.arguments[0] if isinstance(self.arguments[0], Expression) else None
         parts = [a.as_integer() for a in self.arguments if isinstance(a, Real)]
-        if not parts or None in parts or len(parts) != len(self.arguments):
+        whole = [part for part in parts if part is not None]
+        if not whole or len(whole) != len(self.arguments):
             return None
         if self.function == "/":
-            whole, rest = parts[0].split(parts[1])
-            return whole if not rest.terms else None
-        step = {"+": operator.add, "-": operator.sub, "*": operator.mul, "neg": operator.neg}.get(self.function)
-        return step(*parts) if step is not None else None
+            quotient, rest = whole[0].split(whole[1])
+            return quotient if not rest.terms else None
+        step = _OF_INTEGERS.get(self.function)
+        return step(*whole) if step is not None else None
 
 
+_OF_INTEGERS: dict[str, Callable[..., Expression]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "neg": operator.neg,
+}
 _reals: WeakValueDictionary[tuple, Real] = WeakValueDictionary()
 
 
@@ -220,7 +224,7 @@ def negation(t: Truth) -> Truth:
     return _interned("not", (t,))     # of a symbol, or of an order of reals: a NaN answers both with False
 
 
-def _joined(relation: str, parts: Any) -> Truth:
+def _joined(relation: str, parts: Iterable[Truth]) -> Truth:
     deciding = relation == "or"
     kept: list[Truth] = []
     for p in parts:

@@ -7,12 +7,15 @@ SymFloat and SymBool, or plain numbers where the policy says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .env import DimDynamic, SymbolTable
 from .expression import Expression
 from .numbers import SymBool, expression_of, wrapped
 from .ranges import Range
+
+if TYPE_CHECKING:
+    from .numbers import Dim
 
 
 class ShapeEnv(SymbolTable):
@@ -28,11 +31,11 @@ class ShapeEnv(SymbolTable):
         """A symbolic number for a size that was seen."""
         return wrapped(self.new_symbol(hint, source, dynamic_dim, limits), self)
 
-    def create_symintnode(self, expression: Expression, *, hint: int | None = None, source: Any = None) -> Any:
+    def create_symintnode(self, expression: Expression, *, hint: int | None = None, source: object = None) -> Any:
         """An expression of this env's symbols as a number."""
         return wrapped(expression, self)
 
-    def create_unbacked_symint(self, source: Any = None) -> Any:
+    def create_unbacked_symint(self, source: object = None) -> Any:
         """An integer that only elements can tell."""
         return wrapped(self.unbacked_symbol(), self)
 
@@ -44,7 +47,7 @@ class ShapeEnv(SymbolTable):
         """A truth that only elements can tell."""
         return wrapped(self.unbacked_truth(), self)
 
-    def create_size(self, most: Any = None) -> Any:
+    def create_size(self, most: Dim | None = None) -> Any:
         """A size that only elements can tell: at least 0, at most what is given."""
         result = wrapped(self.unbacked_symbol(0, most if isinstance(most, int) else None), self)
         if most is not None and not isinstance(most, int):
@@ -60,14 +63,16 @@ class ShapeEnv(SymbolTable):
             for d, (n, policy) in enumerate(zip(sizes, policies, strict=True))
         )
 
-    def remember_tensor(self, source: str, sizes: Sequence[Any], strides: Sequence[Any]) -> None:
+    def remember_tensor(self, source: str, sizes: Sequence[Dim], strides: Sequence[Dim]) -> None:
         """An argument of the computation, for `accepts`."""
         self.add_input(source, [expression_of(s) for s in sizes], [expression_of(s) for s in strides])
 
-    def remember_number(self, source: str, value: Any) -> None:
+    def remember_number(self, source: str, value: Dim) -> None:
         """An integer argument of the computation, for `accepts`."""
         self.add_input(source, [expression_of(value)])
 
-    def evaluate_guards_for_args(self, placeholders: Any, args: Sequence[Any], *, ignore_static: bool = True) -> bool:
+    def evaluate_guards_for_args(
+        self, placeholders: object, args: Sequence[object], *, ignore_static: bool = True
+    ) -> bool:
         """PyTorch's name for `accepts`."""
         return self.accepts(*args)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from .env import Guard
-from .expression import OPERATIONS, Atom, Expression, apply, atom, number, of_atom
+from .expression import OPERATIONS, Atom, Expression, Formula, apply, atom, number, of_atom
 from .real import FUNCTIONS, RELATIONS, Real, Truth, known_truth, real, real_number, truth
 from .shape_env import ShapeEnv
 
 
-def described(f: Any) -> Any:
+def described(f: Formula) -> Any:
     """A formula."""
     if isinstance(f, Expression):
         return ["sum", [[factor, [[_atom(a), power] for a, power in m]] for m, factor in f.terms.items()]]

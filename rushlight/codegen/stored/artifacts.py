@@ -32,7 +32,8 @@ def generator_identity() -> str:
 def packed(only: Collection[bytes] | None = None) -> tuple[bytes, list[str], list[str]] | None:
     """The kernels and graphs of this process, and their names; None where there are none on disk. `only`: some graphs
     (their digests), and the kernels that those name."""
-    entries, blobs = [], []
+    entries: list[dict[str, Any]] = []
+    blobs: list[bytes] = []
     graphs = sorted((k, v) for k, v in stored_graphs.used().items() if only is None or k in only)
     for key, kernel in sorted(cache._LOADED.items()):
         result = cache.digest_of(kernel.address)
@@ -52,7 +53,7 @@ def packed(only: Collection[bytes] | None = None) -> tuple[bytes, list[str], lis
         "package": stored_graphs.package_contents() if graphs else "", "entries": entries, "graphs": named,
     }).encode()  # fmt: skip
     whole = b"".join((MAGIC, len(header).to_bytes(8, "little"), header, *blobs, *[held for _, held in graphs]))
-    return whole, [e["name"] for e in entries], [g["graph"] for g in named]
+    return whole, [e["name"] for e in entries], [name.hex() for name, _ in graphs]
 
 
 def unpacked(data: bytes) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from ...base import disk_cache, sources
 from ...base.digest import digest
@@ -37,7 +38,7 @@ class Kernel:
 
 _LOADED: dict[bytes, Kernel] = {}
 # What each address was made of: whoever takes plans to other machines asks for the same kernels there.
-_SOURCES: dict[int, Nest] = {}
+_SOURCES: dict[int, Any] = {}      # address -> the nest, or what stands for it
 _DIGESTS: dict[int, bytes] = {}      # and the digest of that: whoever keeps plans on disk names kernels by it
 
 
@@ -56,7 +57,20 @@ def key_by(nest_digest: bytes) -> bytes:
     return digest(nest_digest + host_identity() + source_identity())
 
 
-def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Kernel:
+class Source(Protocol):
+    """What the cache asks of a nest, or of what stands for a function of tiles."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> tuple[str, ...]: ...
+    def digest(self) -> bytes: ...
+
+
+S = TypeVar("S", bound=Source)
+
+
+def kernel(nest: S, make: Callable[[S], bytes], fresh: bool = False) -> Kernel:
     """The kernel of `nest`: from memory, from disk, or made by `make(nest)`; `fresh` makes it again."""
     nest_digest = nest.digest()
     key = key_by(nest_digest)

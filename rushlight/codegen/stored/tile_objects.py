@@ -40,4 +40,6 @@ def make_tiles(tiles: TileObject) -> bytes:
         raise ValueError(f"a kernel calls {tiles.name}, and no function of tiles has that name")
     declared = [*function.intrinsics(), *(other.declaration() for other in function.callees())]
     text = [f'target triple = "{host_target().triple}"', *declared, *function.texts("").values(), ""]
-    return compile_ir("\n".join(text), host_target(), by_hand=True)
+    code = compile_ir("\n".join(text), host_target(), by_hand=True)
+    assert isinstance(code, bytes), "an object was asked for"
+    return code

@@ -102,7 +102,7 @@ def float_bits(value: float, code: str) -> int:
     return sign | min(bits, top)
 
 
-def literal(value: object, code: str) -> str:
+def literal(value: float, code: str) -> str:
     """A scalar constant as LLVM text."""
     if code == "b1":
         return "true" if value else "false"
@@ -398,9 +398,10 @@ def load_pairs(out: Output, lines: list[str], part: str, pointer: str, lanes: in
     ty = f"<{2 * lanes} x {REGISTER[part]}>"
     raw = out.emit(lines, f"load {ty}, ptr {pointer}, align {SIZE[part]}")
     even, odd = (", ".join(f"i32 {2 * k + first}" for k in range(lanes)) for first in (0, 1))
-    return tuple(
+    first, second = (
         out.emit(lines, f"shufflevector {ty} {raw}, {ty} poison, <{lanes} x i32> <{order}>") for order in (even, odd)
     )
+    return first, second
 
 
 def store_pairs(out: Output, lines: list[str], part: str, pair: tuple[str, str], pointer: str, lanes: int) -> None:

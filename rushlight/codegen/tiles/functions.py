@@ -350,8 +350,8 @@ def lines_texts(function: TileFunction, linkage: str) -> dict[str, str]:
         stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
         with w.loop(first, stop, height) as i:
             a, c = (w.at(w[x], w.mul(i.i, w[step]), shape.element) for x, step in (("a", "line"), ("c", "c_step")))
-            given = (a, w["line"], w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
-            given += (w["ahead"],) if asks else ()
+            given = [a, w["line"], w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"]]
+            given += [w["ahead"]] if asks else []
             for v in range(1, vectors + 1):
                 name = f"line_tile_{shape.code}_{height}x{v}_{asks}"
                 texts[name] = line_tile_text(shape, name, height, v, asks)

@@ -59,8 +59,8 @@ def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
             later = w.at(source, w.mul(w["step"], AHEAD), shape.element)
             for at in range(0, pitch, lanes):
                 w.prefetch(w.at(later, at, shape.element))
-                places = [w.at(place, at, shape.element) for place in (source, target)]
-                copy_vector(w, shape, *places, min(lanes, pitch - at))
+                here, there = (w.at(place, at, shape.element) for place in (source, target))
+                copy_vector(w, shape, here, there, min(lanes, pitch - at))
         with w.loop(whole, w["count"]) as strip:
             first, target = w.mul(strip.i, width), w.mul(strip.i, w["apart"])
             left = w.sub(w["lines"], first)
@@ -97,7 +97,8 @@ def pairs_text(function: Any, linkage: str) -> str:
     whole = w.min(w["count"], w.div(w["lines"], width))
     with w.loop(0, w["length"], 2) as k:
         row = w.at(w["source"], w.mul(w.div(k.i, 2), w["step"]), element)
-        for begin, end in ((0, whole), *([(whole, w["count"])] if shape.is_masked else [])):
+        spans: list[tuple[Reg | int, Reg]] = [(0, whole), *([(whole, w["count"])] if shape.is_masked else [])]
+        for begin, end in spans:
             with w.loop(begin, end) as strip:
                 source = w.at(row, w.mul(strip.i, width), element)
                 target = w.at(w["target"], w.add(w.mul(strip.i, w["apart"]), w.mul(k.i, width)), element)
@@ -185,7 +186,8 @@ def interleaved(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
     """Columns of `per` rows inside each block."""
     units = 1
     while units < per:
-        low, high = [], []      # of pairs of rows, units of the lower and of the upper half of each block in turn
+        # of pairs of rows, units of the lower and of the upper half of each block in turn
+        low, high = list[int](), list[int]()
         for half, order in ((0, low), (per // 2, high)):
             for block in range(0, lanes, per):
                 for unit in range(block + half, block + half + per // 2, units):

@@ -42,5 +42,10 @@ def ready_first_kernel() -> None:
     threads = [threading.Thread(target=task, name="cuda ahead") for task in (compile_sample, open_compiler)]
     for thread in threads:
         thread.start()
+
+    def wait() -> None:
+        for thread in threads:
+            thread.join()
+
     # A child forked in the middle would find modules half imported, by a thread that it does not have.
-    os.register_at_fork(before=lambda: [thread.join() for thread in threads])
+    os.register_at_fork(before=wait)

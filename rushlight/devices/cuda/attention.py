@@ -12,13 +12,14 @@ import math
 from typing import Any
 
 from ... import _C
-from .cudnn import Graph, GraphCache, Prepared, find
+from ..._C import Tensor
+from .cudnn import Graph, GraphCache, Prepared, find, installed
 
 WIDEST = 128
 Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
 
 
-def fits(query: Any, key: Any, value: Any) -> bool:
+def fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether these tensors can go to the library."""
     return (
         query.dtype in (_C.float16, _C.bfloat16)
@@ -32,18 +33,18 @@ def fits(query: Any, key: Any, value: Any) -> bool:
     )
 
 
-def readable(t: Any) -> bool:
+def readable(t: Tensor) -> bool:
     """Whether rows lie whole in memory, at 16 bytes."""
     *outer, last = t.stride()
     return last == 1 and all(s % 8 == 0 for s in outer) and t.data_ptr() % 16 == 0
 
 
-def aligned(t: Any) -> Any:
+def aligned(t: Tensor) -> Any:
     """The tensor, or a copy that can be read."""
     return t if readable(t) else t.contiguous()
 
 
-def layout(t: Any) -> Layout:
+def layout(t: Tensor) -> Layout:
     return tuple(t.shape), tuple(t.stride())
 
 
@@ -53,7 +54,7 @@ def exchanged(of: Layout) -> Layout:
     return (*a, m, n), (*b, t, s)
 
 
-def forward(outs: tuple, query: Any, key: Any, value: Any, causal: bool, scale: float) -> Any:
+def forward(outs: tuple, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> Any:
     """Fill (result, logarithms)."""
     if not fits(query, key, value) or not readable(outs[0]):
         return NotImplemented
@@ -95,10 +96,10 @@ def backward(
 
 @GraphCache
 def forward_graph(
-    device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
+    device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
 ) -> Prepared | None:
     """The graph of a geometry; None where the library has no engine for it."""
-    g = Graph(find())
+    g = Graph(installed())
     (batch, heads, length, _), keys = query[0], key[0][2]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *value)
@@ -129,11 +130,11 @@ def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:
 
 @GraphCache
 def backward_graph(
-    device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
+    device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
     outs: tuple[Layout, ...], causal: bool, scale: float,
 ) -> Prepared | None:  # fmt: skip
     """The graph of the gradients of a geometry."""
-    g = Graph(find())
+    g = Graph(installed())
     (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *exchanged(value))
@@ -167,7 +168,7 @@ def backward_graph(
     return prepared(g, device)
 
 
-def prepared(g: Graph, device: Any) -> Prepared | None:
+def prepared(g: Graph, device: _C.device) -> Prepared | None:
     try:
         return g.prepare(device)
     except RuntimeError:

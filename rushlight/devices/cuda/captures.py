@@ -18,7 +18,7 @@ MOST = 16      # generators that a graph draws from
 class Drawn:
     """A generator that a graph draws from."""
 
-    def __init__(self, generator: Any, memory: Any) -> None:
+    def __init__(self, generator: _C.Generator, memory: _C.Tensor) -> None:
         """`memory`: for seed and counter, as the graph's kernels read them."""
         self.generator, self.memory, self.is_used = generator, memory, False
         self.seed, self.start = generator.initial_seed(), generator.get_offset()
@@ -54,7 +54,7 @@ class Drawn:
         return self.generator.initial_seed(), offset
 
 
-def memory_for(device: Any) -> Any:
+def memory_for(device: _C.device) -> _C.Tensor:
     """Memory for the generators of a capture that is to begin. The capture's own would not do: what was captured before
     a draw may have used it, and would again, after seed and counter were written there."""
     return _C.empty((MOST, 2), (2, 1), _C.int64, device)
@@ -70,13 +70,14 @@ class Captures:
     def is_capturing(self) -> bool:
         return self.drawn is not None
 
-    def begin(self, device: Any, memory: Any) -> None:
+    def begin(self, device: _C.device, memory: _C.Tensor) -> None:
         """`memory`: what `memory_for` gave, before the capture."""
         self.drawn, self.memory = [], memory
         self.of(_C.device_generator(device))
 
-    def of(self, generator: Any) -> Drawn:
+    def of(self, generator: _C.Generator) -> Drawn:
         """What is known of a generator in the capture that is running."""
+        assert self.drawn is not None, "nothing is captured"
         found = next((d for d in self.drawn if d.generator is generator), None)
         if found is None:
             if len(self.drawn) == MOST:
@@ -88,6 +89,7 @@ class Captures:
     def end(self) -> list[Drawn]:
         """The generators that the captured work draws from."""
         drawn, self.drawn, self.memory = self.drawn, None, None
+        assert drawn is not None, "nothing is captured"
         for one in drawn:
             one.end()
         return [one for one in drawn if one.is_used]

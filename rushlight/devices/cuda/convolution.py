@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _C
+from ..._C import Tensor
 from ...base.settings import conv_tf32
 from . import cudnn
 from .cudnn import BACKWARD_DATA, BACKWARD_FILTER, FORWARD, Graph, Prepared
@@ -86,7 +87,7 @@ def convolution_weight(
 settled: dict[tuple, Prepared] = {}     # plans of geometries that need no copies
 
 
-def geometry(a: Any, b: Any, out: Any, numbers: tuple) -> tuple:
+def geometry(a: Tensor, b: Tensor, out: Tensor, numbers: tuple) -> tuple:
     """What decides which plan serves a call, and that it needs no copies."""
     layouts = (a.shape, a.stride(), b.shape, b.stride(), out.shape, out.stride())
     return (a.dtype, b.dtype, a.device, exact(a), *layouts, numbers)
@@ -108,7 +109,7 @@ def prepared(
     padding: tuple[int, ...], dilation: tuple[int, ...], groups: int, exact: bool,
 ) -> Prepared | None:  # fmt: skip
     """The plan of a geometry; None where the library has no engine for it."""
-    g = Graph(cudnn.find())
+    g = Graph(cudnn.installed())
     tensors = [g.tensor(code, *one) for one in (first, second, out)]
     if len(stride) == 1:
         stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
@@ -119,12 +120,12 @@ def prepared(
         return None
 
 
-def exact(t: Any) -> bool:
+def exact(t: Tensor) -> bool:
     """Whether numbers must not be rounded to TF32."""
     return t.dtype is _C.float32 and not conv_tf32()
 
 
-def serves(a: Any, b: Any) -> bool:
+def serves(a: Tensor, b: Tensor) -> bool:
     return a.dtype in TYPES and a.dtype is b.dtype and a.numel() > 0 and b.numel() > 0 and cudnn.find() is not None
 
 
@@ -133,7 +134,7 @@ def spread(values: Sequence[int], dims: int) -> tuple[int, ...]:
     return tuple(values) if len(values) == dims else tuple(values) * dims
 
 
-def layout(t: Any) -> Layout:
+def layout(t: Tensor) -> Layout:
     """Sizes and strides as the library sees them: two spatial dimensions at least."""
     sizes, strides = tuple(t.shape), tuple(t.stride())
     if len(sizes) > 3:
@@ -152,21 +153,21 @@ def last_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return (reach, 1, *reversed(strides))
 
 
-def channels_last(t: Any) -> bool:
+def channels_last(t: Tensor) -> bool:
     """Whether channels lie side by side, and rows do not."""
     return tuple(t.stride()) == last_strides(t.shape) and not t.is_contiguous()
 
 
-def laid_out(t: Any, last: bool) -> Any:
+def laid_out(t: Tensor, last: bool) -> Any:
     """The tensor in the layout that the library gets; a copy where it has another."""
     if not last:
         return t.contiguous()
     return t if matches(t, True) else fresh(t, True).copy_(t)
 
 
-def matches(t: Any, last: bool) -> bool:
+def matches(t: Tensor, last: bool) -> bool:
     return tuple(t.stride()) == last_strides(t.shape) if last else t.is_contiguous()
 
 
-def fresh(like: Any, last: bool) -> Any:
+def fresh(like: Tensor, last: bool) -> Any:
     return _C.empty(tuple(like.shape), last_strides(like.shape) if last else None, like.dtype, like.device)

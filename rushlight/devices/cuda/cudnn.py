@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ... import _C
+from ..._C import Tensor
 from ..rehearsal import rehearsal
 from . import libraries
 from .kernels import workers
@@ -52,7 +53,7 @@ class Library:
         self.functions.cudnnGetVersion.restype = ctypes.c_size_t
         self.own = threading.local()
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function; raises what it answers."""
         status = getattr(self.functions, name)(*args)
         if status:
@@ -60,10 +61,10 @@ class Library:
             self.functions.cudnnGetLastErrorString(text, ctypes.c_size_t(len(text)))
             raise RuntimeError(f"cudnn: {name} failed ({status}): {text.value.decode(errors='replace')}")
 
-    def handle(self, device: Any) -> ctypes.c_void_p:
+    def handle(self, device: _C.device) -> ctypes.c_void_p:
         """This thread's handle for a unit, queueing on the unit's current stream."""
         known = self.own.__dict__.setdefault("handles", {})
-        _C.cuda_enter(device.index)
+        _C.cuda_enter(device.index or 0)
         if device.index not in known:
             result = ctypes.c_void_p()
             self.call("cudnnCreate", ctypes.byref(result))
@@ -85,6 +86,13 @@ def find() -> Library | None:
         except OSError:
             continue
     return None
+
+
+def installed() -> Library:
+    """The library, for functions that are given only where it is."""
+    found = find()
+    assert found is not None, "cuDNN is not installed"
+    return found
 
 
 class Descriptor:
@@ -214,7 +222,7 @@ class Graph:
         number = DOUBLE if compute == "f64" else FLOAT
         self.operations.append(result.set(alpha, number, 1.0).set(beta, number, 0.0).done())
 
-    def prepare(self, device: Any, mode: int = THOROUGH, most: int = 1 << 33, exact: bool = False) -> Prepared:
+    def prepare(self, device: _C.device, mode: int = THOROUGH, most: int = 1 << 33, exact: bool = False) -> Prepared:
         """The first of the library's engines for the graph that works, with at most `most` bytes of its own; `exact`:
         one that rounds no operand to fewer digits for matrix units."""
         handle = self.library.handle(device)
@@ -271,10 +279,11 @@ class Prepared:
     def __init__(self, plan: Descriptor, given: Sequence[int], values: Sequence[tuple[int, float]]) -> None:
         self.plan, self.library = plan, plan.library
         ids, numbers = (*given, *[k for k, _ in values]), tuple([v for _, v in values])
+        assert plan.address.value is not None, "a plan that is done has an address"
         self.graph = _C.cudnn_prepared(plan.address.value, plan.number(402), ids, numbers)
         weakref.finalize(self, _C.cudnn_forget, self.graph)
 
-    def run(self, *tensors: Any) -> None:
+    def run(self, *tensors: Tensor) -> None:
         """Queue it on the current stream, over the tensors described, in their order."""
         _C.cudnn_run(self.graph, self.library.handle(tensors[0].device).value, *tensors)
 
@@ -282,7 +291,7 @@ class Prepared:
 class Rehearsed:
     """A graph that is being made."""
 
-    def run(self, *tensors: Any) -> None:
+    def run(self, *tensors: Tensor) -> None:
         """Nothing: who rehearses computes nothing."""
 
 
@@ -291,7 +300,8 @@ class GraphCache:
     takes most of a second for, and nothing is run."""
 
     def __init__(self, make: Callable[..., Prepared | None]) -> None:
-        self.make, self.known = make, {}
+        self.make = make
+        self.known: dict[tuple, Prepared | Future[Prepared | None] | None] = {}
 
     def __call__(self, *key: Any) -> Prepared | Rehearsed | None:
         if key not in self.known:

@@ -134,7 +134,7 @@ class Driver:
         try:
             self.call("cuLinkAddData_v2", linker, PTX_INPUT, text, ctypes.c_size_t(len(text)), b"kernel", 0, None, None)
             self.call("cuLinkComplete", linker, ctypes.byref(image), ctypes.byref(size))
-            return ctypes.string_at(image.value, size.value)
+            return ctypes.string_at(image, size.value)
         except _C.AcceleratorError as error:
             raise _with_log(error, log) from None
         finally:
@@ -153,6 +153,7 @@ class Driver:
             raise _with_log(error, log) from None
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
+        assert function.value is not None, f"the driver said that {name} is there"
         return function.value
 
 
@@ -178,4 +179,6 @@ def starting_early(ptx: str) -> str:
 
 def entry_name(ptx: str) -> str:
     """What the kernel of a PTX text is called."""
-    return re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
+    found = re.search(r"\.entry\s+([\w$]+)", ptx)
+    assert found is not None, "a PTX text has a kernel"
+    return found.group(1)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
+from ..._C import Tensor
 from . import libraries
 
 NAMES = ("libcufft.so.12", "libcufft.so.11")
@@ -40,7 +41,7 @@ class Library:
         self.plans: OrderedDict[tuple, tuple[ctypes.c_int, int]] = OrderedDict()
         self.lock = threading.Lock()
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function; raises what it answers."""
         status = getattr(self.functions, name)(*args)
         if status:
@@ -69,16 +70,17 @@ class Library:
         )  # fmt: skip
         return handle, room.value
 
-    def run(self, what: str, sizes: Sequence[int], source: Any, target: Any, direction: int) -> None:
+    def run(self, what: str, sizes: Sequence[int], source: Tensor, target: Tensor, direction: int) -> None:
         """Transform the last dims, of these sizes, of dense tensors."""
         device = target.device
-        _C.cuda_enter(device.index)
+        unit = device.index or 0
+        _C.cuda_enter(unit)
         kind = KINDS[what, PRECISION[target.dtype.code]]
         real = source if what == "r2c" else target
         batch = real.numel() // math.prod(sizes)
         addresses = ctypes.c_void_p(source.data_ptr()), ctypes.c_void_p(target.data_ptr())
         with self.lock:      # a plan has one stream and one workspace at a time
-            handle, room = self.plan(device.index, kind, sizes, batch)
+            handle, room = self.plan(unit, kind, sizes, batch)
             space = _C.empty((max(room, 1),), None, _C.uint8, device)
             self.call("cufftSetStream", handle, ctypes.c_void_p(_C.stream_handle(device)))
             self.call("cufftSetWorkArea", handle, ctypes.c_void_p(space.data_ptr()))
@@ -119,6 +121,13 @@ def find() -> Library | None:
     return None
 
 
+def installed() -> Library:
+    """The library, for functions that are given only where it is."""
+    found = find()
+    assert found is not None, "cuFFT is not installed"
+    return found
+
+
 def transforms() -> dict[str, Callable]:
     """The functions that `Device.implementation` answers with."""
     if find() is None:
@@ -131,13 +140,13 @@ def scale(norm: str, points: int) -> float:
     return {"none": 1.0, "root": 1 / math.sqrt(points), "count": 1 / points}[norm]
 
 
-def arranged(t: Any, dims: Sequence[int]) -> tuple[Any, list[int]]:
+def arranged(t: Tensor, dims: Sequence[int]) -> tuple[Any, list[int]]:
     """The tensor with `dims` last, and the order that was."""
     order = [*(d for d in range(t.ndim) if d not in dims), *dims]
     return t.permute(order), order
 
 
-def put(out: Any, value: Any, order: list[int], by: float) -> None:
+def put(out: Tensor, value: Tensor, order: list[int], by: float) -> None:
     """What was computed with dims in `order`, scaled, into `out`, where it may be already."""
     target = out.permute(order)
     if value.data_ptr() != target.data_ptr():
@@ -146,29 +155,29 @@ def put(out: Any, value: Any, order: list[int], by: float) -> None:
         target.mul_(by)
 
 
-def room_in(out: Any, order: list[int]) -> Any:
+def room_in(out: Tensor, order: list[int]) -> Any:
     """The result's own memory, where its dims lie in `order` without gaps; otherwise None."""
     target = out.permute(order)
     return target if target.is_contiguous() else None
 
 
-def walk_groups(value: Any, count: int, direction: int, into: Any = None) -> Any:
+def walk_groups(value: Tensor, count: int, direction: int, into: Any = None) -> Any:
     """The tensor with its last `count` dims transformed, complex to complex; in `into` where one step suffices."""
     for start in range(value.ndim - count, value.ndim, MOST_DIMS):
         group = range(start, min(start + MOST_DIMS, value.ndim))
         moved, order = arranged(value, group)
         source = moved.contiguous()
         target = source.new_empty(source.shape) if into is None or count > MOST_DIMS else into
-        find().run("c2c", tuple(source.shape[-len(group) :]), source, target, direction)
+        installed().run("c2c", tuple(source.shape[-len(group) :]), source, target, direction)
         value = target.permute([order.index(d) for d in range(value.ndim)])
     return value
 
 
-def wrapped_dims(input: Any, dim: Sequence[int]) -> list[int]:
+def wrapped_dims(input: Tensor, dim: Sequence[int]) -> list[int]:
     return [d % input.ndim for d in dim]
 
 
-def complex_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, forward: bool) -> None:
+def complex_to_complex(out: Tensor, input: Tensor, dim: Sequence[int], norm: str, forward: bool) -> None:
     """The complex transform over `dim`."""
     dims = wrapped_dims(input, dim)
     if not out.numel():
@@ -182,7 +191,7 @@ def complex_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, forw
     put(out, result, order, scale(norm, points))
 
 
-def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, onesided: bool) -> None:
+def real_to_complex(out: Tensor, input: Tensor, dim: Sequence[int], norm: str, onesided: bool) -> None:
     """The transform of real numbers; with `onesided` half of the last dim's results."""
     if not onesided:
         complex_to_complex(out, input.to(out.dtype), dim, norm, True)
@@ -196,7 +205,7 @@ def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, oneside
     half = room_in(out, order) if len(dims) == 1 else None
     if half is None:
         half = _C.empty((*source.shape[:-1], last // 2 + 1), None, out.dtype, out.device)
-    find().run("r2c", (last,), source, half, FORWARD)
+    installed().run("r2c", (last,), source, half, FORWARD)
     if len(dims) > 1:
         others = len(dims) - 1
         moved = half.movedim(-1, -len(dims))
@@ -204,7 +213,7 @@ def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, oneside
     put(out, half, order, scale(norm, points))
 
 
-def complex_to_real(out: Any, input: Any, dim: Sequence[int], norm: str, size: int) -> None:
+def complex_to_real(out: Tensor, input: Tensor, dim: Sequence[int], norm: str, size: int) -> None:
     """The inverse transform of a half spectrum; the last dim gets `size` points."""
     dims = wrapped_dims(input, dim)
     if not out.numel():
@@ -219,5 +228,5 @@ def complex_to_real(out: Any, input: Any, dim: Sequence[int], norm: str, size: i
     real = room_in(out, order)
     if real is None:
         real = _C.empty((*source.shape[:-1], size), None, out.dtype, out.device)
-    find().run("c2r", (size,), source, real, INVERSE)       # which may write to its input, a copy
+    installed().run("c2r", (size,), source, real, INVERSE)       # which may write to its input, a copy
     put(out, real, order, scale(norm, points))

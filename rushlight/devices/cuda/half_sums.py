@@ -10,27 +10,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._C import Tensor
+
 WARP, MOST_THREADS = 32, 1024
 AT_ONCE = 4                      # sums that a thread of a reduction has under way
 SCAN_LOG, LEAST_LOG = 9, 4       # threads of a block that scans rows, as powers of two: all, and the fewest for a row
 STRETCH, SCANNERS = 30, 128      # elements of a thread, and threads of a tile, where there is one row
 
 
-def shares_and_ends(weights: Any) -> tuple[Any, Any]:
+def shares_and_ends(weights: Tensor) -> tuple[Any, Any]:
     """Each row's weights as shares of one, and their running sums."""
     weights = weights.contiguous()
     shares = weights / total(weights)
     return shares, (scan_one_row if weights.shape[0] == 1 else scan_rows)(shares)
 
 
-def filled(rows: Any, length: int) -> Any:
+def filled(rows: Tensor, length: int) -> Any:
     """Rows with zeros behind them."""
     longer = rows.new_zeros((rows.shape[0], length))
     longer.narrow(1, 0, rows.shape[1]).copy_(rows)
     return longer
 
 
-def total(rows: Any) -> Any:
+def total(rows: Tensor) -> Any:
     """The sum of each row, as a column."""
     count, columns = rows.shape
     threads = min(MOST_THREADS, -(-columns // WARP) * WARP)
@@ -43,7 +45,7 @@ def total(rows: Any) -> Any:
     return folded(filled(warps, WARP)).unsqueeze(1)
 
 
-def folded(lanes: Any) -> Any:
+def folded(lanes: Tensor) -> Any:
     """The sum of the last dim, 32 long, by halves."""
     half = WARP // 2
     while half:
@@ -52,7 +54,7 @@ def folded(lanes: Any) -> Any:
     return lanes.squeeze(-1)
 
 
-def row_sum(rows: Any) -> Any:
+def row_sum(rows: Tensor) -> Any:
     """The sum of the last dim, of up to 128, as PyTorch's reductions of short rows add: lanes take elements by turns,
     each in four sums, and the halves of the lanes meet."""
     count = rows.shape[-1]
@@ -73,7 +75,7 @@ def power_of(count: int) -> int:
     return max(count - 1, 0).bit_length()
 
 
-def scan_rows(rows: Any) -> Any:
+def scan_rows(rows: Tensor) -> Any:
     """Running sums of several rows: tiles of a power of two, scanned by stretches that double."""
     count, columns = rows.shape
     log = (SCAN_LOG + power_of(columns) - power_of(count)) // 2
@@ -95,7 +97,7 @@ def scan_rows(rows: Any) -> Any:
     return parts.reshape(count, tiles * tile).narrow(1, 0, columns).contiguous()
 
 
-def scan_one_row(rows: Any) -> Any:
+def scan_one_row(rows: Tensor) -> Any:
     """Running sums of one row: a stretch for each thread, warps that scan the threads' sums, and warps one by one."""
     columns, tile = rows.shape[1], STRETCH * SCANNERS
     tiles = -(-columns // tile)
@@ -115,7 +117,7 @@ def scan_one_row(rows: Any) -> Any:
     return joined.reshape(1, tiles * tile).narrow(1, 0, columns).contiguous()
 
 
-def scanned_lanes(lanes: Any) -> Any:
+def scanned_lanes(lanes: Tensor) -> Any:
     """Inclusive sums within each warp, by distances that double."""
     distance = 1
     while distance < WARP:
@@ -128,7 +130,7 @@ def scanned_lanes(lanes: Any) -> Any:
     return lanes
 
 
-def continued(part: Any, lanes: Any, before: Any) -> Any:
+def continued(part: Tensor, lanes: Tensor, before: Any) -> Any:
     """Each thread's elements behind what the threads before it, and the tiles before, add up to."""
     warps = lanes.shape[0]
     starts = lanes.new_zeros(lanes.shape)

@@ -53,7 +53,7 @@ class Ledger:
         self.held: dict[int, tuple[Any, ctypes.c_void_p]] = {}
         weakref.finalize(self, forget_file, self.path, self.owner)
 
-    def take(self, storage: Any, event: ctypes.c_void_p) -> int:
+    def take(self, storage: _C.UntypedStorage, event: ctypes.c_void_p) -> int:
         """The number of a byte that is free."""
         self.collect()
         slot = next((k for k in range(len(self.held) + 1) if k not in self.held), SLOTS)
@@ -103,7 +103,7 @@ def range_of(address: int) -> int:
     return base.value
 
 
-def share(storage: Any) -> tuple[Any, ...]:
+def share(storage: _C.UntypedStorage) -> tuple[Any, ...]:
     """What `receive` makes the same memory of, in another process."""
     unit, handle, event, waited = storage.device, Handle(), ctypes.c_void_p(), Handle()
     _C.cuda_enter(unit.index)

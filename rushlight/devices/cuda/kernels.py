@@ -82,8 +82,8 @@ class Variants:
         """A variant, begun by `run` where nobody asked for it before."""
         found = _asked.get(place)
         if found is None:
-            call, *numbers = self.prepared(unit, key, place[1])
-            found = _asked[place] = run(call), *numbers
+            call, first, second = self.prepared(unit, key, place[1])
+            found = _asked[place] = run(call), first, second
         return found
 
     def prepared(self, unit: int, key: int, stored: bytes) -> tuple[Callable[[], int], int, int]:
@@ -92,12 +92,13 @@ class Variants:
         found = cubins.read(stored)
         if found is not None:
             try:
-                function = self.driver.function(found[0], self.entry(), unit)
-                return lambda: function, *found[1:]
+                image, *numbers = found
+                function = self.driver.function(image, self.entry(), unit)
+                return lambda: function, numbers[0], numbers[1]
             except RuntimeError:    # of a driver that calls itself the same
                 pass
-        ptx, *numbers = self.source(key)
-        return lambda: self.compiled(self.driver.started(ptx()), unit, stored, numbers), *numbers
+        ptx, first, second = self.source(key)
+        return lambda: self.compiled(self.driver.started(ptx()), unit, stored, (first, second)), first, second
 
     def compiled(self, ptx: str, unit: int, stored: bytes, numbers: Sequence[int]) -> int:
         """The function of a text."""
@@ -144,12 +145,13 @@ class Kernel(Variants):
         self.nest, self.driver = nest, driver
         self.form = sharing(nest)
         loops = shared_by_block(nest.loop.body) if self.form == ROWS else ()
-        self.vectors = vector_form(nest, loops) if loops else (1, ())
+        self.vectors: tuple[int, tuple[int, ...]] = vector_form(nest, loops) if loops else (1, ())
         self.peels = bool(loops) and peel_form(nest, loops)
         self.holds = held_form(nest, loops) if loops else 0
         self.columns: frozenset[int] = frozenset()     # operands that go in vectors of columns
         if self.form == THREADS:
-            *self.vectors, self.columns = column_form(nest)
+            width, sizes, self.columns = column_form(nest)
+            self.vectors = width, sizes
 
     def source(self, key: int) -> tuple[Callable[[], str], int, int]:
         words = shown_words()

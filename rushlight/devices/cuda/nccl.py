@@ -67,7 +67,7 @@ class Library:
             function.argtypes = arguments
             function.restype = ctypes.c_char_p if name in TEXTS else _int
 
-    def __call__(self, name: str, *arguments: Any) -> None:
+    def __call__(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
         if status not in (0, IN_PROGRESS):
             raise NcclError(f"{name}: {self.text(status)} (status {status}){self._last()}")
@@ -118,9 +118,9 @@ class Communicator:
         _C.cuda_enter(unit)     # the library takes the card whose context is this thread's
         handle = _address()
         nccl("ncclCommInitRank", ctypes.byref(handle), ranks, _Id.from_buffer_copy(unique_id), rank)
-        self._handle: _address | None = handle
+        self._handle: ctypes.c_void_p | None = handle
 
-    def __call__(self, name: str, *arguments: Any, stream: int) -> None:
+    def __call__(self, name: str, *arguments: object, stream: int) -> None:
         """Queue a call on a stream, by the driver's name of it."""
         if self._handle is None:
             raise NcclError(f"{name}: the communicator was destroyed or aborted")

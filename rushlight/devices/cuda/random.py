@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ... import _C
+from ..._C import Generator, Tensor
 from ...codegen.nvptx.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, from_memory, start_nest, unroll
 from . import random_sources, sources
 from .captures import Drawn, captures
@@ -80,7 +81,7 @@ def lanes_of(device: Any, unit: int, count: int) -> int:
     return min(driver.attribute(unit, "multi_processor_count") * resident, -(-count // BLOCK)) * BLOCK
 
 
-def in_order(out: Any) -> tuple[Any, Any]:
+def in_order(out: Tensor) -> tuple[Any, Any]:
     """Memory without gaps to fill, and the tensor as it is then copied to, or None: numbers go by the order of
     elements in memory."""
     if out.is_contiguous():
@@ -104,7 +105,7 @@ def signed(seed: int) -> int:
     return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
-def take(generator: Any, out: Any, count: int) -> Start:
+def take(generator: Generator | None, out: Tensor, count: int) -> Start:
     """Where the numbers of a launch begin that moves a generator by `count`."""
     chosen = _C.device_generator(out.device) if generator is None else generator
     if chosen.device.type != "cuda":
@@ -124,7 +125,7 @@ def prepare(device: Any, drawn: Drawn) -> None:
     run(kernel(device, ("start",), start_nest, begin), (drawn.memory,), [begin.counter, begin.seed], 2, begin)
 
 
-def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any:
+def fill(device: Any, law: str, out: Tensor, generator: Generator | None, numbers: tuple) -> Any:
     """Numbers of a law in every element."""
     count = out.numel()
     if not count:
@@ -139,7 +140,7 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
         given = [first - (1 << 64) if first >= 1 << 63 else first, second]
     else:
         given = [bits(float(first)), bits(float(second))]
-    code, unit = out.dtype.code, out.device.index
+    code, unit = out.dtype.code, out.device.index or 0
     target, into = in_order(out)
     times, lanes = unroll(law, code), lanes_of(device, unit, count)
     turns = -(-count // (lanes * times))
@@ -155,7 +156,7 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
     return out
 
 
-def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
+def bernoulli(device: Any, out: Tensor, generator: Generator | None, p: Any) -> Any:
     """Ones with the probabilities that `p` has."""
     count = out.numel()
     if not count:
@@ -171,7 +172,7 @@ def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
     return out
 
 
-def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> Any:
+def dropout(device: Any, out: Tensor, generator: Generator | None, input: Tensor, keep: float) -> Any:
     """Which elements of `input` are kept, each with probability `keep`, in `out`, a tensor of bool."""
     count = out.numel()
     vector = VECTORS[input.itemsize]
@@ -179,7 +180,7 @@ def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> A
         vector //= 2
     if vector == 1 or not input._is_dense():
         return fill(device, "kept", out, generator, (keep,))
-    lanes = lanes_of(device, out.device.index, count)
+    lanes = lanes_of(device, out.device.index or 0, count)
     start = take(generator, out, -(-count // (lanes * EACH)) * EACH)
     target, into = in_order(out)
     result = kernel(device, ("dropout", vector), lambda: dropout_nest(vector), start)

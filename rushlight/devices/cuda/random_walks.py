@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _C
+from ..._C import Generator, Tensor
 from ...base.dtype import finfo
 from ...codegen.nvptx.philox_walks import BLOCK, EACH, binomial_nest, choice_nest, gamma_nest, island_nest, poisson_nest
 from . import half_sums
@@ -56,32 +57,32 @@ def walk(
     return out
 
 
-def poisson(device: Any, out: Any, generator: Any, rates: Any) -> Any:
+def poisson(device: Any, out: Tensor, generator: Generator | None, rates: Tensor) -> Any:
     """Numbers of events."""
     return walk(device, out, generator, (rates,), POISSON, ("poisson", poisson_nest), source=poisson_source)
 
 
-def gamma(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
+def gamma(device: Any, out: Tensor, generator: Generator | None, shapes: Tensor) -> Any:
     """Gamma numbers of scale one."""
     least = finfo(out.dtype).tiny
     nest = ("gamma", lambda code: gamma_nest(code, least))
     return walk(device, out, generator, (shapes,), GAMMA, nest, source=lambda code: gamma_source(code, least))
 
 
-def dirichlet(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
+def dirichlet(device: Any, out: Tensor, generator: Generator | None, shapes: Tensor) -> Any:
     """Shares along the last dim: gamma numbers by their sum."""
     found, limits = gamma(device, shapes.new_empty(shapes.shape), generator, shapes), finfo(shapes.dtype)
     total = half_sums.row_sum(found) if found.shape[-1] <= half_sums.WARP * half_sums.AT_ONCE else found.sum(-1, True)
     return out.copy_((found / total).clamp(limits.tiny, 1 - limits.eps))
 
 
-def binomial(device: Any, out: Any, generator: Any, counts: Any, probabilities: Any) -> Any:
+def binomial(device: Any, out: Tensor, generator: Generator | None, counts: Tensor, probabilities: Tensor) -> Any:
     """Successes."""
     blocks = -(-out.numel() // (BLOCK * EACH))
     return walk(device, out, generator, (counts, probabilities), BINOMIAL, ("binomial", binomial_nest), blocks * BLOCK)
 
 
-def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
+def choose(device: Any, out: Tensor, generator: Generator | None, weights: Tensor) -> Any:
     """Categories of each row, with replacement."""
     rows, samples = out.shape
     shares, ends = half_sums.shares_and_ends(weights) if weights.itemsize == 2 else sums(weights)
@@ -94,13 +95,13 @@ def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
     return out
 
 
-def sums(weights: Any) -> tuple[Any, Any]:
+def sums(weights: Tensor) -> tuple[Any, Any]:
     """Each row's weights as shares of one, and their running sums."""
     shares = weights / weights.sum(1, keepdim=True)
     return shares, shares.cumsum(1)
 
 
-def permute(device: Any, out: Any, generator: Any) -> Any:
+def permute(device: Any, out: Tensor, generator: Generator | None) -> Any:
     """The numbers from 0 on in random order: by random keys of as many bits as make equal ones rare; of those that are
     equal all the same, the order is drawn again."""
     n = out.numel()
@@ -121,7 +122,7 @@ def permute(device: Any, out: Any, generator: Any) -> Any:
     return out.copy_(places)
 
 
-def equals_in_order(values: Any, places: Any) -> Any:
+def equals_in_order(values: Tensor, places: Tensor) -> Any:
     """Places of the largest values, those of equal ones in the order that PyTorch's network for up to 32 gives them:
     it exchanges what is not strictly in order."""
     count = values.shape[-1]
@@ -154,7 +155,9 @@ def network(keys: list[float], places: list[int]) -> list[int]:
     return [place for _, place, _ in items[: len(keys)]]
 
 
-def slopes(device: Any, out: Any, generator: Any, noise: Any, input: Any, lower: float, upper: float) -> Any:
+def slopes(
+    device: Any, out: Tensor, generator: Generator | None, noise: Tensor, input: Tensor, lower: float, upper: float
+) -> Any:
     """A leaky relu whose slopes are drawn, and the slopes in `noise`."""
     drawn = fill(device, "spread", input.new_empty(input.shape), generator, (lower, upper - lower))
     is_low = input <= 0

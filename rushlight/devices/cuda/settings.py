@@ -51,14 +51,14 @@ def tokens(text: str) -> list[tuple[str, Any]]:
     return pairs
 
 
-def truth(name: str, value: Any) -> bool:
+def truth(name: str, value: object) -> bool:
     """True or False, as PyTorch spells them."""
     if value not in ("True", "False"):
         raise ValueError(f"{name}: expected True or False, got {value!r}")
     return value == "True"
 
 
-def whole(name: str, value: Any, least: int = 0) -> int:
+def whole(name: str, value: object, least: int = 0) -> int:
     """A whole number."""
     if not isinstance(value, str) or not value.isdigit() or int(value) < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
@@ -76,7 +76,7 @@ def share(name: str, value: Any) -> float:
     return number
 
 
-def divisions(name: str, value: Any) -> list[int]:
+def divisions(name: str, value: object) -> list[int]:
     """How many steps there are between two powers of two, by the power: one number for all, or [megabytes:steps, ...,
     >:steps]."""
     if not isinstance(value, list):
@@ -95,7 +95,7 @@ def divisions(name: str, value: Any) -> list[int]:
     return steps
 
 
-def power_of_two(name: str, value: Any) -> int:
+def power_of_two(name: str, value: object) -> int:
     number = whole(name, value)
     if number and number & (number - 1):
         raise ValueError(f"{name}: expected a power of two, got {value}")
@@ -152,52 +152,52 @@ class AllocatorSettings:
                 raise ValueError(f"the allocator has no option {name!r}; those it has: {known}")
         self.text = text
 
-    def read_backend(self, name: str, value: Any) -> None:
+    def read_backend(self, name: str, value: object) -> None:
         if value not in ("native", "cudaMallocAsync"):
             raise ValueError(f"{name}: expected native or cudaMallocAsync, got {value!r}")
         self.backend = value
 
-    def read_split(self, name: str, value: Any) -> None:
+    def read_split(self, name: str, value: object) -> None:
         self.plan.most_cut = min(whole(name, value, 20) * MEGABYTE, UNLIMITED)
 
-    def spare(self, name: str, value: Any) -> None:
+    def spare(self, name: str, value: object) -> None:
         self.plan.most_spare = whole(name, value, 20) * MEGABYTE
 
-    def read_segment(self, name: str, value: Any) -> None:
+    def read_segment(self, name: str, value: object) -> None:
         self.plan.middle_segment = whole(name, value, 21) * MEGABYTE
 
-    def read_threshold(self, name: str, value: Any) -> None:
+    def read_threshold(self, name: str, value: object) -> None:
         self.plan.collect_at = share(name, value)
 
-    def read_divisions(self, name: str, value: Any) -> None:
+    def read_divisions(self, name: str, value: object) -> None:
         self.plan.divisions = divisions(name, value)
 
-    def read_expandable(self, name: str, value: Any) -> None:
+    def read_expandable(self, name: str, value: object) -> None:
         self.plan.expands = truth(name, value)
 
-    def read_fraction(self, name: str, value: Any) -> None:
+    def read_fraction(self, name: str, value: object) -> None:
         self.fraction = share(name, value)
 
-    def read_early(self, name: str, value: Any) -> None:
+    def read_early(self, name: str, value: object) -> None:
         self.plan.asks_first = truth(name, value)
 
-    def read_register(self, name: str, value: Any) -> None:
+    def read_register(self, name: str, value: object) -> None:
         self.registers = truth(name, value)
 
-    def read_threads(self, name: str, value: Any) -> None:
+    def read_threads(self, name: str, value: object) -> None:
         number = power_of_two(name, value)
         if not 1 <= number <= 128:
             raise ValueError(f"{name}: expected a power of two from 1 to 128, got {value}")
         self.threads = number
 
-    def read_reserved(self, name: str, value: Any) -> None:
+    def read_reserved(self, name: str, value: object) -> None:
         if whole(name, value):
             warn(f"{name}:{value} has no effect in Rushlight: pinned memory is taken from the driver by the block.")
 
-    def read_rounded(self, name: str, value: Any) -> None:
+    def read_rounded(self, name: str, value: object) -> None:
         self.most_rounded = whole(name, value) * MEGABYTE
 
-    def read_cached(self, name: str, value: Any) -> None:
+    def read_cached(self, name: str, value: object) -> None:
         self.most_cached = whole(name, value) * MEGABYTE
 
     def apply(self, driver: Driver) -> None:

@@ -96,7 +96,9 @@ class Call:
 
     def __init__(self, program: Any, code: str) -> None:
         self.program, self.code, self.device = program, code, program.device
-        self.library = find()
+        found = find()
+        assert found is not None, "routines are given where the library is"
+        self.library = found
         self.solver, self.blas, self.settings = self.library.handles(self.device)
         self.type, self.real = TYPES[code], REAL[code]
         self.statuses = _C.empty((max(program.count, 1),), None, _C.int32, self.device).zero_()
@@ -265,8 +267,8 @@ def reflect(c: Call, side: str, form: str, sizes: tuple, a: tuple, tau: Address,
 def syevd(c: Call, job: str, triangle: str, n: int, a: Any, lead: int, values: Any, *rest: Any) -> None:
     """Eigenvalues of Hermitian matrices, and vectors in their place."""
     if at_once(c, n) and c.library.has("cusolverDnXsyevBatched"):
-        matrix = (JOBS[job], TRIANGLES[triangle], Long(n), c.type, c.at(a, 0), Long(lead), c.real, c.at(values, 0))
-        c.wide("XsyevBatched", *matrix, i=0, last=(Long(c.program.count),))
+        whole = (JOBS[job], TRIANGLES[triangle], Long(n), c.type, c.at(a, 0), Long(lead), c.real, c.at(values, 0))
+        c.wide("XsyevBatched", *whole, i=0, last=(Long(c.program.count),))
         c.tell(rest[-1])
         return
     for i in range(c.program.count):

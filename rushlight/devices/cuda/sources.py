@@ -47,7 +47,7 @@ class Compiler:
         self.call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = major.value * 1000 + minor.value * 10
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function; raises what it answers."""
         status = getattr(self.library, name)(*args)
         if status:
@@ -135,7 +135,9 @@ class SourceKernel:
 
     def cubin(self, unit: int) -> bytes:
         """Machine code for a unit, from disk where it is there."""
-        return stored_cubin(self.source, find(), self.driver.architecture(unit), self.driver)
+        compiler = find()
+        assert compiler is not None, "`load` gives no kernel where there is no compiler"
+        return stored_cubin(self.source, compiler, self.driver.architecture(unit), self.driver)
 
     def begin(self, unit: int, key: int) -> None:
         """Nothing is begun: it is compiled when it is launched."""

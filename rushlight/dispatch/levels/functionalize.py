@@ -207,6 +207,7 @@ def same_parameters(name: str, spec: Any) -> bool:
 def look_otherwise(level: FunctionalizeLevel, target: Any, view: Any) -> Any:
     """`t_` and its like: the target becomes the view of itself."""
     w, result = behind(target, level), behind(view, level)
+    assert w is not None and result is not None, "both are tensors of the level"
     w.views, w.value, w.seen = result.views, result.value, result.seen
     _C.rewrap(target, result.value)
     return target

@@ -239,14 +239,14 @@ def _trigamma_positive(t: Value, short: bool) -> Pair:
     series = paired_horner(z, table.TRIGAMMA["f64"])
     # 1/y + 1/(2 y**2) + 1/y**3 ...; the first term with what its rounding, and that of y, lost
     rest = fma(neg(inverse), y, one) * inverse - lost * z
-    main = quick_sum(inverse, fma(z, fma(inverse, series, like(t, 0.5)), rest))
+    whole = quick_sum(inverse, fma(z, fma(inverse, series, like(t, 0.5)), rest))
     safe = select(low, t, one)
     next_ = two_sum(safe, one)
     both = 1 / (safe * next_[0])
-    first = divide_by((one, zero), (safe, zero), both * next_[0])
-    second = divide_by((one, zero), next_, both * safe)
-    total = pair_add(pair_multiply(first, first), pair_add(pair_multiply(second, second), main))
-    return select(low, total[0], main[0]), select(low, total[1], main[1])
+    once = divide_by((one, zero), (safe, zero), both * next_[0])
+    twice = divide_by((one, zero), next_, both * safe)
+    total = pair_add(pair_multiply(once, once), pair_add(pair_multiply(twice, twice), whole))
+    return select(low, total[0], whole[0]), select(low, total[1], whole[1])
 
 
 def _polygamma_without_factor(x: Value, order: int, sign: float) -> Value:

@@ -84,7 +84,8 @@ def reduce_exact(x: Value) -> tuple[Value, Value, Value]:
     for piece in (e1, lost, more, h2):
         head, rest = two_sum(head, piece)
         tail = tail + rest
-    r, tail = pair_multiply(quick_sum(head, tail), tuple(like(wide, part) for part in table.HALF_PI["f64"][:2]))
+    half_pi, beyond, _ = table.HALF_PI["f64"]
+    r, tail = pair_multiply(quick_sum(head, tail), (like(wide, half_pi), like(wide, beyond)))
     quadrant = cast(n, INTEGER[x.dtype])
     if x.dtype == "f32":
         short = cast(r, "f32")
@@ -182,8 +183,8 @@ def tan(x: Value) -> Value:
 def tangent_from(r: Value, tail: Value, k: Value) -> Value:
     sine, cosine = sine_pair(r, tail), cosine_pair(r, tail)
     odd = ne(k & 1, 0)
-    top = tuple(select(odd, neg(c), s) for s, c in zip(sine, cosine))
-    down = tuple(select(odd, s, c) for s, c in zip(sine, cosine))
+    top = select(odd, neg(cosine[0]), sine[0]), select(odd, neg(cosine[1]), sine[1])
+    down = select(odd, sine[0], cosine[0]), select(odd, sine[1], cosine[1])
     head, rest = pair_divide(top, down)
     return head + rest
 
@@ -206,8 +207,8 @@ def atan_of_quotient(y: Value, x: Value) -> Pair:
     zero = like(x, 0)
     top = two_sum(small, select(middle, neg(large), zero))
     down = two_sum(large, select(middle, small, zero))
-    top = tuple(select(middle, a, b) for a, b in zip(top, (small, zero)))
-    down = tuple(select(middle, a, b) for a, b in zip(down, (large, zero)))
+    top = select(middle, top[0], small), select(middle, top[1], zero)
+    down = select(middle, down[0], large), select(middle, down[1], zero)
     angle = atan_pair(*pair_divide_any(top, down))
     head, low, _ = table.HALF_PI[x.dtype]
     quarter = (select(middle, like(x, head / 2), zero), select(middle, like(x, low / 2), zero))

@@ -32,6 +32,7 @@ from ...loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ...loops.record import Record
 from ...op.pack import compile_for, packer
 from ..products.gemm import Matrix, few_rows_step, tiled_steps
+from ..products.padded import Spot
 from ..products.spans import span_steps
 from .lanes import lanes_step, lanes_weight_step
 from .pixels import gathered, gathered_gradients, skips_pixels
@@ -82,7 +83,6 @@ FEW_IN_PLACE = 48        # channels or outputs up to which dot products of rows 
 # chunks of window rows from which gradients of small images are laid side by side once, not packed for each
 GATHERED_FROM = 3
 PLANNED = ("f32", "f64")
-Spot = int | tuple[int, int]     # a slot, from its first byte or a later one on
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -450,9 +450,9 @@ def walk_steps(
     unpacked = form is None and _wanted.finish is None and not suits_turned(walk, weights)
     if as_product and unpacked and suits_points(code, walk):
         return points_steps(code, walk, weights, bias, scratch, offset)
-    if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
+    if as_product and (answer := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
         refuse_finish("a matrix product")
-        return results
+        return answer
     if suits_depthwise(walk):
         step = lanes_step(code, [walk], weights, bias, finished)
         step = step or depthwise_step(code, walk, weights, bias, finished)
@@ -461,10 +461,10 @@ def walk_steps(
     packed = _wanted.packed or _wanted.large
     in_tiles = suits_tiles(code, walk, packed) if form is None else form == "tiles" and fits_tiles(code, walk)
     if as_product and not packed:
-        results = window_product_steps(code, walk, weights, bias, scratch, offset, in_tiles)
-        if results is not None:
+        answer = window_product_steps(code, walk, weights, bias, scratch, offset, in_tiles)
+        if answer is not None:
             refuse_finish("a matrix product")
-            return results
+            return answer
     if in_tiles:
         large = _wanted.large and large_pays(code, walk)
         return tile_steps(walk, weights, bias, scratch, offset, finished, LARGE if large else SMALL)
@@ -518,6 +518,7 @@ def points_steps(
 ) -> tuple[list[tuple], int]:
     """Steps of a walk that suits `points_step`, whose weights are packed where channels are no neighbours."""
     shape = best_points(code, walk)
+    assert shape is not None, "the walk suits points"
     tile = tile_of(code, shape)
     if weights.channel == 1:
         return [points_step(code, shape, walk, ((weights.slot, 0), weights.out), bias)], 0
@@ -563,8 +564,10 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
     if (answer := window_weight_steps(code, walk, result, scratch)) is not None:
         return answer
     if weight_suits_tiles(code, walk):
+        assert isinstance(scratch, int), "windows of nine taps are not gathered first"
         return tile_weight_steps(walk, result, scratch)
     if skips_pixels(code, walk):
+        assert isinstance(scratch, int), "pixels are gathered once"
         copy, walk, used = gathered(code, walk, scratch, 0)
         results, more = weight_steps(code, walk, result, (scratch, used * tile.size))
         return [copy, *results], used + more

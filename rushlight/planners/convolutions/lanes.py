@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from math import ceil
+from typing import Any
 
 from ...codegen.library.convolution import channel_lanes
 from ...codegen.library.interface import kernel_of, tile_of
@@ -48,7 +49,7 @@ def planes_of(walks: Sequence[Walk]) -> Planes:
     seen = [reach(walk.axes[2]) for walk in walks if walk.taps]
     left = max(0, -min([low for low, _ in seen], default=0))
     right = max([w.size, *[high + 1 for _, high in seen]])
-    return Planes(h.size, w.size, *last, left + right, left)
+    return Planes(h.size, w.size, last[0], last[1], left + right, left)
 
 
 def are_planes(code: str, walks: Sequence[Walk], planes: Planes) -> bool:
@@ -175,7 +176,7 @@ def lanes_step(
     if cuts is None:
         return None
     s, r, places = one.source, one.result, places_of(planes, cuts)
-    taps, blocks, runs = [], [], []
+    taps, blocks, runs = [], [], list[Any]()
     for walk in walks:
         for place, weight in zip(taps_of(walk, planes), tap_places(weights, walk), strict=True):
             taps += [place * tile.lanes, weight * tile.lanes]

@@ -76,8 +76,11 @@ def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) ->
     steps = [a.every * n for a, n in zip(walk.axes, r.spatial, strict=True)]
     params = [walk.images, r.channel, r.image, *counts, *steps]
     step = plane_step(pixels.GATHER_PIXELS, code, walk.place(size), slot, params, walk.outs)
-    dense = dense_array(slot, walk.outs, counts)
-    result = Array(slot, plane, walk.outs * walk.images * plane, walk.images * plane, dense.spatial)
+    dense = dense_array(0, walk.outs, counts)
+    # Whoever takes this walk hands the slot on as it is, so it may say where in it the pixels begin.
+    result = Array(
+        slot, plane, walk.outs * walk.images * plane, walk.images * plane, dense.spatial   # type: ignore[arg-type]
+    )
     axes = tuple([Axis(a.size, a.count, a.step, a.base, a.taps, a.tap_step) for a in walk.axes])
     used = walk.outs * walk.images * plane
     return step, Walk(axes, walk.source, result, walk.images, 1, walk.channels, walk.outs), used

@@ -249,7 +249,7 @@ def tile_steps(
     spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
-    results = [
+    results: list[tuple] = [
         (
             packer(kernel_of(kernels.weights, "f32", shape).address),
             [weights.slot, spots[0]],

@@ -22,7 +22,7 @@ from ...codegen.library import transpose
 from ...devices import handlers
 from ...loops import expr
 from ...loops.expr import Value
-from ...loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
+from ...loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, rows
 from ...loops.record import Record
 from ...op.definition import KIND_PLANNED
 from ...op.extents import Extent, Untraceable
@@ -325,6 +325,7 @@ class Program:
             )
         )
         if name:
+            assert explain is not None, "what is raised has words"
             single = not self.batch
             self.on_error = lambda code: raise_status(name, code, single, explain)
 
@@ -580,7 +581,7 @@ def exchanges_nest(signed: bool) -> Nest:
         good = expr.and_(good, expr.or_(expr.eq(half, zero), expr.lt(row, zero)))
     place_ = i * expr.var("tb") + k
     # What is refused becomes a harmless 1 before the error is seen.
-    body = [
+    body: list[Statement] = [
         loaded,
         Store(1, place_, one),
         Check(good, 2, one),

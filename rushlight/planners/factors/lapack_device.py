@@ -95,6 +95,7 @@ class DeviceProgram(Program):
             self.view(target).copy_(self.view(info))
         for which, status in enumerate(self.view(info).reshape(-1).cpu().tolist() if name else ()):
             if status:
+                assert name is not None and explain is not None, "what is raised has words"
                 raise_status(name, ((which + 1) << 32) + status + INFO_BIAS, not self.batch, explain)
 
     def results(self, wrap: Callable | None) -> Any:

@@ -151,6 +151,7 @@ def _triangle(
     _triangle(p, code, form, corners[first], parts[first], other, strips)
     known, target = parts[first], parts[1 - first]
     many, few = (rest, h) if first == 0 else (h, rest)
+    how: tuple
     if left:
         how = (trans, "N", many, other, few, Number(-1), between, between.lead, known, known.lead)
     else:

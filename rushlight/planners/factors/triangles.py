@@ -91,8 +91,9 @@ def _leaf(p: Program, code: str, a: Block, b: Block, lower: bool, inverses: Bloc
         inverses = inverses and inverses.at(last, 0, a.rows, 1)
     strips = -(-b.cols // COLUMNS)
     unit = inverses is None
-    params = [a.rows, b.cols, strips, a.batch, a.row, a.col, b.batch, b.row, 0 if unit else inverses.batch, step]
-    places = [place(x) for x in ((a, b) if unit else (a, b, inverses))]
+    apart = 0 if inverses is None else inverses.batch
+    params = [a.rows, b.cols, strips, a.batch, a.row, a.col, b.batch, b.row, apart, step]
+    places = [place(x) for x in (a, b, inverses) if x is not None]
     grain = max(1, (1 << 18) // (a.rows * a.rows * COLUMNS))
     p.steps.append((kernel_for(p.device, leaf_nest, code, unit), places, params, p.count * strips, grain, -1))
 

@@ -84,7 +84,8 @@ def radices(n: int) -> tuple[int, ...]:
 
 def roots_needed(n: int) -> list[list[int]]:
     """For every stage, the table's entries as exponents over n, in the order the kernel reads them."""
-    found, groups = [], 1
+    found: list[list[int]] = []
+    groups = 1
     for r in radices(n):
         step = n // (groups * r)
         if groups == 1:
@@ -145,7 +146,7 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
     places = table_places(n)
     halves = Planes(1, const(2 * places[-1], "i64"), code, n + 1)
     targets = [out if k == len(stages) - 1 and not ends_in_room else spare[k % 2] for k in range(len(stages))]
-    source = given
+    source: Numbers | Planes = given
     if kind == "real":
         source = spare[1]
         body += join(part, n, halves, given, source)

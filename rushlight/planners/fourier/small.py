@@ -90,12 +90,17 @@ def prime_transform(xs: list[Pair], held: Held) -> list[Pair]:
         total = (total[0] + s[0], total[1] + s[1])
     result[0] = total
     for m in range(1, half + 1):
-        even, odd = xs[0], None
+        even = xs[0]
+        odd: tuple[Value, Value] | None = None
         for q in range(1, half + 1):
             w = unit_root(-m * q, r)
-            c, s = const(w.real, xs[0][0].dtype), const(w.imag, xs[0][0].dtype)
-            even = (fma(sums[q - 1][0], c, even[0]), fma(sums[q - 1][1], c, even[1]))
+            cosine, sine = const(w.real, xs[0][0].dtype), const(w.imag, xs[0][0].dtype)
+            even = (fma(sums[q - 1][0], cosine, even[0]), fma(sums[q - 1][1], cosine, even[1]))
             gap = gaps[q - 1]
-            odd = (gap[0] * s, gap[1] * s) if odd is None else (fma(gap[0], s, odd[0]), fma(gap[1], s, odd[1]))
+            if odd is None:
+                odd = (gap[0] * sine, gap[1] * sine)
+            else:
+                odd = (fma(gap[0], sine, odd[0]), fma(gap[1], sine, odd[1]))
+        assert odd is not None, "a prime above 2 has pairs of points"
         result[m], result[r - m] = (even[0] + odd[1], even[1] - odd[0]), (even[0] - odd[1], even[1] + odd[0])
     return result

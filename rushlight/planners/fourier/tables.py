@@ -47,7 +47,7 @@ def radices(n: int) -> tuple[int, ...]:
 
     def solve(left: int) -> tuple[float, tuple[int, ...]]:
         if left not in best:
-            found = [(math.inf, ())]
+            found: list[tuple[float, tuple[int, ...]]] = [(math.inf, ())]
             choices = [r for r in RADICES if left % r == 0] or [smallest_factor(left)]
             for r in choices:
                 if r <= LARGEST_PRIME:

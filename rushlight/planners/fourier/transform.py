@@ -22,7 +22,7 @@ those of two transforms of p - 1, between three that put points in another order
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...codegen.text.targets import vector_bits
 from ...loops.expr import (
@@ -196,7 +196,7 @@ class Writer:
         """The same for a last stage that negates imaginary parts instead of exchanging parts."""
         return self.write("source", lane, *[(point, (z[0], z[1] * var("sign", self.part))) for point, z in points])
 
-    def across_lanes(self, name: str, body: list[Statement], transposed: bool = False) -> For:
+    def across_lanes(self, name: str, body: Sequence[Statement], transposed: bool = False) -> For:
         """A loop over all lanes, a register at a time."""
         if self.pieces == 1:
             return For(name, ZERO, self.width, tuple(body), vector=True, transposed=transposed)
@@ -451,8 +451,8 @@ class Writer:
             names.append(Local(f"oe.{m}", var("to") + point * var("out_stride")))
             if self.kind == "rotated":
                 names.append(Local(f"te.{m}", var("tail") + point * var("inner") + var("first")))
-                w = load(ROOTS, var(f"te.{m}") + v, self.code)
-                z = times(z, (real(w), imag(w)))
+                turn = load(ROOTS, var(f"te.{m}") + v, self.code)
+                z = times(z, (real(turn), imag(turn)))
             re, im = z[0] * self.scale, z[1] * (self.scale * sign)
             stores.append(Store(OUT, var(f"oe.{m}") + v, complex_(re, im)))
         return [*before, For(j.attr, ZERO, groups, (*names, self.across_lanes(v.attr, stores)))]
@@ -533,8 +533,8 @@ class Writer:
         if (0, True) in self.forms:
             known.append((eq(ZERO, ZERO), self.prime_stage()))
         choice: tuple[Statement, ...] = tuple(known[-1][1]) if known else ()   # the last needs no test
-        for test, stage in reversed(known[:-1]):
-            choice = (If(test, tuple(stage), choice),)
+        for test, body in reversed(known[:-1]):
+            choice = (If(test, tuple(body), choice),)
         begin, end = ONE if self.reads else ZERO, var("stages") - ONE if self.writes else var("stages")
         return For("s", begin, end, (*numbers, *choice, *self.buffers_exchanged("s")))
 

@@ -67,8 +67,8 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         launches, temps, ordered = sort_steps(BITS[code], number, length, FIRST_TEMP)
     else:
         launches, temps, ordered = digit_steps(key, BITS[code], number, length)
-    keys = (0, FIRST_TEMP) if written else (0, FIRST_TEMP, FIRST_TEMP + 1)
-    start = Launch(("sort keys", form, bool(written)), lambda: keys_nest(*form, not written), keys, numbers, total, 1)
+    slots = (0, FIRST_TEMP) if written else (0, FIRST_TEMP, FIRST_TEMP + 1)
+    start = Launch(("sort keys", form, bool(written)), lambda: keys_nest(*form, not written), slots, numbers, total, 1)
     if written and not few and has_keys(BITS[code], length):
         taken = Launch(("sort take keys", form), lambda: keyed_nest(*form), (0, ordered, ordered - 1, 1, 2), given,
                        number * count, 1)  # fmt: skip
@@ -179,8 +179,10 @@ def take_nest(code: str, rank: int, selected: bool = False) -> Nest:
         origin = cast(load(1, row * var("length") + j, "u32"), "i64")
     out = 3 if selected else 2
     params, read, write = taken_places(rank, row, j)
-    body = [Local("origin", origin), Local("write", write), Store(out, var("write"), load(0, read, code)),
-            Store(out + 1, var("write"), var("origin"))]  # fmt: skip
+    body: list[Statement] = [
+        Local("origin", origin), Local("write", write), Store(out, var("write"), load(0, read, code)),
+        Store(out + 1, var("write"), var("origin")),
+    ]
     return Nest("sort_take", operands([code, *["u32"] * (out - 1)], [code, "i64"]), params, rows(*body))
 
 

@@ -37,7 +37,7 @@ def complex_steps(
     right = in_rows(code, device, b, k, n, batch, room, copies)
     result = schedule_complex(code, m, n, k, batch, (left.row, right.row, c.row), (left.batch, right.batch, c.batch))
     explain(code, m, n, k, batch, "tiles of real numbers, which complex ones are pairs of")
-    return copies + packed(result, device, _kernels, [], [(x.slot, 0) for x in (left, right, c)])
+    return copies + packed(result, device, _kernels, [], [(x.whole(), 0) for x in (left, right, c)])
 
 
 def in_rows(
@@ -57,7 +57,7 @@ def in_rows(
         return copy
     size = BY_CODE[code].itemsize
     for i in range(count):
-        step = copy_step(device, x.slot, copy.slot, code, (rows, cols), (x.row, x.col), cols)
+        step = copy_step(device, x.whole(), copy.whole(), code, (rows, cols), (x.row, x.col), cols)
         places = [(x.slot, i * x.batch * size), (copy.slot, i * copy.batch * size)]
         steps.append((step[0], places, *step[2:]))
     return copy

@@ -23,7 +23,7 @@ from ...devices import handlers
 from ...loops import expr
 from ...loops.contraction import ADDING, contraction, with_addend
 from ...loops.lowered import Folding, Lowered, Memory
-from ...loops.nest import For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
+from ...loops.nest import For, Local, Nest, Statement, Store, operands, pointwise_nest, reduction, rows
 from ...loops.record import Record
 from ...loops.show_lowered import show_lowered
 from ...loops.sizes import larger, smaller
@@ -348,7 +348,11 @@ def vector_steps(
     vector, matrix = (a, b) if m == 1 else (b, a)
     sizes = ((k,), (k, n)) if m == 1 else ((m, k), (k,))
     strides = ((vector.col,), (matrix.row, matrix.col)) if m == 1 else ((matrix.row, matrix.col), (vector.row,))
-    reads, ranges = [], (count, k)
+    reads: list[Memory] = []
+    ranges: tuple[int, ...] = (count, k)
+    own: tuple[int, ...]
+    steps_: tuple[int, ...]
+    dims: tuple[int | None, ...]
     for slot, (name, own, steps_, dims) in enumerate(zip("ab", sizes, strides, (left, right), strict=True)):
         step = (a, b)[slot].batch
         if batch != 1:     # a range in front
@@ -437,11 +441,13 @@ def strip_products(
     block, blocks = (m, 1) if m <= 2 * ROW_BLOCK else (ROW_BLOCK, int(-(-m // ROW_BLOCK)))
     for first, wide, count in strips_of(code, n):
         left, strips = Matrix(a.slot, a.row, a.col), Matrix(scratch, wide, 1, wide * k)
-        out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
+        out = Matrix(c.slot, c.row, c.col, wide)
+        added = None if addend is None else Matrix(addend.slot, addend.row, addend.col, wide)
         for row in (k * block for k in range(blocks)):
             high = min(block, m - row)
             beta, whole = 0.0 if addend is None else 1.0, tiled_products.are_whole(code, high, wide)
             step = panel_step(code, left, strips, out, high, wide, k, count, 1.0, beta, added, whole)
+            assert step is not None, "strips lie as the kernel reads them"
             starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]
             starts.append(starts[2] if addend is None else at[2] + row * addend.row + first)
             places = [(slot, start * size) for slot, start in zip(step[1], starts, strict=True)]
@@ -535,7 +541,8 @@ def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int
 def tiny_nest(code: str, m: int, n: int, k: int) -> Nest:
     """c = a @ b for each i, element by element."""
     p = {name: expr.var(name) for name in ("ar", "ac", "br", "bc", "cr", "cc", "ab", "bb", "cb")}
-    i, body = expr.var("i"), []
+    i = expr.var("i")
+    body: list[Statement] = []
     for name, slot, sizes in (("a", 0, (m, k)), ("b", 1, (k, n))):
         for r, q in itertools.product(*map(range, sizes)):
             at = i * p[name + "b"] + p[name + "r"] * r + p[name + "c"] * q

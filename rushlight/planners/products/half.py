@@ -58,6 +58,7 @@ def _sum_nest(codes: tuple[str, ...], out: str) -> Nest:
     for i, code in enumerate(codes):
         value = cast(arg(i, code), "f32")
         total = value if total is None else total + value
+    assert total is not None, "there is something to add"
     return pointwise_nest("sum_of_halves", codes, [out], [cast(total, out)])
 
 

@@ -20,13 +20,21 @@ LEAST = 512          # sizes from which the copies pay
 _kernels: dict[tuple, Any] = {}
 
 
+Spot = int | tuple[int, int]     # a slot, or one with the bytes before the first element
+
+
 class Matrix(Record):
     """One operand of a (batched) product: a slot, its two strides and its batch stride, in elements."""
 
-    slot: int
+    slot: Spot
     row: int
     col: int
     batch: int = 0
+
+    def whole(self) -> int:
+        """The slot of an operand that begins with it."""
+        assert isinstance(self.slot, int), f"an operand that begins with its slot, got {self.slot}"
+        return self.slot
 
     def leading(self, rows_: int, cols: int) -> tuple[int, bool] | None:
         """Leading dimension and whether it is transposed; None if a BLAS cannot read it."""
@@ -78,7 +86,7 @@ def padded_steps(
         if any(x is one for one in roomy) and count % WHOLE == 0 and line % WHOLE == 0 and line >= pitch:
             given.append((x.slot, line, int(transposed)))
             if x is not c and length == k and k % WHOLE:
-                before += cleared(code, device, x.slot, 0, count, length, line)
+                before += cleared(code, device, x.whole(), 0, count, length, line)
             continue
         if x is c:
             after.append(copied(code, device, (scratch, used * 2), x.slot, count, length, pitch, line))

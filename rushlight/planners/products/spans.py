@@ -57,8 +57,8 @@ def span_steps(
         return [product], 0
     groups = -(-strips // sizes.together)
     grain = max(1, PACK_GRAIN // (span * cut.width * sizes.together))
-    sizes = [n, b.col, b.row, span, spans, b.batch, groups, strips]
-    pack = (pack_kernel(code), [b.slot, scratch], sizes, spans * groups, grain, -1)
+    params = [n, b.col, b.row, span, spans, b.batch, groups, strips]
+    pack = (pack_kernel(code), [b.slot, scratch], params, spans * groups, grain, -1)
     return [pack, product], strips * cut.width * k
 
 

@@ -81,7 +81,8 @@ class TilePlan:
         """Steps, and the bytes of the scratch slots."""
         pack = tile_packs.pack_kernel(self.kind, *self.turned).address if any(self.strips) else 0
         multiply, shape = tile_products.product_kernel(self.kind, *self.turned).address, self.shape(bias is not None)
-        sizes, count, outs = (self.kind.size, self.kind.size, result_size(self.kind.code)), sum(self.strips), []
+        sizes, count = (self.kind.size, self.kind.size, result_size(self.kind.code)), sum(self.strips)
+        outs: list[tuple] = []
         for i in range(batch):
             x, y, z = ((o.slot, i * o.batch * size) for o, size in zip((self.a, self.b, self.c), sizes, strict=True))
             if pack:
