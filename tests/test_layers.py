@@ -32,6 +32,8 @@ def checker(tmp_path, monkeypatch):
             path.write_text(text)
 
     module.write = write
+    module.check_rows_of = module.check_rows
+    monkeypatch.setattr(module, "check_rows", lambda modules, rooms: ())      # a small tree has few of the rooms
     monkeypatch.setattr(sys, "argv", ["check_layers"])
     return module
 
@@ -40,6 +42,39 @@ def checker(tmp_path, monkeypatch):
 def test_this_tree_has_no_violations():
     done = subprocess.run([sys.executable, str(TOOL)], capture_output=True, text=True)
     assert done.returncode == 0, "\n" + done.stdout + done.stderr
+
+
+def test_rows_that_name_nothing_are_reported(checker):
+    checker.write({"rushlight/loops/__init__.py": "", "rushlight/loops/expr.py": ""})
+    modules = {"rushlight.loops": checker.ROOT / "rushlight/loops/__init__.py"}
+    found = list(checker.check_rows_of(modules, ["loops"]))
+    assert any("LAYERS names codegen.text," in line for line in found)
+    assert any("CEILINGS names definitions," in line for line in found)
+    assert not any("names loops," in line or "names _C," in line for line in found)
+
+
+def test_four_files_that_begin_alike_are_reported(checker, capsys):
+    checker.write({f"rushlight/loops/tile_{name}.py": "" for name in "abc"})
+    assert checker.main() == 0, capsys.readouterr().out
+    checker.write({"rushlight/loops/tile.py": ""})
+    assert checker.main() == 1 and "Make it a folder, `tile/`" in capsys.readouterr().out
+
+
+def test_a_room_over_its_ceiling_is_reported(checker, capsys, monkeypatch):
+    checker.write({"rushlight/loops/a.py": "x = 1\n" * 400, "rushlight/loops/b/c.py": "x = 1\n" * 400})
+    monkeypatch.setattr(checker, "CEILINGS", {"loops": 800})
+    assert checker.main() == 0, capsys.readouterr().out
+    monkeypatch.setattr(checker, "CEILINGS", {"loops": 799})
+    assert checker.main() == 1 and "loops: 800 lines, its ceiling is 799" in capsys.readouterr().out
+
+
+def test_rooms_within_rooms_have_places_of_their_own(checker, capsys):
+    checker.write({
+        "rushlight/codegen/schedule/cpu/a.py": "from ..gpu import b\n", "rushlight/codegen/schedule/gpu/b.py": "",
+        "rushlight/codegen/schedule/gpu/__init__.py": "",
+    })
+    assert checker.main() == 1
+    assert "imports rushlight.codegen.schedule.gpu, which is not below it" in capsys.readouterr().out
 
 
 def test_downward_import_is_accepted(checker, capsys):

@@ -18,13 +18,16 @@ import ast
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "rushlight"
 MAX_LINES = 800
+MAX_ALIKE = 3            # files of one folder whose names begin alike
+SMALL_ROOM = 1500        # lines of a room that CEILINGS does not name
+LOOSE = "(loose modules)"
 SOURCE_SUFFIXES = {".py", ".cpp", ".h", ".cu"}
 CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "examples")
 
@@ -37,7 +40,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "base.errors",
         "base.linalg_error",
         "version",
-        "config",
         "base.show",
         "base.notice",
         "base.tracebacks",
@@ -58,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("symbols",),
     ("base.shape",),
     ("base.assertions",),
-    ("base.dtype", "device"),
+    ("base.dtype",),
     ("base.promotion",),
     ("devices",),
     ("loops",),
@@ -73,7 +75,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("codegen.schedule.cpu", "codegen.schedule.gpu"),
     ("codegen.schedule",),
     ("devices.cuda",),
-    ("runtime",),
     ("op",),
     ("planners.products", "planners.fourier", "planners.order"),
     ("planners.convolutions", "planners.factors"),
@@ -84,7 +85,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dispatch",),
     ("aten",),
     ("overrides",),
-    ("transforms",),
     ("definitions",),
     ("ops",),
     ("random",),
@@ -114,7 +114,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_higher_order_ops",),
     ("nn",),
     ("torch_names.core_names",),
-    ("optim", "data", "datasets", "amp"),
+    ("optim", "datasets", "amp"),
     ("cpu",),
     ("backends", "accelerator", "monitor", "numa"),
     ("__config__",),
@@ -134,19 +134,29 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("functorch",),
     ("inductor",),
     ("_inductor",),
-    ("compile", "compiler"),
+    ("compiler",),
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("ao",),
     ("_export",),
-    ("export", "serve", "lazy", "jit", "quantization", "profiler", "package"),
+    ("export", "jit", "quantization", "profiler", "package"),
     ("onnx",),
     ("freestanding",),
     ("compat",),
     ("torch_names.home_rows", "wiring"),
     ("",),
-    ("demo", "__main__"),
+    ("__main__",),
 )
+NATIVE = ("_C", "_extras")
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+# Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
+CEILINGS = {
+    LOOSE: 4700, "_decomp": 2000, "aot": 4100, "autograd": 2700, "base": 2300, "codegen": 22600, "csrc": 24900,
+    "cuda": 2800, "definitions": 35100, "devices": 4500, "dispatch": 2200, "distributed": 24700,
+    "distributions": 5800, "dynamo": 14500, "export": 5900, "freestanding": 1700, "fx": 8600, "inductor": 5000,
+    "loops": 6900, "nn": 10800, "onnx": 4000, "op": 4200, "optim": 4100, "planners": 9200, "rules": 1700,
+    "serialization": 3100, "symbols": 2700, "tensors": 1800, "utils": 10000,
+}
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
@@ -418,6 +428,15 @@ def check_direction(imports: list[Import]) -> Iterator[str]:
             yield f"{place(entry.path, entry.line)}: {entry.module} imports {shown}, which is not below it{how}"
 
 
+def check_rows(modules: dict[str, Path], rooms: Collection[str]) -> Iterator[str]:
+    """Every name in the tables of this file means something."""
+    for name in RANK:
+        if name and name not in NATIVE and f"{PACKAGE}.{name}" not in modules:
+            yield f"tools/check_layers.py: LAYERS names {name}, and there is no such module. Take it out."
+    for room in sorted(CEILINGS.keys() - set(rooms)):
+        yield f"tools/check_layers.py: CEILINGS names {room}, and there is no such room. Take it out."
+
+
 def check_declared(modules: dict[str, Path]) -> Iterator[str]:
     split = {name.partition(".")[0] for name in RANK if "." in name}     # packages whose files have places of their own
     for layer in sorted({layer_of(module) for module in modules} - set(RANK)):
@@ -535,6 +554,39 @@ def check_files() -> Iterator[str]:
                 yield f"{place(path)}: `{relative.parts[length - 1]}` says nothing. Name it after what it does."
 
 
+def check_prefixes() -> Iterator[str]:
+    """Files of one folder whose names begin alike want a folder of their own. (Tests are all called test_.)"""
+    begun: dict[tuple[Path, str], set[str]] = {}
+    for path in source_files():
+        if path.relative_to(ROOT).parts[0] != "tests":
+            begun.setdefault((path.parent, path.stem.lstrip("_").partition("_")[0]), set()).add(path.stem)
+    for (folder, prefix), names in sorted(begun.items()):
+        if len(names) > MAX_ALIKE:
+            yield f"{place(folder)}: {', '.join(sorted(names))} share a prefix. Make it a folder, `{prefix}/`."
+
+
+def lines_of(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+def sizes() -> dict[str, int]:
+    """Lines of every room directly below the package (its loose modules are one), and of csrc."""
+    found: dict[str, int] = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        inside = path.relative_to(ROOT / PACKAGE).parts
+        room = inside[0] if len(inside) > 1 else LOOSE
+        found[room] = found.get(room, 0) + lines_of(path)
+    found["csrc"] = sum(lines_of(path) for path in (ROOT / "csrc").rglob("*") if path.suffix in SOURCE_SUFFIXES)
+    return found
+
+
+def check_sizes() -> Iterator[str]:
+    """No room outgrows its ceiling unnoticed: whoever needs more says so in CEILINGS, and why in the commit."""
+    for room, lines in sizes().items():
+        if lines > (ceiling := CEILINGS.get(room, SMALL_ROOM)):
+            yield f"{room}: {lines} lines, its ceiling is {ceiling}. Simplify, or raise it in tools/check_layers.py."
+
+
 def check_test_names() -> Iterator[str]:
     """pytest imports test files by their bare name, so two of one name cannot be collected together."""
     seen: dict[str, Path] = {}
@@ -571,8 +623,9 @@ def main() -> int:
     if "--graph" in sys.argv:
         print_graph(imports)
         return 0
-    problems = [*check_declared(modules), *check_direction(imports), *check_cycles(imports, modules),
-                *check_start_up(imports, modules), *check_files(), *check_test_names()]
+    problems = [*check_rows(modules, sizes()), *check_declared(modules), *check_direction(imports), *check_cycles(imports, modules),
+                *check_start_up(imports, modules), *check_files(), *check_prefixes(), *check_sizes(),
+                *check_test_names()]
     for problem in dict.fromkeys(problems):
         print(problem)
     if not problems:
