@@ -1,4 +1,4 @@
-"""What the whole suite shares: a quick tier, and a record of what has passed.
+"""What the whole suite shares: a quick tier, and records of what has passed and how long each test took (clock.py).
 
     pytest --quick            nothing marked `slow` or `ecosystem`, and a few cases of each test that has many (tiers.py
                               has the rule)
@@ -14,6 +14,7 @@ import os
 
 import pytest
 
+from tests.clock import Clock
 from tests.tiers import quick
 
 # Tests of the compiler are to compile: graphs that an earlier run kept would be found. Tests of that turn it on.
@@ -66,8 +67,10 @@ class Passed:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and hasattr(config, "cache"):
-        config.pluginmanager.register(Passed(config), "rushlight-passed")
+    if hasattr(config, "cache"):
+        config.pluginmanager.register(Clock(config), "rushlight-clock")
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Passed(config), "rushlight-passed")
 
 
 @pytest.fixture
