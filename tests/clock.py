@@ -16,9 +16,9 @@ A verdict must not hang on what else the machine does, or on which machine it is
   judged: it costs a worker's time, which the minutes by folder show.
 - seconds are those of the machine on which the limit was set: they are divided by how many times longer a loop of
   plain Python takes here (`slowness`), in processor time, at the same moment. A faster machine gets no stricter limit.
-- a test that seems too slow is run again, with the other suspects, in one process after everything else, and only if it
-  is over the limit again is it named. Its first run may have compiled kernels, or imported packages, that it shares
-  with others; then the second finds them.
+- a test that seems too slow is run again, with the other suspects, in one process after everything else, twice on end,
+  and only if it is over the limit each time is it named. Its first run may have compiled kernels, or imported packages,
+  that it shares with others; then the later ones find them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.tiers import chosen
 
@@ -106,6 +107,13 @@ class Clock:
         """Before anything is left out: the quick tier is of all that there is."""
         for item in chosen(items):
             item.stash[QUICK] = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """With `--twice`, once without being heard of, before the time that counts."""
+        if self.config.getoption("--twice"):
+            runtestprotocol(item, log=False, nextitem=item)
+            item._initrequest()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
@@ -206,7 +214,7 @@ def budgets(taken: dict[str, Taken], whole: float | None) -> str:
 def run_again(tests: list[str]) -> dict[str, Taken]:
     """The record of these tests, run by one process."""
     with tempfile.TemporaryDirectory() as place:
-        options = ["-n", "0", "-q", "--no-header", "--no-summary", "-o", f"cache_dir={place}"]
+        options = ["-n", "0", "--twice", "-q", "--no-header", "--no-summary", "-o", f"cache_dir={place}"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
         record = Path(place, "v", RECORD)

@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed"
     )
+    group.addoption("--twice", action="store_true", help="each test twice on end; what it took is what the second did")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

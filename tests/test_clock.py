@@ -37,6 +37,12 @@ def test_that_asks_a_helper(helper):
     print(f"exec({SPIN!r})", file=helper.stdin, flush=True)
     helper.stdout.readline()
 
+computed = []
+
+def test_that_computes_once():
+    if not computed: exec(SPIN)
+    computed.append(1)
+
 @pytest.mark.slow
 def test_that_is_marked(): pass
 
@@ -60,7 +66,7 @@ def run(place: Path, *options: str) -> dict[str, Taken]:
 
 def test_record_says_what_each_test_took_in_workers_and_descendants(tmp_path: Path) -> None:
     taken = run(tmp_path, "-n", "2")
-    assert len(taken) == 15
+    assert len(taken) == 16
     kernel_names_children = Path(f"/proc/self/task/{os.getpid()}/children").exists()
     for test in ("that_computes", "that_starts_another", *["that_asks_a_helper"] * kernel_names_children):
         assert taken[test].wall >= taken[test].call >= 0.29 and taken[test].own >= 0.25, test
@@ -74,6 +80,12 @@ def test_record_says_what_each_test_took_in_workers_and_descendants(tmp_path: Pa
 def test_record_of_what_was_still_to_pass_joins_the_one_before(tmp_path: Path) -> None:
     assert set(run(tmp_path, "-n", "0", "-k", "many")) == {f"of_many[{n}]" for n in range(9)}
     assert len(run(tmp_path, "-n", "0", "-k", "many or marked", "--still-to-pass")) == 10
+
+
+def test_what_only_the_first_time_takes_is_not_counted_the_second(tmp_path: Path) -> None:
+    once, twice = (run(tmp_path, "-n", "0", "-k", "computes", *more) for more in ([], ["--twice"]))
+    assert once["that_computes_once"].own >= 0.25 > 0.1 > twice["that_computes_once"].own
+    assert twice["that_computes"].own >= 0.25
 
 
 OVER = 2 * LIMIT
