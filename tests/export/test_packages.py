@@ -217,4 +217,4 @@ def test_records_of_archives(tmp_path):
     assert is_pt2_package(path) and not is_pt2_package(b"no")
     check_records(PT2ArchiveReader, path)
     assert set(PT2ArchiveReader(path).get_file_names()) >= {"extra/a", "archive_format"}
-    check_records(pytest.importorskip("torch").export.pt2_archive.PT2ArchiveReader, path)
+    check_records(pytest.importorskip("torch.export.pt2_archive").PT2ArchiveReader, path)
