@@ -17,11 +17,11 @@ PROGRAM = '''
 import subprocess, sys, time
 import pytest
 
-SPIN = "import time\\nend = time.process_time() + 0.3\\nwhile time.process_time() < end: pass"
+SPIN = "import time\\nend = time.process_time() + 0.2\\nwhile time.process_time() < end: pass"
 
 def test_that_computes(): exec(SPIN)
 
-def test_that_sleeps(): time.sleep(0.3)
+def test_that_sleeps(): time.sleep(0.2)
 
 def test_that_starts_another(): subprocess.run([sys.executable, "-c", SPIN], check=True)
 
@@ -65,12 +65,12 @@ def run(place: Path, *options: str) -> dict[str, Taken]:
 
 
 def test_record_says_what_each_test_took_in_workers_and_descendants(tmp_path: Path) -> None:
-    taken = run(tmp_path, "-n", "2")
+    taken = run(tmp_path, "-n", "1")
     assert len(taken) == 16
     kernel_names_children = Path(f"/proc/self/task/{os.getpid()}/children").exists()
     for test in ("that_computes", "that_starts_another", *["that_asks_a_helper"] * kernel_names_children):
-        assert taken[test].wall >= taken[test].call >= 0.29 and taken[test].own >= 0.25, test
-    assert taken["that_sleeps"].call >= 0.29 and taken["that_sleeps"].own < 0.2
+        assert taken[test].wall >= taken[test].call >= 0.19 and taken[test].own >= 0.15, test
+    assert taken["that_sleeps"].call >= 0.19 and taken["that_sleeps"].own < 0.15
     assert [test for test, t in taken.items() if t.slow] == ["that_is_marked"]
     quick = [test for test, t in taken.items() if t.quick]
     assert "that_computes" in quick and "that_is_marked" not in quick
@@ -84,8 +84,8 @@ def test_record_of_what_was_still_to_pass_joins_the_one_before(tmp_path: Path) -
 
 def test_what_only_the_first_time_takes_is_not_counted_the_second(tmp_path: Path) -> None:
     once, twice = (run(tmp_path, "-n", "0", "-k", "computes", *more) for more in ([], ["--twice"]))
-    assert once["that_computes_once"].own >= 0.25 > 0.1 > twice["that_computes_once"].own
-    assert twice["that_computes"].own >= 0.25
+    assert once["that_computes_once"].own >= 0.15 > twice["that_computes_once"].own
+    assert twice["that_computes"].own >= 0.15
 
 
 OVER = 2 * LIMIT
