@@ -86,6 +86,7 @@ def run_alone(program, path, cache):
     return run.stdout
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_code_in_the_package(packed, tmp_path):
     """Both start alike: code is for the settings it was made with, which other tests may have changed here."""
     model, path = packed[0], str(tmp_path / "net.pt2")
