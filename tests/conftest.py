@@ -1,4 +1,4 @@
-"""What the whole suite shares: a quick tier, and a record of what has passed.
+"""What the whole suite shares: a quick tier, and records of what has passed and how long each test took (clock.py).
 
     pytest --quick            nothing marked `slow` or `ecosystem`, and a few cases of each test that has many (tiers.py
                               has the rule)
@@ -14,6 +14,7 @@ import os
 
 import pytest
 
+from tests.clock import Clock
 from tests.tiers import quick
 
 # Tests of the compiler are to compile: graphs that an earlier run kept would be found. Tests of that turn it on.
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed"
     )
+    group.addoption("--twice", action="store_true", help="each test twice on end; what it took is what the second did")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -66,8 +68,10 @@ class Passed:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and hasattr(config, "cache"):
-        config.pluginmanager.register(Passed(config), "rushlight-passed")
+    if hasattr(config, "cache"):
+        config.pluginmanager.register(Clock(config), "rushlight-clock")
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Passed(config), "rushlight-passed")
 
 
 @pytest.fixture

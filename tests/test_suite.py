@@ -24,6 +24,7 @@ PRESENT = {
     "numpy",
     "llvmlite",
     "pytest",
+    "_pytest",
     "xdist",
     "hypothesis",
     "mpmath",

@@ -37,7 +37,10 @@ def execute(*command: str | Path, cwd: Path, timeout: float = 300, **more: str) 
 
 
 def build_wheel(folder: Path) -> None:
-    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"} if shutil.which("ccache") else {}
+    # With the command that compiled what lies there: another would compile it again.
+    before = [cache.read_text() for cache in (ROOT / "build").glob("cp*/CMakeCache.txt")]
+    with_ccache = shutil.which("ccache") and all("CMAKE_CXX_COMPILER_LAUNCHER:STRING=ccache" in text for text in before)
+    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"} if with_ccache else {}
     done = execute(
         sys.executable,
         "-m",

@@ -261,6 +261,7 @@ def test_entries_that_say_something_else_are_made_again(contents: bytes, folder:
     assert is_made_again(counts) and rl.equal(before, after)
 
 
+@pytest.mark.slow
 def test_kernels_that_are_gone_are_made_again(folder: Any) -> None:
     program = PROGRAM.replace("Linear(16, 3)", "Linear(16, 4)")
     cold = run_program(folder, program)
@@ -286,6 +287,7 @@ def test_folders_that_cannot_be_written(folder: Any, monkeypatch: Any) -> None:
     assert counts == {"missing": 1, "not kept": 1} and rl.equal(result, wave(rl.ones(3, 4)))
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
     both = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))

@@ -78,6 +78,7 @@ def test_packed_caches_bring_frames(first: Any, tmp_path: Any) -> None:
     assert found["frames"] == {"found": 1} and found["parts"] == [] and same_results(found, cold)
 
 
+@pytest.mark.slow
 def test_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
     several = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))

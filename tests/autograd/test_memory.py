@@ -240,6 +240,7 @@ def test_many_roots_share_one_pass() -> None:
     assert x.grad.item() == sum(range(200))
 
 
+@pytest.mark.slow
 def test_more_outputs_than_sixteen_bits() -> None:
     x = rl.ones(70_000).requires_grad_()
     parts = x.unbind()

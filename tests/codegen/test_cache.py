@@ -143,6 +143,7 @@ def start(folder, warm: bool) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_concurrent_processes_then_a_warm_one(folder):
     racing = [start(folder, warm=False) for _ in range(3)]
     for process in racing:

@@ -56,6 +56,7 @@ def test_listed_functions_are_there(system):
             assert hasattr(space, name), f"{module}.{name}"
 
 
+@pytest.mark.slow
 def test_stand_ins_are_made_nowhere_else():
     makers = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")
               if any(isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "absent"

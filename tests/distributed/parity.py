@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from . import processes
 from .processes import results_of, run
+
+# What most of PyTorch's ranks import; theirs are forked too, but not from a process that Rushlight's are forked from.
+LIBRARIES = ("torch", "torch.distributed.tensor", "torch.distributed.fsdp", *processes.LIBRARIES)
 
 
 def part(torch: Any, name: str) -> Any:
@@ -70,7 +74,8 @@ def run_theirs(ranks: int, program: Callable, *args: Any) -> list[Any]:
     """What PyTorch's processes said; they may need minutes to import it, if the machine has other things to do."""
     pytest.importorskip("torch")
     path = os.path.join(tempfile.mkdtemp(), "meeting")
-    return results_of(run(ranks, _program, "torch", path, program, args, make_world=False, patience=240.0))
+    options = {"libraries": LIBRARIES, "make_world": False, "patience": 240.0}
+    return results_of(run(ranks, _program, "torch", path, program, args, **options))
 
 
 def both(ranks: int, program: Callable, *args: Any) -> tuple[list[Any], list[Any]]:

@@ -114,6 +114,7 @@ def _maps(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_functions_on_parts_as_pytorch() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is what they are compared with")

@@ -68,6 +68,7 @@ def _meshes(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_says_what_pytorch_says() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is what it is compared with")

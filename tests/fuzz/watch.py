@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STRETCH = 2_000    # calls per process: memory that tensors hold on to does not add up without end
+STRETCH = 3_000    # calls per process: memory that tensors hold on to does not add up without end
 SETTING_UP = 120.0   # seconds for imports and for making the first samples
 
 

@@ -1,4 +1,5 @@
-"""Every pointwise definition against PyTorch: values, dtypes, shapes, in-place and out=, gradients, refusals.
+"""Every pointwise definition against PyTorch, beyond what PyTorch's op records show in tests/parity: edge values,
+refused dtypes, Python numbers, promotion, complex gradients, and whatever an op has no record for (`passing`).
 
 Generic over the registry: operands come from the schema, and the few ops that need particular numbers say so in
 `NUMBERS` and `CALLS`. Edge values (NaN, infinities, both zeros) meet each other in an outer product, which also
@@ -10,15 +11,22 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's op records need it")
 
 import rushlight as rl
 from rushlight.op import Pointwise, definitions as registered, published
+from rushlight.op.pointwise import Promote
+from tests.parity.checks import forms
+from tests.parity.left_out import applies, reasons
+from tests.parity.records import RECORDS, title
 
 DTYPES = ("float32", "float64", "int64", "uint8", "bool", "bfloat16", "complex64")
+INTEGERS = ("int64", "uint8", "bool")
 # Every kernel costs compile time, so dtypes that share their code with one above are left to a few ops of each family.
 MORE_DTYPES = ("int32", "float16")
 MORE = ("add", "mul", "div", "remainder", "pow", "maximum", "exp", "bitwise_and", "bitwise_left_shift", "where",
@@ -262,6 +270,48 @@ def supported(name: str) -> bool:
 NAMES = sorted(name for name in OPS if supported(name))
 
 
+@cache
+def records(name: str) -> list:
+    """PyTorch's records of an op."""
+    path = ".".join(filter(None, [getattr(OPS[name], "namespace", None), name]))
+    return [record for record in RECORDS.values() if record.name.removeprefix("torch.") == path]
+
+
+def passing(name: str, check: str, dtype: str) -> list:
+    """The records of an op that list a dtype and pass a check of tests/parity without exception."""
+    found = [record for record in records(name) if getattr(torch, dtype) in record.dtypes]
+    return [record for record in found if applies(check, record) and not reasons(check, title(record))]
+
+
+def has_gradients_in_records(name: str) -> bool:
+    return bool(passing(name, "gradient", "float64") and passing(name, "second", "float64"))
+
+
+def has_forms_in_records(name: str) -> bool:
+    """Whether records show the in-place form, if there is one, and out=."""
+    has_in_place = hasattr(torch.Tensor, name + "_")
+    return any(record.supports_out and ("in-place" in forms(record) or not has_in_place)
+               for record in passing(name, "variants", "float32"))
+
+
+def computes_in_floats(name: str, dtype: str) -> bool:
+    """Whether a dtype of whole numbers only means a conversion before the kernel that float32 has."""
+    return dtype in INTEGERS and OPS[name].promote is Promote.TO_FLOAT
+
+
+def dtypes_with_edges(name: str) -> tuple[str, ...]:
+    """The dtypes in which edge values meet: all of some ops. Of others not those whose kernels are float32's behind a
+    conversion, where a record shows that; refused dtypes are in no record."""
+    if name in MORE:
+        return DTYPES + MORE_DTYPES
+    if name in HEAVY:
+        return DTYPES[:2]
+    return tuple(
+        dtype for dtype in DTYPES
+        if not ((dtype == "bfloat16" or computes_in_floats(name, dtype)) and passing(name, "dtypes", dtype))
+    )
+
+
 @pytest.fixture(autouse=True)
 def _own_kernels():
     """PyTorch's own kernels: on x86-64 a vendor library computes `gelu`, with 5e-7 of error and NaN at infinity."""
@@ -274,7 +324,7 @@ def _own_kernels():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_refusals_for_every_dtype(name):
-    for dtype in DTYPES + MORE_DTYPES if name in MORE else DTYPES[:2] if name in HEAVY else DTYPES:
+    for dtype in dtypes_with_edges(name):
         for kwargs in [{}] + CALLS.get(name, []):
             compare(name, dtype, *broadcasting(name, OPS[name], dtype), **kwargs)
 
@@ -350,14 +400,16 @@ def test_empty_scalar_and_strided_layouts(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_in_place_and_out_forms(name):
+    """float32 where no record has these forms; and dtypes that no record has them in."""
     op = OPS[name]
-    for dtype in ("float32", "int64", "bool", "complex64"):
+    for dtype in ("float32", "int64", "bool", "complex64")[has_forms_in_records(name) :]:
         args = broadcasting(name, op, dtype)
         expected = outcome(place(torch, name, op), *args)
         if isinstance(expected, Exception) or isinstance(expected, tuple):
             continue
         function = place(torch, name, op)
-        if not isinstance(outcome(function, *args, out=torch.empty_like(expected)), Exception):
+        shown = name not in MORE and computes_in_floats(name, dtype) and passing(name, "dtypes", dtype)
+        if not shown and not isinstance(outcome(function, *args, out=torch.empty_like(expected)), Exception):
             ours = rl.empty(tuple(expected.shape), dtype=getattr(rl, str(expected.dtype).removeprefix("torch.")))
             result = place(rl, name, op)(*[mirror(a) for a in args], out=ours)
             assert result is ours
@@ -438,7 +490,13 @@ def agree(ours, theirs, label: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
+def has_derivatives_here(name: str) -> bool:
+    """Whether there are some that no record shows: complex ones, with further arguments, or all of them."""
+    complex_too = not records(name) or any(torch.complex128 in record.dtypes for record in records(name))
+    return complex_too or name in CALLS or not has_gradients_in_records(name)
+
+
+@pytest.mark.parametrize("name", list(filter(has_derivatives_here, NAMES)))
 def test_first_and_second_derivatives(name):
     op = OPS[name]
     for dtype in (torch.float64, torch.complex128):
@@ -449,7 +507,8 @@ def test_first_and_second_derivatives(name):
                 return smooth(torch.float64, 9, -1, 1) > 0
             return smooth(dtype, index, low, high)
 
-        for kwargs in [{}] + CALLS.get(name, []):
+        shown = dtype is torch.float64 and has_gradients_in_records(name)
+        for kwargs in [{}, *CALLS.get(name, [])][shown:]:
             args = operands(name, op, str(dtype), make)
             twins = [mirror(a) for a in args]
             theirs = outcome(derivatives, torch, name, args, kwargs, True)
