@@ -623,9 +623,11 @@ def main() -> int:
     if "--graph" in sys.argv:
         print_graph(imports)
         return 0
-    problems = [*check_rows(modules, sizes()), *check_declared(modules), *check_direction(imports), *check_cycles(imports, modules),
-                *check_start_up(imports, modules), *check_files(), *check_prefixes(), *check_sizes(),
-                *check_test_names()]
+    problems = [
+        *check_rows(modules, sizes()), *check_declared(modules), *check_direction(imports),
+        *check_cycles(imports, modules), *check_start_up(imports, modules), *check_files(), *check_prefixes(),
+        *check_sizes(), *check_test_names(),
+    ]
     for problem in dict.fromkeys(problems):
         print(problem)
     if not problems:

@@ -24,10 +24,7 @@ from rushlight.aot.compile_graph import compile_captured as compile_captured
 from . import compile_graph as compile_graph
 from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
-from .graphs import backend as graph_backend
-from .graphs import cache as graph_cache
-from .graphs import calls as graph_calls
-from .graphs import data as graph_data
+from . import graphs as graphs
 from . import max_flow as max_flow
 from . import metadata as metadata
 from . import min_cut as min_cut
