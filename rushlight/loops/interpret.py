@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rushlight.loops.expr import BITS, INTS, Value, walk
-from rushlight.loops.math.expand import expand as math
+from rushlight.loops.math import expand as math
 
 if TYPE_CHECKING:
     from numpy import ndarray as Array
