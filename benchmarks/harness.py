@@ -56,10 +56,11 @@ class WorkerFailure(Exception):
 class Worker:
     """One measuring process."""
 
-    def __init__(self, library: str, threads: int, patience: float, clock: str = "wall") -> None:
+    def __init__(self, library: str, threads: int, patience: float, clock: str = "wall",
+                 module: str = "benchmarks.worker") -> None:
         self.library, self.patience, self.waiting = library, patience, b""
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=worker_path())
-        command = [sys.executable, "-m", "benchmarks.worker", library, str(threads), clock]
+        command = [sys.executable, "-m", module, library, str(threads), clock]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.version = self.read_answer().get("version", "unknown")
@@ -120,6 +121,7 @@ class Session:
     only: str = ""
     clock: str = "wall"   # or cpu: the time of all threads, for a machine that others use
     batches: tuple[int, ...] = (1, 8)  # of the layers group
+    quick: bool = False   # of the ablation: one case of each path
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def compare(self, group: Group) -> Section:

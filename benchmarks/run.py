@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything but layers, compiled and first calls, a few minutes
+    python -m benchmarks                     everything but layers, compiled, first calls and ablation, a few minutes
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import (
+    ablation,
     chain,
     compiled,
     data,
@@ -51,10 +52,11 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "data": data.run,
     "files": files.run,
     "shapes": shapes.run,
+    "ablation": ablation.run,
 }
 
 
-LONG = ("layers", "compiled", "first_calls")   # groups that run only when asked for
+LONG = ("layers", "compiled", "first_calls", "ablation")   # groups that run only when asked for
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -70,6 +72,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
                         help="cpu: processor time, which a busy machine distorts less; with --threads 1 (default wall)")
     parser.add_argument("--batches", default="1,8", help="batch sizes of the layers group (default 1,8; 32 takes long)")
+    parser.add_argument("--quick", action="store_true", help="one case of each path of the ablation")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 when a bar is missed")
     options = parser.parse_args(arguments)
@@ -86,7 +89,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     session = Session(rounds=options.rounds, processes=options.processes, threads=options.threads,
-                      at_least=options.time, only=options.only, clock=options.clock, batches=options.batches)
+                      at_least=options.time, only=options.only, clock=options.clock, batches=options.batches,
+                      quick=options.quick)
     sections: list[Section] = []
     neighbours = Neighbours()
     for name in options.groups or (name for name in GROUPS if name not in LONG):

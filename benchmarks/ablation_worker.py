@@ -1,0 +1,148 @@
+"""The measuring process of an ablation: one specialised path on or off, its cases timed.
+
+Started by harness.py as `python -m benchmarks.ablation_worker PATH=on|off THREADS [wall|cpu]`. Enters: one JSON request
+per line on stdin. Leaves: one JSON answer per line. The first answer to a case says besides the time whether the path
+was taken, and gives some numbers of the result. A process has one state for all its life, so that no plan of the other
+state is ever met. The product has no switches for this: what chooses the path is replaced here, in every module that
+holds it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.ablation_paths import PATHS, Path, located
+from benchmarks.worker import CLOCKS, Measure, answer
+
+SEEN = 4096     # numbers of a result that are compared, evenly spread over it
+
+
+class Witness:
+    """Counts the calls of functions: all of them ("name()"), or those that gave something."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, place: str) -> Callable[[], None]:
+        """Count the calls of what is in a place; the answer undoes it."""
+        every = place.endswith("()")
+
+        def around(function: Callable) -> Callable:
+            def watched(*args: Any, **options: Any) -> Any:
+                result = function(*args, **options)
+                self.count += every or (result is not None and result is not False)
+                return result
+
+            return watched
+
+        return replace(place.removesuffix("()"), around)
+
+
+def holders(value: Any) -> Iterator[tuple[Any, str]]:
+    """Every module of the package, and its name for a function or class, that it imported or defines."""
+    for module in [m for name, m in sys.modules.items() if name.startswith("rushlight")]:
+        for name, found in list(vars(module).items()):
+            if found is value:
+                yield module, name
+
+
+def replace(place: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+    """Put `make(what is there)` in a place, "module:name" or "module:Class.name", wherever it is imported; the answer
+    undoes it. Numbers are replaced in the module that is named, alone: another may hold an equal one."""
+    module_name, name = located(place)
+    owner: Any = importlib.import_module(module_name)
+    *classes, name = name.split(".")
+    for part in classes:
+        owner = getattr(owner, part)
+    before = getattr(owner, name)
+    after = make(before)
+    alone = classes or isinstance(before, int | float | dict)
+    places = [(owner, name)] if alone else list(holders(before))
+    for holder, own in places:
+        setattr(holder, own, after)
+
+    def undo() -> None:
+        for holder, own in places:
+            setattr(holder, own, before)
+
+    return undo
+
+
+def constant(value: Any, before: Any) -> Any:
+    """What answers `value` in the place of a function, or is it in the place of a number."""
+    if not callable(before):
+        return value
+    return lambda *args, **options: value
+
+
+@contextmanager
+def in_state(path: Path, is_on: bool) -> Iterator[Witness]:
+    """Inside, plans are made with the path, or without it; the witness tells whether it is taken."""
+    witness, undone = Witness(), []
+    try:
+        undone += [witness.watch(place) for place in path.witness]
+        if not is_on:
+            undone += [replace(place, lambda before, v=value: constant(v, before)) for place, value in path.off]
+        yield witness
+    finally:
+        for undo in reversed(undone):
+            undo()
+
+
+def numbers(torch: Any, value: Any) -> list[float]:
+    """Some of a result's numbers, in the order of its tensors."""
+    if isinstance(value, tuple | list):
+        return [x for part in value for x in numbers(torch, part)]
+    if not isinstance(value, torch.Tensor):
+        return []
+    value = value.detach()
+    flat = (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).reshape(-1).to(torch.float64)
+    return flat[:: max(1, flat.numel() // SEEN)].tolist()
+
+
+def first_answer(torch: Any, case: dict[str, Any], witness: Witness) -> dict[str, Any]:
+    """Whether a case takes the path, and some numbers of what it gives."""
+    torch.manual_seed(0)
+    space: dict[str, Any] = {"torch": torch}
+    witness.count = 0
+    exec(compile(case["setup"], f"<setup of {case['name']}>", "exec"), space)
+    result = eval(compile(case["code"], f"<{case['name']}>", "eval"), space)
+    return {"taken": witness.count > 0, "numbers": numbers(torch, result)}
+
+
+def serve(torch: Any, witness: Witness, clock: Callable[[], float], channel: Any) -> None:
+    """Answer requests until there are no more."""
+    ready: dict[str, tuple[Measure, int]] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            new = request["case"]["name"] not in ready
+            told = first_answer(torch, request["case"], witness) if new else {}
+            reply = told | answer(torch, request, ready, clock)
+        except Exception as error:  # the report names it, and the run goes on
+            ready.clear()
+            reply = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
+        print(json.dumps(reply), file=channel)
+
+
+def main() -> None:
+    (name, state), threads = sys.argv[1].rsplit("=", 1), int(sys.argv[2])
+    clock = CLOCKS[sys.argv[3] if len(sys.argv) > 3 else "cpu"]
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # keep the channel clean of what libraries print
+    torch = importlib.import_module("rushlight")
+    torch.set_num_threads(threads)
+    path = next(path for path in PATHS if path.name == name)
+    with in_state(path, state == "on") as witness:
+        print(json.dumps({"version": torch.__version__}), file=channel)
+        serve(torch, witness, clock, channel)
+
+
+if __name__ == "__main__":
+    main()
