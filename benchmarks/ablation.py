@@ -65,6 +65,14 @@ def problem_of(case: PathCase, told: dict[str, dict]) -> str:
 
 def measure(session: Session, path: Path, cases: tuple[PathCase, ...], progress: Progress) -> list[Gain]:
     """The gains of a path's cases, in rounds that take turns between the states."""
+    gains: list[Gain] = []
+    for some in [(case,) for case in cases] if path.fresh else [cases]:
+        gains += measure_some(session, path, some, progress)
+    return gains
+
+
+def measure_some(session: Session, path: Path, cases: tuple[PathCase, ...], progress: Progress) -> list[Gain]:
+    """The same of cases that share a pair of processes."""
     gains = [Gain(case.name) for case in cases]
     workers: dict[str, Worker] = {}
     try:
@@ -81,7 +89,8 @@ def measure(session: Session, path: Path, cases: tuple[PathCase, ...], progress:
             if session.rounds > 2 and abs(gain.value() - BAR) < DOUBTFUL:
                 rounds(session, workers, case, gain, 2 * session.rounds)
     except WorkerFailure as failure:
-        next(gain for gain in gains if not gain.problem and not gain.times["on"]).problem = str(failure)
+        for gain in gains:
+            gain.problem = gain.problem or ("" if gain.times["on"] else str(failure))
     finally:
         for worker in workers.values():
             worker.close()

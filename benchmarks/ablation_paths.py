@@ -2,7 +2,8 @@
 
 Enters: nothing. Leaves: `PATHS`. A place is "alias:name", the alias one of `MODULES`, the only list of module names
 here. `off` says which functions, or numbers, answer what while the path is off; `witness` which functions make its
-steps: "alias:name" counts calls that give something, "alias:name()" all calls. Cases are the shapes that a path was made for, and such as are just within its rule. Nothing here imports torch
+steps: "alias:name" counts calls that give something, "alias:name()" all calls, "alias:name=word" those with this word
+among their arguments. Cases are the shapes that a path was made for, and such as are just within its rule. Nothing here imports torch
 or rushlight.
 """
 
@@ -25,6 +26,7 @@ MODULES = {
     "chunks": "codegen.schedule.cpu_walk_chunks",
     "complex": "op.gemm_complex",
     "complex_schedule": "codegen.schedule.cpu_complex",
+    "contraction": "codegen.schedule.cpu_contraction",
     "conv": "op.convolve",
     "conv_definition": "definitions.conv",
     "conv_lanes": "op.convolve_lanes",
@@ -32,6 +34,7 @@ MODULES = {
     "conv_points": "op.convolve_points",
     "conv_tiles": "op.convolve_tiles",
     "conv_windows": "op.convolve_windows",
+    "convolve": "codegen.library.convolve",
     "depthwise": "codegen.library.depthwise",
     "direct": "definitions.fft_direct",
     "dots": "codegen.library.dots",
@@ -48,10 +51,12 @@ MODULES = {
     "lanes": "codegen.schedule.cpu_walk_lanes",
     "masks": "definitions.indexed.masks",
     "overlap": "codegen.library.overlap",
+    "packing": "codegen.library.packing",
     "pieces": "codegen.schedule.cpu_pieces",
     "pixels": "codegen.library.pixels",
     "points": "codegen.library.points",
     "prefix_sums": "codegen.prefix_sums",
+    "product_nests": "codegen.schedule.cpu_product",
     "radix": "op.radix",
     "rank_select": "op.rank_select",
     "ranks": "op.ranks",
@@ -62,6 +67,7 @@ MODULES = {
     "spans": "op.gemm_spans",
     "staggered": "codegen.schedule.cpu_rows_staggered",
     "tiled_products": "codegen.tiled_products",
+    "tile_functions": "codegen.tile_functions",
     "tiles": "op.gemm_tiles",
     "tile_products": "codegen.tile_products",
     "tile_packs": "codegen.tile_packs",
@@ -102,6 +108,15 @@ class Path:
     witness: tuple[str, ...]
     parts: tuple[str, ...]      # modules, and functions of others, that nothing else needs
     cases: tuple[PathCase, ...] = field(repr=False)
+    fresh: bool = False         # it is inside of kernels: each case has processes, and a cache of kernels, of its own
+
+
+@dataclass(frozen=True)
+class Instead:
+    """While a path is off, another function serves, given as many of the arguments as it takes."""
+
+    place: str
+    arguments: int
 
 
 def located(place: str) -> tuple[str, str]:
@@ -301,6 +316,39 @@ CONVOLUTIONS = (
         conv("1024 to 256 at 7x7", (1, 1024, 7, 7), (256, 1024, 1, 1), "", "w"),
         conv("96 to 576 at 7x7", (8, 96, 7, 7), (576, 96, 1, 1), "", "w"),
     )),
+    Path("convolution: windows packed with masks",
+         (("packing:masked_pack_text", Instead("packing:plain_pack_text", 2)),), ("packing:masked_pack_text",),
+         ("packing:masked_pack_text", "packing:line_bounds", "packing:all_inside", "packing:find_pieces",
+          "packing:list_pieces", "packing:put_piece", "packing:join_piece", "packing:read_neighbours",
+          "packing:read_seconds", "packing:read_far"), (
+        conv("3x3 of 64 to 128 at 28x28, step 2", (4, 64, 28, 28), (128, 64, 3, 3), "stride=2, padding=1"),
+        conv("5x5 of 32 at 14x14", (8, 32, 14, 14), (32, 32, 5, 5), "padding=2"),
+        conv("weight of 3x3 of 64 at 28x28", (4, 64, 28, 28), (64, 64, 3, 3), "padding=1", "w"),
+        conv("7x7 of 3 to 64 at 112x112", (1, 3, 112, 112), (64, 3, 7, 7), "stride=2, padding=3"),
+    ), fresh=True),
+    Path("convolution: windows of tiles with masks",
+         (("winograd:masked_windows_text", Instead("winograd:plain_windows_text", 3)),),
+         ("winograd:masked_windows_text",), ("winograd:masked_windows_text",), (
+        conv("64 at 56x56", (1, 64, 56, 56), (64, 64, 3, 3), "padding=1"),
+        conv("256 at 14x14", (8, 256, 14, 14), (256, 256, 3, 3), "padding=1"),
+        conv("512 at 7x7", (16, 512, 7, 7), (512, 512, 3, 3), "padding=1"),
+    ), fresh=True),
+    Path("convolution: near weights of tiles", (("winograd:near_kernels", Instead("winograd:kernels", 4)),),
+         ("winograd:near_kernels",), ("winograd:near_kernels", "winograd:joined_pieces"), (
+        conv("64 at 56x56", (1, 64, 56, 56), (64, 64, 3, 3), "padding=1"),
+        conv("256 at 14x14", (8, 256, 14, 14), (256, 256, 3, 3), "padding=1"),
+        conv("512 at 7x7", (16, 512, 7, 7), (512, 512, 3, 3), "padding=1"),
+        conv("input of 256 at 14x14", (8, 256, 14, 14), (256, 256, 3, 3), "padding=1", "x"),
+    ), fresh=True),
+    Path("convolution: single pixels copied without masks", off("conv:is_single", answer=False), ("conv:is_single",),
+         ("conv:is_single", "convolve:single_pixels", "convolve:copy_pixels", "convolve:ask_rows",
+          "convolve:next_pixels"), (
+        conv("1x1 of 512 to 128 at 28x28", (1, 512, 28, 28), (128, 512, 1, 1)),
+        conv("1x1 of 128 to 512 at 28x28", (1, 128, 28, 28), (512, 128, 1, 1)),
+        conv("weight of 256 to 64 at 28x28", (8, 256, 28, 28), (64, 256, 1, 1), "", "w"),
+        conv("weight of 64 to 256 at 56x56", (2, 64, 56, 56), (256, 64, 1, 1), "", "w"),
+        conv("1x1 of 1024 to 256 at 14x14", (8, 1024, 14, 14), (256, 1024, 1, 1)),
+    )),
     Path("convolution: skipped pixels copied", off("conv_pixels:skips_pixels", answer=False),
          ("conv_pixels:gathered",), ("conv_pixels:skips_pixels", "conv_pixels:gathered"), (
         conv("64 to 128 at 56x56, step 2", (4, 64, 56, 56), (128, 64, 1, 1), "stride=2"),
@@ -373,6 +421,17 @@ PRODUCTS = (
         mm(16, 64, 64, "nt"), mm(64, 64, 64, "nt"), mm(32, 128, 128, "nt"), mm(9, 256, 128, "nt"),
         mm(100, 30, 30, "nt"),
     )),
+    Path("products: right operands where they lie",
+         (("contraction:DIRECT_ROWS", 0), ("contraction:DIRECT_COLUMNS", 1 << 40)), ("contraction:Tiled.nest=direct",),
+         (), (
+        mm(16, 768, 3072), mm(32, 1024, 1024), mm(64, 512, 2048), mm(12, 256, 1024), mm(48, 768, 768),
+    )),
+    Path("products: rows where they lie", (("product_nests:SIZES.512.in_lines", False),),
+         ("contraction:Tiled.nest=True",),
+         ("product_nests:tiles_by_lines", "product_nests:tiles_by_groups", "tile_functions:lines_texts",
+          "tile_functions:line_tile_text"), (
+        mm(256, 256, 256), mm(512, 512, 512), mm(1024, 1024, 1024), mm(128, 768, 3072, "nt"), mm(197, 192, 768, "nt"),
+    ), fresh=True),
     Path("products: tile registers", off("tiles:has_tiles", answer=False), ("tiles:tile_steps",),
          ("tiles", "tile_products", "tile_packs"), (mm(1024, 1024, 1024, "nn", "bfloat16", 2e-2),)),
 )

@@ -14,29 +14,34 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
-from benchmarks.ablation_paths import PATHS, Path, located
+from benchmarks.ablation_paths import PATHS, Instead, Path, located
 from benchmarks.worker import CLOCKS, Measure, answer
 
 SEEN = 4096     # numbers of a result that are compared, evenly spread over it
 
 
 class Witness:
-    """Counts the calls of functions: all of them ("name()"), or those that gave something."""
+    """Counts the calls of functions: all ("name()"), those with an argument ("name=word"), or those that gave
+    something."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def watch(self, place: str) -> Callable[[], None]:
         """Count the calls of what is in a place; the answer undoes it."""
+        place, _, word = place.partition("=")
         every = place.endswith("()")
 
         def around(function: Callable) -> Callable:
             def watched(*args: Any, **options: Any) -> Any:
                 result = function(*args, **options)
-                self.count += every or (result is not None and result is not False)
+                told = word in map(str, args) if word else result is not None and result is not False
+                self.count += every or told
                 return result
 
             return watched
@@ -57,28 +62,37 @@ def replace(place: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     undoes it. Numbers are replaced in the module that is named, alone: another may hold an equal one."""
     module_name, name = located(place)
     owner: Any = importlib.import_module(module_name)
-    *classes, name = name.split(".")
-    for part in classes:
-        owner = getattr(owner, part)
+    *inside, name = name.split(".")
+    for part in inside:
+        owner = owner[int(part)] if part.isdigit() else getattr(owner, part)
     before = getattr(owner, name)
     after = make(before)
-    alone = classes or isinstance(before, int | float | dict)
+    alone = inside or not callable(before)
     places = [(owner, name)] if alone else list(holders(before))
     for holder, own in places:
-        setattr(holder, own, after)
+        put(holder, own, after)
 
     def undo() -> None:
         for holder, own in places:
-            setattr(holder, own, before)
+            put(holder, own, before)
 
     return undo
 
 
-def constant(value: Any, before: Any) -> Any:
-    """What answers `value` in the place of a function, or is it in the place of a number."""
-    if not callable(before):
-        return value
-    return lambda *args, **options: value
+def put(holder: Any, name: str, value: Any) -> None:
+    """An attribute of a module, a class, or a record, which would refuse it."""
+    set_ = setattr if isinstance(holder, type | ModuleType) else object.__setattr__
+    set_(holder, name, value)
+
+
+def stand_in(value: Any, before: Any) -> Any:
+    """What is in the place of `before` while a path is off: another function, one that answers `value`, or the number
+    itself."""
+    if isinstance(value, Instead):
+        module_name, name = located(value.place)
+        other, count = getattr(importlib.import_module(module_name), name), value.arguments
+        return lambda *args: other(*args[:count])
+    return (lambda *args, **options: value) if callable(before) else value
 
 
 @contextmanager
@@ -88,7 +102,7 @@ def in_state(path: Path, is_on: bool) -> Iterator[Witness]:
     try:
         undone += [witness.watch(place) for place in path.witness]
         if not is_on:
-            undone += [replace(place, lambda before, v=value: constant(v, before)) for place, value in path.off]
+            undone += [replace(place, lambda before, v=value: stand_in(v, before)) for place, value in path.off]
         yield witness
     finally:
         for undo in reversed(undone):
@@ -136,10 +150,24 @@ def main() -> None:
     clock = CLOCKS[sys.argv[3] if len(sys.argv) > 3 else "cpu"]
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # keep the channel clean of what libraries print
+    path = next(path for path in PATHS if path.name == name)
+    with own_cache() if path.fresh else nullcontext():
+        work(path, state == "on", threads, clock, channel)
+
+
+@contextmanager
+def own_cache() -> Iterator[None]:
+    """Inside, kernels are kept in a folder of this process: those of the other state have the same names, and their
+    texts are to be written here."""
+    with TemporaryDirectory() as folder:
+        os.environ["RUSHLIGHT_CACHE"] = folder
+        yield
+
+
+def work(path: Path, is_on: bool, threads: int, clock: Callable[[], float], channel: Any) -> None:
     torch = importlib.import_module("rushlight")
     torch.set_num_threads(threads)
-    path = next(path for path in PATHS if path.name == name)
-    with in_state(path, state == "on") as witness:
+    with in_state(path, is_on) as witness:
         print(json.dumps({"version": torch.__version__}), file=channel)
         serve(torch, witness, clock, channel)
 
