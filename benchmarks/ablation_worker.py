@@ -40,7 +40,8 @@ class Witness:
         def around(function: Callable) -> Callable:
             def watched(*args: Any, **options: Any) -> Any:
                 result = function(*args, **options)
-                told = word in map(str, args) if word else result is not None and result is not False
+                words = [str(x) for a in args for x in (a if isinstance(a, tuple) else (a,))] if word else []
+                told = word in words if word else result is not None and result is not False
                 self.count += every or told
                 return result
 
@@ -88,6 +89,8 @@ def put(holder: Any, name: str, value: Any) -> None:
 def stand_in(value: Any, before: Any) -> Any:
     """What is in the place of `before` while a path is off: another function, one that answers `value`, or the number
     itself."""
+    if isinstance(value, Instead) and not value.place:
+        return lambda *args: args[0]
     if isinstance(value, Instead):
         module_name, name = located(value.place)
         other, count = getattr(importlib.import_module(module_name), name), value.arguments
