@@ -348,7 +348,11 @@ CONVOLUTIONS = (
         conv("1x1 of 128 to 512 at 28x28", (1, 128, 28, 28), (512, 128, 1, 1)),
         conv("weight of 256 to 64 at 28x28", (8, 256, 28, 28), (64, 256, 1, 1), "", "w"),
         conv("weight of 64 to 256 at 56x56", (2, 64, 56, 56), (256, 64, 1, 1), "", "w"),
-        conv("1x1 of 1024 to 256 at 14x14", (8, 1024, 14, 14), (256, 1024, 1, 1)),
+        conv("1x1 of 1024 to 256 at 14x14", (1, 1024, 14, 14), (256, 1024, 1, 1)),
+        conv("1x1 of 256 to 1024 at 14x14", (1, 256, 14, 14), (1024, 256, 1, 1)),
+        conv("1x1 of 512 to 2048 at 7x7", (1, 512, 7, 7), (2048, 512, 1, 1)),
+        conv("1x1 of 128 to 512 at 28x28 of 4", (4, 128, 28, 28), (512, 128, 1, 1)),
+        conv("weight of 96 to 96 at 14x14", (32, 96, 14, 14), (96, 96, 1, 1), "", "w"),
     )),
     Path("convolution: skipped pixels copied", off("conv_pixels:skips_pixels", answer=False),
          ("conv_pixels:gathered",), ("conv_pixels:skips_pixels", "conv_pixels:gathered"), (
