@@ -72,7 +72,6 @@ WIDE_CHANNELS = 64       # channels from which they are: sums of fewer are over 
 # With vectors of 64 bytes: pixels up to which weights should be read seldom, pixels whose products take as long as
 # reading them does, what packing them costs in all products, and sums that keep a processor busy.
 FEW_PIXELS, AGAIN, PACKING, BUSY = 4096, 8, 2.0, 12
-PAGE = 4096              # bytes between channels up to which pixels are copied without masks: they are few streams
 FEW_CROWDED_ROWS = 4     # rows of weights that may share cache sets
 FEW_OUTS = 8             # outputs up to which windows of one pixel are a matrix product, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
@@ -492,7 +491,6 @@ def walk_steps(
         start,
         placed.depth,
         placed.near,
-        int(is_single(tile, walk) and walk.source.channel * tile.size <= PAGE),
     ]
     spots = [
         (walk.source.slot, walk.source.offset * tile.size),

@@ -105,20 +105,9 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
                 with tiles.strips() as (nth, column, vectors):
                     past = w.min(w.add(column, w.mul(vectors, tile.lanes)), count)
                     begin, end = (w.load("i64", w.at(numbers, pixel, "i64"), 8) for pixel in (column, w.sub(past, 1)))
-                    # Windows of one pixel, neighbours of one run: copied as they lie, and the next ones come nearer
-                    # while tiles are multiplied.
-                    whole = w.compare("eq", w.sub(past, column), w.mul(vectors, tile.lanes))
-                    lies = w.both(w.both(w.compare("ne", w["single"], 0), w.compare("eq", begin, end)), whole)
-                    own = single_pixels(w, tile, source, runs, begin, column, slice_.i)
-                    copy_pixels(w, tile, windows, stride, own, depth, w.select(lies, vectors, 0))
-                    with w.when(w.negate(lies)):
-                        pack_strip(w, tile, windows, stride, runs, begin, end, column, past, count, source, slice_.i,
-                                   depth, vectors)  # fmt: skip
-                    next_ = w.at(own, w.mul(vectors, tile.lanes), tile.element)
-                    some = w.div(w.add(depth, w.sub(w.sub(panels, panel0), 1)), w.sub(panels, panel0))
+                    pack_strip(w, tile, windows, stride, runs, begin, end, column, past, count, source, slice_.i,
+                               depth, vectors)
                     with w.loop(panel0, panels) as p:
-                        row = w.mul(w.sub(p.i, panel0), some)
-                        ask_rows(w, tile, next_, row, w.min(w.add(row, some), w.select(lies, depth, 0)), tile.columns)
                         tiles.one_tile(p.i, nth, column, vectors, windows)
             else:
                 w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], slice_.i, depth, w["params"])
@@ -192,34 +181,6 @@ def pack_strip(
     w.call("pack", windows, runs, begin, w.add(end, 1), column, past, source, w["table"], row, depth, w["params"])
 
 
-def single_pixels(w: Writer, tile: Tile, source: Reg, runs: Reg, number: Reg, column: Reg, row: Reg) -> Reg:
-    """Where pixel `column` of a block, which is in the run of a number, lies in a window row, if windows are single
-    pixels."""
-    run = w.at(runs, w.mul(number, RUN), "i64")
-    begin, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, RUN - 1))
-    return w.at(source, w.total(w.mul(row, w["in_channel"]), begin, w.sub(column, place)), tile.element)
-
-
-def copy_pixels(w: Writer, tile: Tile, target: Reg, stride: int, source: Reg, rows: Reg, vectors: Reg) -> None:
-    """So many vectors, or none, of rows that are a channel apart."""
-    for count in range(1, tile.vectors + 1):
-        with w.when(w.compare("eq", vectors, count)), w.loop(0, rows, carry=[target, source]) as r:
-            to, of = r.carry
-            values = [w.load(tile.vector, w.at(of, v * tile.lanes, tile.element), tile.size) for v in range(count)]
-            for v, value in enumerate(values):
-                w.store(value, w.at(to, v * tile.lanes, tile.element), tile.size)
-            r.next = [w.at(to, stride, tile.element), w.at(of, w["in_channel"], tile.element)]
-
-
-def ask_rows(w: Writer, tile: Tile, source: Reg, first: Reg, past: Reg, columns: Reg | int) -> None:
-    """Ask for so many elements of rows [first, past), which are a channel apart."""
-    start = w.at(source, w.mul(first, w["in_channel"]), tile.element)
-    with w.loop(first, past, carry=[start]) as r:
-        with w.loop(0, columns, LINE // tile.size) as c:
-            w.prefetch(w.at(r.carry[0], c.i, tile.element))
-        r.next = [w.at(r.carry[0], w["in_channel"], tile.element)]
-
-
 def finish_item(
     w: Writer, tile: Tile, target: Reg, joined: Reg, stretches: Reg, row0: Reg, rows: Reg, channel: Reg
 ) -> None:
@@ -248,7 +209,7 @@ FORWARD = declare(
     Interface(
         "conv_forward",
         ("input", "weights", "bias_data", "table", "result"),
-        (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near", "single"),
+        (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near"),
         "groups, cuts of outputs, blocks of pixels",
         forward_text,
         refuses=(
@@ -557,6 +518,15 @@ def clear_vectors(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, vec
         row = w.at(rows, w.mul(r.i, stride), tile.element)
         with w.loop(0, vectors) as v:
             w.store(Reg("zeroinitializer", tile.vector), w.at(row, w.mul(v.i, tile.lanes), tile.element), tile.size)
+
+
+def ask_rows(w: Writer, tile: Tile, source: Reg, first: Reg, past: Reg, columns: Reg | int) -> None:
+    """Ask for so many elements of rows [first, past), which are a channel apart."""
+    start = w.at(source, w.mul(first, w["in_channel"]), tile.element)
+    with w.loop(first, past, carry=[start]) as r:
+        with w.loop(0, columns, LINE // tile.size) as c:
+            w.prefetch(w.at(r.carry[0], c.i, tile.element))
+        r.next = [w.at(r.carry[0], w["in_channel"], tile.element)]
 
 
 def ask_some(w: Writer, tile: Tile, source: Reg, columns: Reg, first: Reg, count: Reg, out: Reg) -> None:
