@@ -167,7 +167,7 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, source: B
         by_rows(p, code, trans, lu, pivots, source, b)
         return
     p.copy(source, b)
-    if small_factors.is_small(code, n):
+    if small_factors.solves(code, n, count):
         small_factors.solve(p, code, trans, lu, pivots, b)
         return
     if p.shares and reaches(n, 2 * HALVED) and reaches(count, FEW):
@@ -207,7 +207,7 @@ def by_rows(p: Program, code: str, trans: str, lu: Block, pivots: Block, source:
 def invert(p: Program, code: str, lu: Block, pivots: Block, result: Block) -> None:
     """A^-1 = U^-1 L^-1 P to `result`, from the factors: half the products of solving with an identity."""
     n = lu.rows
-    if small_factors.is_small(code, n) or not p.shares:
+    if small_factors.is_small(code, n, most=small_factors.SMALL_INVERSE) or not p.shares:
         eye = p.temporary(BY_CODE[code], n, n)
         p.identity(eye)
         solve(p, code, "N", lu, pivots, eye, result)

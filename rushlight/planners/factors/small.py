@@ -20,12 +20,20 @@ from .lapack import Block, Program, kernel_for, place
 SMALL = 16
 # Rows and columns of systems that are solved for one number after another.
 SMALL_TRIANGLE = 8 if vector_bits() == 128 else 16
+# The same of matrices that are inverted, and of systems with many right sides, beyond which the library pays whoever
+# factored; and how many are not many.
+SMALL_INVERSE, SMALL_SYSTEM, FEW_SIDES = (16, 16, 4) if vector_bits() == 128 else (8, 12, 4)
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
 def is_small(code: str, *sizes: int, most: int = SMALL) -> bool:
     """Whether matrices of these sizes are factored here. Of symbolic sizes nothing is asked."""
     return code in ("f32", "f64") and all(is_below(n, most + 1) for n in sizes)
+
+
+def solves(code: str, unknowns: int, count: int) -> bool:
+    """Whether systems with so many right sides are solved here, once they are factored."""
+    return is_small(code, unknowns, most=SMALL_SYSTEM) or is_small(code, unknowns) and is_below(count, FEW_SIDES)
 
 
 def grain(work: int) -> int:
