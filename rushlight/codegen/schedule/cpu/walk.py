@@ -8,11 +8,15 @@ state, blocks of a dense row that hold none are passed over at once.
 
 from __future__ import annotations
 
+from ....base.shape import is_below
 from ....loops.lowered import Lowered, NotLowerable
+from ...text.targets import vector_bits
 from ..forms.launch import Schedule
 from ..forms.walk import is_rare, whole_rows
 from .walk_chunks import chunked
 from .walk_lanes import rows_in_lanes
+
+SIDE_BY_SIDE = 2048     # elements of rows up to which wide vectors walk a row on each lane sooner than past blocks
 
 
 def schedule_walk(lowered: Lowered) -> Schedule:
@@ -22,5 +26,6 @@ def schedule_walk(lowered: Lowered) -> Schedule:
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
     if is_rare(lowered):
-        return whole_rows(lowered)
+        short = vector_bits() > 128 and is_below(lowered.ranges[lowered.walk.dim], SIDE_BY_SIDE)
+        return (rows_in_lanes(lowered) if short else None) or whole_rows(lowered)
     return chunked(lowered) or rows_in_lanes(lowered) or whole_rows(lowered)
