@@ -3,8 +3,8 @@
 Enters: nothing. Leaves: `PATHS`. A place is "alias:name", the alias one of `MODULES`, the only list of module names
 here. `off` says which functions, or numbers, answer what while the path is off; `witness` which functions make its
 steps: "alias:name" counts calls that give something, "alias:name()" all calls, "alias:name=word" those with this word
-among their arguments. Cases are the shapes that a path was made for, and such as are just within its rule. Nothing here imports torch
-or rushlight.
+among their arguments. Cases are the shapes that a path was made for, and such as are just within its rule. Nothing here
+imports torch or rushlight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ROOT = File(__file__).resolve().parent.parent
 
 # Where things are, in one place.
 MODULES = {
-    "attention": "definitions.attention",
+    "attention": "definitions.attention.scaled",
+    "attention_tiles": "definitions.attention.tiles",
     "bidiagonal": "planners.factors.bidiagonal",
     "butterflies": "planners.fourier.butterflies",
     "channel_lanes": "codegen.library.convolution.channel_lanes",
@@ -28,20 +29,21 @@ MODULES = {
     "complex_schedule": "codegen.schedule.cpu_complex",
     "contraction": "codegen.schedule.cpu_contraction",
     "conv": "planners.convolutions.convolve",
-    "conv_definition": "definitions.conv",
+    "conv_definition": "definitions.conv.convolution",
     "conv_lanes": "planners.convolutions.lanes",
     "conv_pixels": "planners.convolutions.pixels",
     "conv_points": "planners.convolutions.points",
     "conv_tiles": "planners.convolutions.tiles",
     "conv_windows": "planners.convolutions.windows",
     "convolve": "codegen.library.convolution.convolve",
+    "cpu_attention": "codegen.schedule.cpu_attention",
+    "cpu_attention_backward": "codegen.schedule.cpu_attention_backward",
     "depthwise": "codegen.library.convolution.depthwise",
-    "direct": "definitions.fft_direct",
-    "dots": "codegen.library.convolution.dots",
+    "direct": "definitions.spectral.direct",
     "factor_panels": "planners.factors.panels",
     "few_first": "planners.order.few_first",
     "few_rows": "codegen.library.products.few_rows",
-    "flash": "definitions.attention_flash",
+    "flash": "definitions.attention.flash",
     "fold_nests": "codegen.schedule.cpu_fold",
     "fourier": "planners.fourier.transform",
     "fourier_tables": "planners.fourier.tables",
@@ -51,11 +53,8 @@ MODULES = {
     "half": "planners.products.half",
     "interchange": "codegen.llvm.interchange",
     "lanes": "codegen.schedule.cpu_walk_lanes",
-    "masks": "definitions.indexed.masks",
     "overlap": "codegen.library.convolution.overlap",
-    "packing": "codegen.library.convolution.packing",
     "pieces": "codegen.schedule.cpu_pieces",
-    "pixels": "codegen.library.convolution.pixels",
     "points": "codegen.library.convolution.points",
     "prefix_sums": "codegen.library.prefix_sums",
     "product_nests": "codegen.schedule.cpu_product",
@@ -66,20 +65,17 @@ MODULES = {
     "real_fourier": "planners.fourier.real",
     "reflections": "planners.factors.reflections",
     "row_nests": "codegen.schedule.cpu_rows",
-    "rows": "definitions.fft_rows",
+    "rows": "definitions.spectral.rows",
     "small_factors": "planners.factors.small",
     "spans": "planners.products.spans",
     "staggered": "codegen.schedule.cpu_rows_staggered",
-    "tiled_products": "codegen.library.products.tiled_products",
-    "tile_functions": "codegen.tiles.functions",
-    "tiles": "planners.products.tiles",
-    "tile_products": "codegen.library.products.tile_products",
-    "tile_packs": "codegen.library.products.tile_packs",
     "tile_attention": "codegen.library.attention.forward",
     "tile_attention_backward": "codegen.library.attention.backward",
-    "attention_tiles": "definitions.attention_tiles",
-    "cpu_attention": "codegen.schedule.cpu_attention",
-    "cpu_attention_backward": "codegen.schedule.cpu_attention_backward",
+    "tile_functions": "codegen.tiles.functions",
+    "tile_packs": "codegen.library.products.tile_packs",
+    "tile_products": "codegen.library.products.tile_products",
+    "tiled_products": "codegen.library.products.tiled_products",
+    "tiles": "planners.products.tiles",
     "transpose": "codegen.library.transpose",
     "triangles": "planners.factors.triangles",
     "walk": "codegen.schedule.cpu_walk",
@@ -244,7 +240,6 @@ CONVOLUTIONS = (
         conv("64 to 64 at 56x56", (8, 64, 56, 56), (64, 64, 1, 1)),
         conv("40 to 240 at 14x14", (8, 40, 14, 14), (240, 40, 1, 1)),
         conv("96 to 96 at 28x28", (1, 96, 28, 28), (96, 96, 1, 1)),
-        conv("64 to 2 at 128x128", (2, 64, 128, 128), (2, 64, 1, 1)),
         conv("input of 24 to 72 at 56x56", (8, 24, 56, 56), (72, 24, 1, 1), "", "x"),
     )),
     Path("convolution: few pixels turned", off("conv_windows:suits_turned", answer=False),
@@ -252,7 +247,7 @@ CONVOLUTIONS = (
         conv("input of 512 to 2048 at 7x7", (1, 512, 7, 7), (2048, 512, 1, 1), "", "x"),
         conv("input of 1024 to 256 at 14x14", (1, 1024, 14, 14), (256, 1024, 1, 1), "", "x"),
         conv("input of 160 to 960 at 7x7", (1, 160, 7, 7), (960, 160, 1, 1), "", "x"),
-        conv("transposed 256 to 128 at 4x4", (4, 256, 4, 4), (256, 128, 1, 1), "transposed"),
+        conv("transposed 256 to 128 at 4x4", (8, 256, 4, 4), (256, 128, 1, 1), "transposed"),
     )),
     Path("convolution: single pixels as products of wide vectors", off("conv:suits_wide_product", answer=False),
          ("gemm:tiled_steps",), ("conv:suits_wide_product",), (
@@ -317,7 +312,6 @@ CONVOLUTIONS = (
     Path("convolution: weight of single pixels as a product", off("spans:span_steps"), ("spans:span_steps",),
          ("spans", "conv:weight_product_steps"), (
         conv("512 to 2048 at 7x7", (8, 512, 7, 7), (2048, 512, 1, 1), "", "w"),
-        conv("256 to 64 at 14x14", (8, 256, 14, 14), (64, 256, 1, 1), "", "w"),
         conv("1024 to 256 at 7x7", (1, 1024, 7, 7), (256, 1024, 1, 1), "", "w"),
         conv("96 to 576 at 7x7", (8, 96, 7, 7), (576, 96, 1, 1), "", "w"),
     )),
@@ -369,7 +363,7 @@ PRODUCTS = (
     Path("products: few rows", off("gemm:few_rows_step"), ("few_rows:few_rows_kernel",),
          ("few_rows", "gemm:few_rows_step", "gemm:few_rows_part", "gemm:row_step", "gemm:alone_part", "half"), (
         mm(1, 4096, 4096, "nt"), mm(1, 4096, 4096), mm(2, 768, 3072, "nt"), mm(8, 768, 3072, "nt"),
-        mm(4, 768, 3072), mm(16, 768, 3072, "nt"), mm(32, 512, 2048, "nt"), mm(2, 256, 64, "nt"),
+        mm(4, 768, 3072), mm(16, 768, 3072, "nt"), mm(32, 512, 2048, "nt"), mm(2, 256, 256, "nt"),
     )),
     Path("products: one row from memory", off("gemm:row_step"), ("gemm:row_step",),
          ("gemm:row_step", "gemm:alone_part"), (
@@ -388,7 +382,7 @@ PRODUCTS = (
     )),
     Path("products: complex tiles", off("complex:complex_steps"), ("complex_schedule:schedule_complex",),
          ("complex", "complex_schedule"), (
-        mm(64, 64, 64, "nn", "complex64"), mm(256, 256, 256, "nn", "complex64"), mm(512, 512, 512, "nn", "complex64"),
+        mm(64, 64, 64, "nn", "complex64"), mm(256, 256, 256, "nn", "complex64"),
         mm(256, 256, 256, "nt", "complex128"), mm(48, 48, 48, "nn", "complex128"),
     )),
     Path("products: instructions for groups of k", off("groups:group_steps"), ("groups:group_steps",),
@@ -402,7 +396,6 @@ PRODUCTS = (
          ("gemm:tiny_step", "gemm:tiny_nest"), (
         op("1000 of 4x4", "a @ b", a=(1000, 4, 4), b=(1000, 4, 4)),
         op("1000 of 3x3", "a @ b", a=(1000, 3, 3), b=(1000, 3, 3)),
-        op("10000 of 3 @ 3x3", "a @ b", a=(10000, 3), b=(3, 3)),
         op("64 of 2x2", "a @ b", a=(64, 2, 2), b=(64, 2, 2)),
     )),
     Path("products: sums of vectors", off("gemm:vector_steps"), ("gemm:vector_steps",), ("gemm:vector_steps",), (
@@ -413,18 +406,17 @@ PRODUCTS = (
     )),
     Path("products: panels in the caches", off("gemm:IN_CACHE", answer=0), ("tiled_products:product_kernel",),
          ("gemm:panel_step",), (
-        mm(16, 16, 16), mm(32, 32, 32), mm(64, 64, 64), mm(100, 100, 100), mm(12, 64, 48),
+        mm(16, 16, 16), mm(32, 32, 32), mm(64, 32, 32), mm(48, 48, 48),
         op("100 of 64x64", "a @ b", a=(100, 64, 64), b=(100, 64, 64)),
     )),
     Path("products: packed strips", off("gemm:PACKED", answer=0), ("gemm:strip_products",),
          ("gemm:strip_products", "gemm:pack_strips", "gemm:strips_of"), (
-        mm(16, 64, 64, "nt"), mm(64, 64, 64, "nt"), mm(32, 128, 128, "nt"), mm(9, 256, 128, "nt"),
-        mm(100, 30, 30, "nt"),
+        mm(16, 64, 64, "nt"), mm(8, 64, 96, "nt"), mm(30, 30, 30, "nt"), mm(6, 300, 30, "nt"),
     )),
     Path("products: right operands where they lie",
          (("contraction:DIRECT_ROWS", 0), ("contraction:DIRECT_COLUMNS", 1 << 40)), ("contraction:Tiled.nest=direct",),
          (), (
-        mm(16, 768, 3072), mm(32, 1024, 1024), mm(64, 512, 2048), mm(12, 256, 1024), mm(48, 768, 768),
+        mm(16, 768, 3072), mm(32, 1024, 1024), mm(12, 256, 1024), mm(24, 768, 768),
     )),
     Path("products: rows where they lie", (("product_nests:SIZES.512.in_lines", False),),
          ("contraction:Tiled.nest=True",),
@@ -446,13 +438,14 @@ ATTENTION = (
         PathCase("128 positions, causal", "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
                  _HEADS.format(128)),
     )),
-    Path("attention of few queries", off("flash:FEW_QUERIES", answer=0), ("flash:launch=rows",), ("cpu_attention:_Rows",), (
+    Path("attention of few queries", off("flash:FEW_QUERIES", answer=0), ("flash:launch=rows",),
+         ("cpu_attention:_Rows",), (
         PathCase("1 of 1024 keys", "torch.nn.functional.scaled_dot_product_attention(q, k, v)",
                  "q, k, v = (torch.randn(2, 8, n, 64) for n in (1, 1024, 1024))"),
         PathCase("1 of 128 keys", "torch.nn.functional.scaled_dot_product_attention(q, k, v)",
                  "q, k, v = (torch.randn(1, 12, n, 64) for n in (1, 128, 128))"),
-        PathCase("3 of 256 keys", "torch.nn.functional.scaled_dot_product_attention(q, k, v)",
-                 "q, k, v = (torch.randn(2, 8, n, 64) for n in (3, 256, 256))"),
+        PathCase("2 of 256 keys", "torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+                 "q, k, v = (torch.randn(2, 8, n, 64) for n in (2, 256, 256))"),
     )),
     Path("attention on tile registers", off("tiles:has_tiles", answer=False), ("attention_tiles:forward_schedule",),
          ("tile_attention", "tile_attention_backward", "attention_tiles"), (
@@ -468,11 +461,11 @@ FOURIER = (
          ("butterflies",), (
         fft("fft", (256, 1024)), fft("fft", (1, 1024)), fft("fft", (1, 4096)), fft("fft", (64, 4096), "complex128"),
         fft("fft", (1, 256)), fft("rfft", (256, 2048), "float32", "torch.fft.rfft(x)"),
-        fft("fft", (1, 65536)), fft("fft", (16, 16384)),
+        fft("fft", (1, 65536)),
     )),
     Path("fourier: real rows in two", off("rows:planned_in_two", answer=False), ("direct:Steps.real_in_two",),
          ("real_fourier",), (
-        fft("rfft", (1, 1000), "float32", "torch.fft.rfft(x)"), fft("rfft", (1, 100000), "float32", "torch.fft.rfft(x)"),
+        fft("rfft", (1, 100000), "float32", "torch.fft.rfft(x)"),
         fft("rfft", (4, 30000), "float32", "torch.fft.rfft(x)"), fft("rfft", (1, 9999), "float32", "torch.fft.rfft(x)"),
         fft("irfft", (1, 5001), "complex64", "torch.fft.irfft(x)"),
         fft("rfft", (4, 10000), "float64", "torch.fft.rfft(x)"),
@@ -480,7 +473,7 @@ FOURIER = (
     Path("fourier: primes as cyclic convolutions", off("fourier_tables:is_cyclic", answer=False),
          ("fourier_tables:powers",), ("fourier_tables:is_cyclic", "fourier_tables:powers"), (
         fft("fft", (64, 251)), fft("fft", (64, 257)), fft("fft", (64, 401)), fft("fft", (64, 1009)),
-        fft("fft", (64, 131), "complex128"), fft("fft", (1, 401)),
+        fft("fft", (64, 131), "complex128"),
     )),
     Path("fourier: images some at a time", (("direct:images_at_once", Instead()),), ("direct:images_at_once",),
          ("direct:images_at_once",), (
@@ -523,7 +516,8 @@ ORDER = (
 # --- factorisations ---------------------------------------------------------------------------------------------------
 
 FACTORS = (
-    Path("factors: right sides as rows", off("triangles:suits", answer=False), ("triangles:solve()", "triangles:invert()"), ("triangles",), (
+    Path("factors: right sides as rows", off("triangles:suits", answer=False),
+         ("triangles:solve()", "triangles:invert()"), ("triangles",), (
         square("solve_triangular", "torch.linalg.solve_triangular(A, B, upper=True)", 512),
         square("solve", "torch.linalg.solve(A, B)", 512), square("inv", "torch.linalg.inv(A)", 512, "float64"),
         square("cholesky_solve", "torch.cholesky_solve(B, A.tril())", 256),
@@ -535,8 +529,9 @@ FACTORS = (
          ("small_factors:factor()", "small_factors:solve()", "small_factors:triangular()",
           "small_factors:cholesky()"),
          ("small_factors",), (
-        square("solve", "torch.linalg.lu_factor(A)", 4, batch="1000, "),
-        square("inv", "torch.linalg.inv(A)", 16, batch="1000, "),
+        square("lu_factor", "torch.linalg.lu_factor(A)", 4, batch="1000, "),
+        square("lu_factor", "torch.linalg.lu_factor(A)", 16, batch="1000, "),
+        square("inv", "torch.linalg.inv(A)", 8, batch="1000, "),
         square("solve_triangular", "torch.linalg.solve_triangular(A, B, upper=True)", 4, batch="1000, ", columns=1),
         square("cholesky", "torch.linalg.cholesky(S)", 8, batch="1000, "),
     )),
@@ -547,7 +542,7 @@ FACTORS = (
     )),
     Path("factors: reflections", off("reflections:suits", answer=False), ("reflections:suits",), ("reflections",), (
         square("qr", "torch.linalg.qr(A)", 512), square("qr", "torch.linalg.qr(A)", 512, "float64"),
-        square("lstsq", "torch.linalg.lstsq(A, B)[0]", 512), square("qr", "torch.linalg.qr(A)", 128),
+        square("qr", "torch.linalg.qr(A)", 128),
     )),
     Path("factors: bidiagonal form", off("bidiagonal:suits", answer=False), ("bidiagonal:singular",),
          ("bidiagonal",), (
@@ -562,12 +557,12 @@ SCANS = (
     Path("scans: long rows in chunks", off("chunks:chunked"), ("chunks:chunked",), ("chunks", "prefix_sums"), (
         PathCase("cumsum of 4M", "x.cumsum(0)", _ROWS.format("4000000")),
         PathCase("logcumsumexp of 1M", "x.logcumsumexp(0)", _ROWS.format("1000000")),
-        PathCase("cumsum of 200K", "x.cumsum(0)", _ROWS.format("200000")),
+        PathCase("cumsum of 1M", "x.cumsum(0)", _ROWS.format("1000000")),
     )),
     Path("scans: sums within registers", off("chunks:is_plain_sum", answer=False), ("chunks:is_plain_sum",),
          ("prefix_sums", "chunks:is_plain_sum"), (
         PathCase("cumsum of 4M", "x.cumsum(0)", _ROWS.format("4000000")),
-        PathCase("cumsum of 200K", "x.cumsum(0)", _ROWS.format("200000")),
+        PathCase("cumsum of 1M", "x.cumsum(0)", _ROWS.format("1000000")),
         PathCase("cumsum of 1M float64", "x.cumsum(0)", "x = torch.randn(1000000, dtype=torch.float64)"),
     )),
     Path("scans: rows in lanes", off("lanes:rows_in_lanes"), ("lanes:rows_in_lanes",), ("lanes",), (
@@ -580,15 +575,14 @@ SCANS = (
     Path("scans: blocks passed over", off("walk:is_rare", answer=False), ("walk:is_rare",),
          ("walk:is_rare", "walk:walked_in_blocks"), (
         PathCase("cummax of 1M", "x.cummax(0)", _ROWS.format("1000000")),
-        PathCase("cummax of rows of 1024", "x.cummax(1)", _ROWS.format("1024, 1024")),
-        PathCase("cummax of rows of 256", "x.cummax(1)", _ROWS.format("4000, 256")),
+        PathCase("cummax of 1000", "x.cummax(0)", _ROWS.format("1000")),
+        PathCase("cummax of rows of 4096", "x.cummax(1)", _ROWS.format("64, 4096")),
     )),
     Path("moves: rows turned into columns", off("pieces:transposing_launch"), ("pieces:transposing_launch",),
          ("transpose", "pieces:transposing_launch"), (
         PathCase("1024x1024", "x.t().contiguous()", _ROWS.format("1024, 1024")),
         PathCase("NCHW of 64 to NHWC", "x.permute(0, 2, 3, 1).contiguous()", _ROWS.format("4, 64, 56, 56")),
-        PathCase("NCHW of 3 to NHWC", "x.permute(0, 2, 3, 1).contiguous()", _ROWS.format("4, 3, 64, 64")),
-        PathCase("heads", "x.transpose(1, 2).contiguous()", _ROWS.format("4, 8, 128, 64")),
+        PathCase("300x500", "x.t().contiguous()", _ROWS.format("300, 500")),
     )),
     Path("moves: short rows written out", off("pieces:short_rows_launch"), ("pieces:short_rows_launch",),
          ("pieces:short_rows_launch", "pieces:short_rows_nest"), (
@@ -610,7 +604,6 @@ SCANS = (
         PathCase("sum of columns", "x.sum(0)", _ROWS.format("4096, 1000")),
         PathCase("var of columns", "x.var(0)", _ROWS.format("4096, 1000")),
         PathCase("max of columns", "x.max(0)", _ROWS.format("1000, 512")),
-        PathCase("bias gradient", "x.sum((0, 2, 3))", _ROWS.format("8, 64, 32, 32")),
     ), fresh=True),
     Path("loops: transposed copies in tiles", (("interchange:in_tiles", Instead()),), ("interchange:in_tiles",),
          ("interchange:in_tiles",), (
@@ -633,10 +626,8 @@ SCANS = (
     ), fresh=True),
     Path("folds: matrices asked for early", off("fold_nests:FoldNest.requests", answer=[]),
          ("fold_nests:FoldNest.requests()",), ("fold_nests:requests",), (
-        op("1024x1024 @ 1024 float64", "a @ b", a="torch.randn(1024, 1024, dtype=torch.float64)",
-           b="torch.randn(1024, dtype=torch.float64)"),
         op("64 of 256x256 by vectors", "a @ b", a=(64, 256, 256), b=(64, 256, 1)),
-        op("16 of 1024x512 by vectors", "a @ b", a=(16, 1024, 512), b=(16, 512, 1)),
+        op("256 of 100x200 by vectors", "a @ b", a=(256, 100, 200), b=(256, 200, 1)),
     ), fresh=True),
     Path("rows: loops as one", off("staggered:can_stagger", answer=False), ("staggered:schedule_staggered",),
          ("staggered",), (

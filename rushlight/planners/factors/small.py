@@ -33,7 +33,7 @@ def is_small(code: str, *sizes: int, most: int = SMALL) -> bool:
 
 def solves(code: str, unknowns: int, count: int) -> bool:
     """Whether systems with so many right sides are solved here, once they are factored."""
-    return is_small(code, unknowns, most=SMALL_SYSTEM) or is_small(code, unknowns) and is_below(count, FEW_SIDES)
+    return is_small(code, unknowns, most=SMALL_SYSTEM) or (is_small(code, unknowns) and is_below(count, FEW_SIDES))
 
 
 def grain(work: int) -> int:
