@@ -304,6 +304,15 @@ CONVOLUTIONS = (
         conv("32 to 16 at 112x112", (1, 32, 112, 112), (16, 32, 1, 1), "", "w"),
         conv("48 to 48 at 40x40", (4, 48, 40, 40), (48, 48, 1, 1), "", "w"),
     )),
+    Path("convolution: weight by rows of gradients", off("conv:suits_dots", answer=True), ("conv:weight_block",),
+         ("convolve:weight_text", "convolve:clear_vectors", "convolve:ask_some", "convolve:next_pixels",
+          "convolve:transpose_rows", "convolve:add_rows", "conv:weight_block", "conv:is_single"), (
+        conv("3x3 of 64 at 56x56", (1, 64, 56, 56), (64, 64, 3, 3), "padding=1", "w"),
+        conv("3x3 of 256 at 14x14", (8, 256, 14, 14), (256, 256, 3, 3), "padding=1", "w"),
+        conv("3x3 of 512 at 7x7", (2, 512, 7, 7), (512, 512, 3, 3), "padding=1", "w"),
+        conv("7x7 of 3 to 64 at 112x112, step 2", (1, 3, 112, 112), (64, 3, 7, 7), "stride=2, padding=3", "w"),
+        conv("1x1 of 256 to 64 at 28x28", (4, 256, 28, 28), (64, 256, 1, 1), "", "w"),
+    )),
     Path("convolution: weight of few outputs", off("conv:few_outs_steps"), ("conv:few_outs_steps",),
          ("conv:few_outs_steps",), (
         conv("64 to 2 at 128x128", (2, 64, 128, 128), (2, 64, 1, 1), "", "w"),
