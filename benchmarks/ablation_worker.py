@@ -69,15 +69,14 @@ def replace(place: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     before = getattr(owner, name)
     after = make(before)
     alone = inside or not callable(before)
-    places = [(owner, name)] if alone else list(holders(before))
-    for holder, own in places:
-        put(holder, own, after)
 
-    def undo() -> None:
-        for holder, own in places:
-            put(holder, own, before)
+    def exchange(old: Any, new: Any) -> None:
+        # found anew each time: modules that are imported meanwhile hold what was there then
+        for holder, own in [(owner, name)] if alone else list(holders(old)):
+            put(holder, own, new)
 
-    return undo
+    exchange(before, after)
+    return lambda: exchange(after, before)
 
 
 def put(holder: Any, name: str, value: Any) -> None:
