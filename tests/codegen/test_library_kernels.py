@@ -20,7 +20,7 @@ from rushlight.codegen.text.targets import find_target
 WIDTHS = {"aarch64": 128, "x86-64-avx2": 256, "x86-64-avx512": 512}
 # Kernels are declared where their module is imported: all of them here, or what is collected would depend on what was
 # collected before.
-for module in pkgutil.iter_modules(library.__path__, library.__name__ + "."):
+for module in pkgutil.walk_packages(library.__path__, library.__name__ + "."):
     importlib.import_module(module.name)
 
 
