@@ -222,6 +222,7 @@ _SUBPACKAGES = frozenset((
     "optim",
     "monitor",
     "package",
+    "planners",
     "profiler",
     "quantization",
     "quasirandom",

@@ -219,7 +219,7 @@ op -> rules: batch_overloads batched=batch_overloads batching levels out random_
 dispatch -> dispatch.levels: functionalize_level=functionalize grad_level=grad jvp_level=jvp
     random_state_level=random_state vmap_level=vmap
 dispatch -> aten: aten_adapters=adapters aten_calls=calls aten_overloads=overloads aten_plain=plain
-    aten_schemas=schemas namespaces overload_names
+    namespaces
 export -> aten: composed
 codegen -> codegen.text: extremes primitives quotients registers squares targets writer
 codegen -> codegen.tiles: tile_functions=functions tile_shapes=shapes tile_strips=strips
