@@ -23,13 +23,10 @@ late.provide({
     "compile_module": "aot.backends:compile_module",                 # and with a module
     "forget what is compiled": "dynamo.convert:reset",
     "forget what is compiled of a code": "dynamo.convert:reset_code",
-    "dynamo settings": "_dynamo.config",                             # what dynamo.convert is told
-    "dynamo errors": "_dynamo.exc",
     "compiled backward": "aot.backward_graph:CompiledBackward",      # _dynamo.compiled_autograd
     "aot compilers": "_functorch.aot_autograd:compilers",            # _dynamo.backends.common
     "compilers of a backend": "aot.backends:config_of",
     "stance of compile": "_dynamo.decorators:current_stance",
-    "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"

@@ -120,6 +120,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__config__",),
     ("testing",),
     ("fx",),
+    ("dynamo.settings", "dynamo.errors"),
     ("dynamo.bytecode",),
     ("dynamo.record",),
     ("dynamo.values",),

@@ -8,9 +8,10 @@ from typing import Any
 
 from .. import _C
 from ..base import late
+from ..dynamo import settings as config
 from ..dynamo.record import marks
 from ..nn import Module
-from . import bytecode_debugger, compiled_autograd, config, exc, external_utils, utils
+from . import bytecode_debugger, compiled_autograd, exc, external_utils, utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
     allow_c_slot,

@@ -15,9 +15,10 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import late
+from ..dynamo import settings as config
 from ..dynamo.record import marks
 from ..nn import Module
-from . import backends, config
+from . import backends
 
 _STANCES = frozenset(
     (

@@ -14,9 +14,10 @@ from typing import Any
 
 from .. import _C
 from ..base import late
+from ..dynamo import settings as config
 from ..dynamo.bytecode import instructions
 from ..nn import Module
-from . import backends, compiled_autograd, config
+from . import backends, compiled_autograd
 
 _MODES = frozenset(("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
 _state = {"backend": "inductor"}

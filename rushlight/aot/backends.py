@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from .._dynamo import exc
 from ..base import late
+from ..dynamo import errors
 from ..dynamo.convert import Choices, compiled, compiled_module
 from ..nn import Module
+from . import settings
 from .compile_graph import AotConfig
 from .graphs.backend import compile_with, force_recompile
 from .repro import reporting
@@ -100,7 +101,7 @@ def within_budget(joint: GraphModule, num_results: int, overwritten: Sequence[in
     from .min_cut import min_cut_rematerialization_partition  # noqa: PLC0415
 
     lay_out_lines(joint)
-    budget = late.provided("functorch settings").activation_memory_budget
+    budget = settings.activation_memory_budget
     return min_cut_rematerialization_partition(joint, num_results, overwritten, memory_budget=budget)
 
 
@@ -110,7 +111,7 @@ def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Calla
         result = backend(gm, example_inputs)
     except Exception as error:
         name = getattr(backend, "__name__", type(backend).__name__)
-        raise exc.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
+        raise errors.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
     if not callable(result):
         raise TypeError(f"compile: expected the backend to return a callable, got {type(result).__name__}")
     return result

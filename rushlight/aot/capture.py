@@ -22,13 +22,12 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from .._dynamo.external_utils import tracing
 from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensors_in
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
 from ..dynamo.record.tensor_classes import is_whole
-from ..dynamo.record.tracing import without_saving_hooks
+from ..dynamo.record.tracing import tracing, without_saving_hooks
 from ..fake import (
     DataDependentOutputException,
     FakeTensor,

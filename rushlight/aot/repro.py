@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
-from ..base import late
+from ..dynamo import settings
 
 if TYPE_CHECKING:
     from ..fx.graph_module import GraphModule
@@ -27,7 +27,6 @@ def reporting(backend: Backend, name: str) -> Backend:
     """A backend that leaves a script where it fails, if that is asked for."""
 
     def checked(gm: GraphModule, inputs: list[Any]) -> Callable:
-        settings = late.provided("dynamo settings")
         if settings.repro_after is None:
             return backend(gm, inputs)
         if settings.repro_after not in ("dynamo", "aot"):
@@ -86,7 +85,7 @@ def _close(a: Any, b: Tensor) -> bool:
 
 def write(gm: GraphModule, inputs: list[Any], backend: str, why: str) -> str:
     """Write a script; where it is."""
-    folder = late.provided("dynamo settings").debug_dir_root
+    folder = settings.debug_dir_root
     os.makedirs(folder, exist_ok=True)
     number = 0
     while os.path.exists(path := os.path.join(folder, f"repro_{number}.py")):

@@ -29,6 +29,7 @@ from ..devices.base import default_device, handlers
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
 from ..nn import Module, Parameter
+from . import errors, settings
 from .direct import direct_call
 from .record import counting, marks
 from .record.breaks import BreakAt, GraphBreak, Refused
@@ -207,8 +208,7 @@ class Conversion:
         stance, forced = late.provided("stance of compile")()
         if stance != "default" and not self._may_compile(stance, compiled, locals):
             return None
-        config = late.provided("dynamo settings")
-        if config.disable:
+        if settings.disable:
             return None
         if default_device().type == "meta":      # graphs would compute what has no elements
             if self.choices.fullgraph:
@@ -224,8 +224,8 @@ class Conversion:
                 if stance == "aot_eager_then_compile" and not self.was_met:
                     self.was_met = True
                     aot = late.provided("graph backend")("aot_eager")
-                    return self._convert(compiled, locals, called, config, aot, is_kept=False)
-                return self._convert(compiled, locals, called, config, forced or self.choices.backend)
+                    return self._convert(compiled, locals, called, aot, is_kept=False)
+                return self._convert(compiled, locals, called, forced or self.choices.backend)
             finally:
                 _here.running = False
 
@@ -239,7 +239,7 @@ class Conversion:
 
     def _may_compile(self, stance: str, compiled: Any, locals: tuple) -> bool:
         if stance == "fail_on_recompile" and self.trees:
-            raise late.provided("dynamo errors").RecompileError(
+            raise errors.RecompileError(
                 f"compile: {self.family.name} would be compiled again, and set_stance('fail_on_recompile') forbids it."
             )
         if stance == "eager_then_compile" and not self.was_met:
@@ -250,9 +250,9 @@ class Conversion:
             return False
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
 
-    def _convert(self, compiled: Any, locals: tuple, function: types.FunctionType, config: Any, backend: Callable,
+    def _convert(self, compiled: Any, locals: tuple, function: types.FunctionType, backend: Callable,
                  is_kept: bool = True) -> Any:  # fmt: skip
-        if self.trees and not self._may_recompile(compiled, locals, function, config):
+        if self.trees and not self._may_recompile(compiled, locals, function):
             return None
         started = time.perf_counter()
         given = dict(zip(compiled.parameters, locals, strict=True))
@@ -339,15 +339,14 @@ class Conversion:
 
     # -- recompiling ----------------------------------------------------------------------------------------------
 
-    def _may_recompile(self, compiled: Any, locals: tuple, called: types.FunctionType, config: Any) -> bool:
+    def _may_recompile(self, compiled: Any, locals: tuple, called: types.FunctionType) -> bool:
         """Whether one more entry is allowed; says why it is needed."""
-        limit = self.choices.limit if self.choices.limit is not None else config.recompile_limit
+        limit = self.choices.limit if self.choices.limit is not None else settings.recompile_limit
         reasons = self.reasons(locals, called)
         reasons += [f"user context: {hook()}" for hook in marks.recompile_contexts]
         if is_told("recompiles"):
             show.show("recompiles", f"{self.family.name} ({location(compiled.function)})", "\n".join(reasons))
-        errors = late.provided("dynamo errors")
-        if config.error_on_recompile:
+        if settings.error_on_recompile:
             raise errors.RecompileError(f"compile: {self.family.name} would be compiled again. " + "; ".join(reasons))
         if len(self.trees) < limit:
             return True
@@ -356,7 +355,7 @@ class Conversion:
             f" is the limit (recompile_limit). The last reason: {reasons[-1] if reasons else 'unknown'}. dynamic=True"
             " captures sizes as symbols."
         )
-        if self.choices.fullgraph or config.fail_on_recompile_limit_hit:
+        if self.choices.fullgraph or settings.fail_on_recompile_limit_hit:
             raise errors.FailOnRecompileLimitHit(said)
         self.is_full = True      # what is compiled still serves; nothing is added
         warnings.warn(said + " Other calls run uncompiled.", stacklevel=4)
@@ -382,13 +381,12 @@ class Conversion:
             self.met[source] = value
         elif before is not _VARIES and before != value:
             self.met[source] = _VARIES
-        config = late.provided("dynamo settings")
-        is_fixed = config.specialize_float if type(value) is float else config.specialize_int
+        is_fixed = settings.specialize_float if type(value) is float else settings.specialize_int
         if is_fixed or self.choices.dynamic is False:
             return False
         if self.choices.dynamic is True and isinstance(source, Local):      # attributes are settings, as a rule
             return True
-        return config.automatic_dynamic_shapes and self.met[source] is _VARIES
+        return settings.automatic_dynamic_shapes and self.met[source] is _VARIES
 
     def _dynamic_dims(self, source: Source, t: Tensor) -> tuple[int, ...]:
         marked = getattr(t, "_dynamo_dynamic_indices", frozenset())
@@ -401,7 +399,7 @@ class Conversion:
         else:
             sizes = tuple(a if a is _VARIES or a == b else _VARIES for a, b in zip(sizes, t.shape, strict=True))
         self.met[source] = sizes
-        automatic = late.provided("dynamo settings").automatic_dynamic_shapes and self.choices.dynamic is not False
+        automatic = settings.automatic_dynamic_shapes and self.choices.dynamic is not False
         weakly = getattr(t, "_dynamo_weak_dynamic_indices", frozenset())
         return tuple(
             d for d, size in enumerate(sizes)
@@ -574,4 +572,4 @@ def unsupported(reason: Any, fullgraph: bool = True, asked: str = "compile") -> 
         lines += [f"    {text}"] if text else []
     if getattr(reason, "hint", ""):
         lines.append(f"  {reason.hint}")
-    return late.provided("dynamo errors").Unsupported("\n".join(lines))
+    return errors.Unsupported("\n".join(lines))

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._C import Tensor
-from .._dynamo.exc import UserError
-from .._dynamo.external_utils import tracing
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
 from ..autograd.grad_mode import is_grad_enabled
 from ..base.shape import Size
+from ..dynamo.errors import UserError
+from ..dynamo.record.tracing import tracing
 from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._dynamo.exc import UserError
+from ..dynamo.errors import UserError
 from ..fake import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from .._C import Tensor
-from .._dynamo.exc import UserError
+from ..dynamo.errors import UserError
 from ..nn import Module
 from ..symbols import ConstraintViolationError
 from ..utils import _pytree as pytree

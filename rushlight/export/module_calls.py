@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._C import Tensor
-from .._dynamo.exc import UserError
+from ..dynamo.errors import UserError
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.node import Node
 from ..nn import Module

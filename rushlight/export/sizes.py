@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._C import Tensor
-from .._dynamo.exc import UserError
+from ..dynamo.errors import UserError
 from ..fake import FakeTensorMode, ShapeEnv
 from ..fake.tensor import _symbolic_strides
 from ..symbols import DimDynamic, SymInt

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _C
+from ..aot import settings as aot_settings
 from ..aot.runtime import boxed
-from ..base import late
 from ..base.show import shown_words
 from ..codegen.stored import cache
 from ..codegen.stored.graphs import NotKept
@@ -41,7 +41,7 @@ class Keeper:
             raise NotKept("the setting cache_graphs is off")
         if found["debug_folder"] or shown_words() - _SILENT:
             raise NotKept("compilation is to be shown (debug_folder, RUSHLIGHT_SHOW)")
-        return found, late.provided("functorch settings").activation_memory_budget
+        return found, aot_settings.activation_memory_budget
 
     def described(self, function: Callable) -> Any:
         found = getattr(function, "compiled", None)

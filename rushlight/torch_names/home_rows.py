@@ -12,6 +12,9 @@ _C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is
     set_num_threads
 _dynamo.eval_frame -> .: compile
 _higher_order_ops.cond -> .: cond
+dynamo.errors -> _dynamo.exc: BackendCompilerFailed FailOnRecompileLimitHit InternalTorchDynamoError InvalidBackend
+    RecompileError RecompileLimitExceeded ResetRequired RestartAnalysis TensorifyScalarRestartAnalysis
+    TorchDynamoException Unsupported UserError
 accelerator -> .: get_device_module
 accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved
     memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
@@ -260,6 +263,12 @@ dynamo -> dynamo.machine: effects interpreter rebuild
 dynamo -> dynamo.stored: fingerprints stored_frames=frames stored_values=values
 """
 
+# Modules of PyTorch that are modules of ours, the same object under both names: what a program sets in one is set.
+_SAME = """
+_dynamo -> dynamo: config=settings
+_functorch -> aot: config=settings
+"""
+
 
 def _moved(text: str) -> dict[str, str]:
     """Name before -> name now, both below the package."""
@@ -273,4 +282,4 @@ def _moved(text: str) -> dict[str, str]:
     return found
 
 
-FORMER = _moved(_MOVED)
+FORMER = _moved(_MOVED) | _moved(_SAME)

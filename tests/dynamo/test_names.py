@@ -144,3 +144,21 @@ def test_what_a_program_knows_is_said_where_it_is_compiled_again(capsys: Any, mo
         _dynamo.reset_recompile_user_contexts()
     said = capsys.readouterr()
     assert "user context: epoch 7" in said.err + said.out
+
+
+def test_settings_are_the_same_under_pytorchs_name_and_ours() -> None:
+    import rushlight._dynamo.config as config
+    import rushlight._functorch.config as functorch_config
+
+    from rushlight.aot import settings as aot_settings
+    from rushlight.dynamo import settings
+
+    assert config is settings is _dynamo.config and functorch_config is aot_settings
+    compiled = rl.compile(lambda x, n: x * n, backend="eager", dynamic=False)
+    config.recompile_limit, before = 1, config.recompile_limit
+    try:
+        compiled(rl.ones(2), 2)
+        with pytest.warns(UserWarning, match="compiled 1 times"):
+            compiled(rl.ones(2), 3)
+    finally:
+        config.recompile_limit = before

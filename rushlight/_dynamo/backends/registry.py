@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base import late
-from ..exc import InvalidBackend
+from ...dynamo.errors import InvalidBackend
 
 # PyTorch's own names that this framework will serve, with PyTorch's tags.
 _BUILTIN: dict[str, tuple[str, ...]] = {

@@ -18,9 +18,10 @@ from ... import _C
 from ..._C import Tensor
 from ...aten.plain import ASSERT_SCALAR
 from ...autograd import grad_mode
-from ...base import late, show
+from ...base import show
 from ...base.assertions import CheckFailed
 from ...codegen.stored.graphs import NotKept
+from ...dynamo import settings
 from ...dynamo.convert import is_told
 from ...dynamo.record.breaks import Unfit
 from ..compile_graph import AotConfig, compile_captured, compiled_backward
@@ -91,7 +92,7 @@ class Frames:
 
     def identity(self) -> Any:
         """What decides, besides the program, what is made of its graphs."""
-        if late.provided("dynamo settings").repro_after is not None:
+        if settings.repro_after is not None:
             raise NotKept("graphs that a backend fails on are to be written down")
         return process_identity(self.config.keeper())
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..._C import Tensor
-from ...base import late
 from ...base.digest import digest
 from ...base.sources import PACKAGE, takes_part
 from ...codegen.stored import graphs as stored_graphs
@@ -28,6 +27,7 @@ from ...codegen.stored.graphs import NotKept
 from ...loops.record import Record
 from ...nn import Buffer, Module, Parameter
 from ...nn.modules import hooks
+from .. import settings
 from ..bytecode.emitter import Emitter
 from ..record import marks
 from ..record.breaks import BreakAt, GraphBreak
@@ -93,7 +93,7 @@ def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: A
 
 def _flags() -> list[Any]:
     """Switches that programs may ask for."""
-    found = [sorted((k, v) for k, v in vars(late.provided("dynamo settings")).items() if type(v) in JSON)]
+    found = [sorted((k, v) for k, v in vars(settings).items() if type(v) in JSON)]
     for name, module in sorted(sys.modules.items()):
         if name.startswith(f"{__name__.partition('.')[0]}.backends."):
             found.append((name, sorted((k, v) for k, v in vars(module).items() if type(v) in JSON)))

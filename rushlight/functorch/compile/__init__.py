@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._decomp import get_decompositions
-from ..._functorch import config
 from ..._functorch.aot_autograd import (
     aot_export_module,
     aot_function,
@@ -20,6 +19,7 @@ from ..._functorch.aot_autograd import (
 )
 from ..._functorch.fx_minifier import minifier
 from ..._functorch.partitioners import default_partition, draw_graph, min_cut_rematerialization_partition
+from ...aot import settings as config
 from ...fx.graph_module import GraphModule
 from ...nn import Module
 

@@ -1,4 +1,5 @@
-"""Settings of graph capture.
+"""Settings of graph capture; `torch._dynamo.config` is this module (torch_names/home_rows.py), so what programs set is
+read here.
 
 Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`,
 `specialize_int`, `compiled_autograd`, `repro_after`, `repro_level` and `debug_dir_root`. The others are kept for the
