@@ -244,7 +244,7 @@ _SUBPACKAGES = frozenset((
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
     "vmap": "func",
-    "compile": "compiler",
+    "compile": "compiler.driver",
     "SymInt": "fake",
     "SymFloat": "fake",
     "SymBool": "fake",

@@ -8,6 +8,7 @@ deepcopy tensors computed in a graph.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import warnings
 from collections import OrderedDict
@@ -146,11 +147,16 @@ def reduce_op(op: Any) -> Any:
     """Pickle an op by a public name, a function of one of PyTorch's modules."""
     for namespace in (*_NAMESPACES, ""):
         name = op.__name__.removeprefix(f"{namespace}_")
-        if getattr(late.provided(f"ops of {namespace}" if namespace else "package"), name, None) is op:
+        if getattr(_module(namespace), name, None) is op:
             if op.__module__ != homes.public_name(f"{__package__}.{namespace}".rstrip(".")):
                 homes.settle(op, namespace)
             return name
     return op.__reduce__()
+
+
+def _module(namespace: str) -> Any:
+    """A module of ops by its public name; "" is the package."""
+    return functools.reduce(getattr, filter(None, namespace.split(".")), late.provided("package"))
 
 
 # --- copying ----------------------------------------------------------------------------------------------------------

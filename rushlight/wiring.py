@@ -16,29 +16,11 @@ late.provide({
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
-    "compile calls": "_dynamo.eval_frame:compile_calls",             # Module.compile
-    "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
-    "compile report": "dynamo.report:Report",                        # _dynamo.explain
-    "graph backend": "aot.backends:graph_backend",                   # set_stance(force_backend=...)
-    "compile_module": "aot.backends:compile_module",                 # and with a module
-    "forget what is compiled": "dynamo.convert:reset",
-    "forget what is compiled of a code": "dynamo.convert:reset_code",
-    "compiled backward": "aot.backward_graph:CompiledBackward",      # _dynamo.compiled_autograd
-    "aot compilers": "_functorch.aot_autograd:compilers",            # _dynamo.backends.common
-    "compilers of a backend": "aot.backends:config_of",
-    "stance of compile": "_dynamo.decorators:current_stance",
-    "inductor settings": "inductor.settings",                        # compile(options=...)
-    "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
+    "compile calls": "compiler.driver:compile_calls",                # Module.compile
+    "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
-    "graph keeper": "inductor.stored:Keeper",                        # and what it made, in later processes
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed
-    # ops are pickled by the public name that they have there
-    "ops of nn.functional": "nn.functional",
-    "ops of special": "special",
-    "ops of linalg": "linalg",
-    "ops of fft": "fft",
-    "ops of sparse": "sparse",
     "_BatchNorm": "nn.modules.batchnorm:_BatchNorm",                 # func.replace_all_batch_norm_modules_
     "module hooks": "nn.modules.module",                             # utils.module_tracker
     "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks

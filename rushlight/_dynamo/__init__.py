@@ -6,12 +6,12 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from .. import _C
+from .. import compiler
+from ..aot import compiled_autograd
 from ..base import late
 from ..dynamo import settings as config
 from ..dynamo.record import marks
-from ..nn import Module
-from . import bytecode_debugger, compiled_autograd, exc, external_utils, utils
+from . import bytecode_debugger, exc, external_utils, utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
     allow_c_slot,
@@ -42,8 +42,8 @@ from .decorators import (
     step_unsupported,
     substitute_in_graph,
 )  # fmt: skip
-from .eval_frame import OptimizedModule, is_dynamo_supported, is_inductor_supported, optimize, optimize_assert
 from .external_utils import is_compiling
+from .utils import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
     "OptimizedModule", "allow_c_slot", "allow_in_graph", "assume_constant_result", "bytecode_debugger",
@@ -58,11 +58,15 @@ __all__ = [
     "step_unsupported", "substitute_in_graph", "utils",
 ]  # fmt: skip
 
+# for programs that compile: the stages are loaded then
+__getattr__, __dir__ = late.names(
+    globals(), late.by_name({"eval_frame": "OptimizedModule explain optimize optimize_assert"}), files=("eval_frame",)
+)
+
 
 def reset() -> None:
     """Forget everything compiled."""
-    late.provided("forget what is compiled")()
-    compiled_autograd.reset()
+    compiler.reset()
 
 
 reset_code_caches = reset
@@ -73,7 +77,9 @@ def reset_code(code: Any) -> None:
     code = getattr(code, "__code__", code)
     if not isinstance(code, CodeType):
         raise TypeError(f"reset_code: expected a code object, got {type(code).__name__}")
-    late.provided("forget what is compiled of a code")(code)
+    from ..compiler import driver  # noqa: PLC0415 - programs that compile nothing do not load it
+
+    driver.reset_code(code)
 
 
 def reset_frame_count() -> None:
@@ -91,23 +97,6 @@ def register_hook_for_recompile_user_context(hook: Callable[[], str]) -> None:
 def reset_recompile_user_contexts() -> None:
     """Forget the functions that are called where something is compiled again."""
     marks.recompile_contexts.clear()
-
-
-def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """`explain(f)(*args)` runs a function or module compiled and says what it was made of: graphs, breaks with their
-    reasons, guards (`dynamo.report.Report`; `.html(path)` writes a page). Arguments given at once are run at once."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        report = late.provided("compile report")()
-        told = {"backend": "eager", "report": report}
-        if isinstance(f, Module):
-            quick, whole = late.provided("compile_module")(f, **told)
-            (whole if quick is None or _C.module_is_hooked(f) else quick)(*args, **kwargs)
-        else:
-            late.provided("compile_callable")(f, **told)(*args, **kwargs)
-        return report
-
-    return run(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else run
 
 
 def export(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dynamo.bytecode import instructions
 from ..dynamo.record.counting import counters
-from .eval_frame import is_dynamo_supported
 
 __all__ = ["counters", "is_compile_supported", "is_dynamo_supported"]
+
+
+def is_dynamo_supported() -> bool:
+    """Whether functions can be captured here: on versions of CPython whose bytecode is known."""
+    return instructions.IS_SUPPORTED
+
+
+def is_inductor_supported() -> bool:
+    """Whether captured graphs can be handed to the inductor here."""
+    return True
 
 
 def is_compile_supported(device_type: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..aot.backends import graph_backend, run_inductor
+from ..compiler.driver import graph_backend, run_inductor
 
 __all__ = ["compile_fx", "compile_fx_inner"]
 

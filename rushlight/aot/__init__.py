@@ -17,7 +17,7 @@ __getattr__, __dir__ = late.names(
     late.by_name({
         "capture": "Captured capture", "compile_graph": "AotConfig compile_captured",
         "partition": "Partition default_partition", "specialized": "Specialized", "refused": "NotCaptured",
-        "metadata": "GraphMeta", "backends": "compile_callable",
+        "metadata": "GraphMeta",
     }),
     files=("capture", "compile_graph", "functional_graph", "metadata", "module_state", "partition", "refused",
            "runtime", "specialized"),

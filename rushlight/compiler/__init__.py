@@ -1,5 +1,5 @@
 """rushlight.compiler: questions and marks about compilation that programs make.
-See `rushlight._dynamo` for what they do today."""
+`driver` does it, `registry` names backends, `decorators` are the marks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import _dynamo
 from .._C import Tensor
-from .._dynamo import allow_in_graph, assume_constant_result, disable, list_backends, set_stance, substitute_in_graph
-from .._dynamo.eval_frame import compile, get_default_backend, set_default_backend
-from ..codegen.stored import artifacts
+from ..base import late
+from ..dynamo.record import tracing
 from ..loops.record import Record
 from . import config
+from .decorators import allow_in_graph, assume_constant_result, disable, set_stance, substitute_in_graph
+from .registry import get_default_backend, list_backends, set_default_backend
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
@@ -25,18 +25,20 @@ __all__ = [
     "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
+__getattr__, __dir__ = late.names(globals(), {"compile": "driver"}, files=("driver",))
+
 _is_compiling_flag = False
 _is_exporting_flag = False
 
 
 def is_compiling() -> bool:
     """Whether the program is being captured or exported."""
-    return _is_compiling_flag or _dynamo.is_compiling()
+    return _is_compiling_flag or tracing.is_compiling()
 
 
 def is_dynamo_compiling() -> bool:
     """Whether the program is being captured."""
-    return _dynamo.is_compiling()
+    return tracing.is_compiling()
 
 
 def is_exporting() -> bool:
@@ -46,7 +48,9 @@ def is_exporting() -> bool:
 
 def reset() -> None:
     """Forget everything compiled."""
-    _dynamo.reset()
+    from . import driver  # noqa: PLC0415 - programs that compile nothing do not load it
+
+    driver.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -106,6 +110,8 @@ class CacheInfo(Record):
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
     """The machine code of all kernels that this process uses and what it made of graphs, to be loaded where the same
     program will run: on the same kind of processor, by the same version of this package. None where there is none."""
+    from ..codegen.stored import artifacts  # noqa: PLC0415 - for those who move caches
+
     result = artifacts.packed()
     return None if result is None else (result[0], CacheInfo(tuple(result[1]), tuple(result[2])))
 
@@ -115,6 +121,8 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
     does not fit here is left, with a warning, and None returned. It is machine code: load what you would run."""
     if not isinstance(serialized_artifacts, bytes):
         raise TypeError(f"load_cache_artifacts: expected bytes, got {type(serialized_artifacts).__name__}")
+    from ..codegen.stored import artifacts  # noqa: PLC0415 - as above
+
     try:
         kernels, graphs = artifacts.unpacked(serialized_artifacts)
         return CacheInfo(tuple(kernels), tuple(graphs))

@@ -55,6 +55,8 @@ class Choices(Record):
     limit: int | None = None           # how often one function may be compiled; None: as the settings say
     arguments: dict[str, Any] = {}     # of compile(), to make the same again
     report: Report | None = None       # explain(): told of everything that is compiled
+    # the backend of first calls under the stance "aot_eager_then_compile", made when it is asked for
+    first: Callable[[], Callable] | None = None
 
     @functools.cached_property
     def frames(self) -> dict[Any, Any]:
@@ -205,7 +207,7 @@ class Conversion:
             return None
         if modes.all_functions_disabled and modes.function_modes:      # a block turns off what frames would guard
             return None
-        stance, forced = late.provided("stance of compile")()
+        stance, forced = marks.stance.name, marks.stance.backend
         if stance != "default" and not self._may_compile(stance, compiled, locals):
             return None
         if settings.disable:
@@ -223,8 +225,7 @@ class Conversion:
             try:
                 if stance == "aot_eager_then_compile" and not self.was_met:
                     self.was_met = True
-                    aot = late.provided("graph backend")("aot_eager")
-                    return self._convert(compiled, locals, called, aot, is_kept=False)
+                    return self._convert(compiled, locals, called, self.choices.first(), is_kept=False)
                 return self._convert(compiled, locals, called, forced or self.choices.backend)
             finally:
                 _here.running = False

@@ -143,13 +143,13 @@ def run_frozen_optimizations(
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
     """The module in eval mode, frozen, whose calls are compiled when they are first made: norms are part of the weights
     before them, which are packed once (`freezing` of compile). So are its `other_methods`."""
-    from .._dynamo import eval_frame  # when it is used: most programs that import jit compile nothing
+    from ..compiler.driver import compile  # when it is used: most programs that import jit compile nothing
 
     frozen = freeze(mod.eval()) if any(p.requires_grad for p in mod.parameters()) else mod.eval()
     methods = {name: getattr(frozen, name) for name in other_methods or ()}
     frozen.compile(options={"freezing": True})
     for name, method in methods.items():
-        setattr(frozen, name, eval_frame.compile(method, options={"freezing": True}))
+        setattr(frozen, name, compile(method, options={"freezing": True}))
     return frozen
 
 

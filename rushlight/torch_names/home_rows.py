@@ -10,7 +10,17 @@ ROWS = """
 _C -> storage: UntypedStorage
 _C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types
     set_num_threads
-_dynamo.eval_frame -> .: compile
+compiler.driver -> .: compile
+compiler.driver -> _dynamo.eval_frame: OptimizedModule explain optimize optimize_assert
+_dynamo.utils -> _dynamo.eval_frame: is_dynamo_supported is_inductor_supported
+compiler.registry -> _dynamo.eval_frame: get_default_backend set_default_backend
+compiler.registry -> _dynamo.backends.registry: list_backends register_backend
+compiler.decorators -> _dynamo.decorators: allow_c_slot allow_in_graph assume_constant_result disable
+    disable_nested_graph_breaks disallow_in_graph dont_skip_tracing error_on_graph_break forbid_in_graph
+    get_recursion_limit graph_break is_dynamo_disable_recursive mark_dynamic mark_static mark_static_address
+    maybe_mark_dynamic nonstrict_trace override_cudagraphs override_optimization_hint patch_dynamo_config replay run
+    set_recursion_limit set_stance skip_frame step_unsupported substitute_in_graph
+aot.compiled_autograd -> _dynamo.compiled_autograd: _enable _disable
 _higher_order_ops.cond -> .: cond
 dynamo.errors -> _dynamo.exc: BackendCompilerFailed FailOnRecompileLimitHit InternalTorchDynamoError InvalidBackend
     RecompileError RecompileLimitExceeded ResetRequired RestartAnalysis TensorifyScalarRestartAnalysis
@@ -253,6 +263,7 @@ definitions -> definitions.sequence: embedding recurrence
 definitions -> definitions.shapes: fold getitem pad shuffle sizes
 definitions -> definitions.pointwise: gates
 definitions -> definitions.reduction: differences statistics
+aot -> compiler: backends=driver
 dynamo -> dynamo.bytecode: branches emitter instructions resume
 dynamo -> dynamo.record: acts breaks counting hidden marks recorder tensor_classes thread_modes tracing
 dynamo -> dynamo.values: attributes floats guards iterators lists locks masks operators outside sources
@@ -266,6 +277,7 @@ dynamo -> dynamo.stored: fingerprints stored_frames=frames stored_values=values
 # Modules of PyTorch that are modules of ours, the same object under both names: what a program sets in one is set.
 _SAME = """
 _dynamo -> dynamo: config=settings
+_dynamo -> aot: compiled_autograd
 _functorch -> aot: config=settings
 """
 

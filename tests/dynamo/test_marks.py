@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as torch
 from rushlight._dynamo.exc import RecompileError, Unsupported
+from rushlight.dynamo.record import marks
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +150,7 @@ def test_error_on_graph_break_in_a_block() -> None:
     torch.testing.assert_close(run(torch.ones(2), False), f(torch.ones(2), False))
     with pytest.raises(Unsupported):
         run(torch.ones(2), True)
-    assert torch._dynamo.decorators.marks.here.error_on_break is None
+    assert marks.here.error_on_break is None
 
 
 def test_error_on_graph_break_on_a_function() -> None:

@@ -13,6 +13,7 @@ import rushlight as rl
 import rushlight._dynamo
 import rushlight._jit_internal
 from rushlight import jit, nn
+from rushlight.dynamo.record import marks
 
 
 def test_decorators_return_what_they_are_given() -> None:
@@ -163,8 +164,8 @@ def test_marks_and_settings() -> None:
     with pytest.raises(AttributeError), rushlight._dynamo.config.patch(no_such_setting=1):
         pass
     with rl.compiler.set_stance("force_eager"):
-        assert rushlight._dynamo.decorators.stance == "force_eager"
-    assert rushlight._dynamo.decorators.stance == "default"
+        assert marks.stance.name == "force_eager"
+    assert marks.stance.name == "default"
     with pytest.raises(RuntimeError, match="stance"):
         rl.compiler.set_stance("other")
     rushlight._dynamo.mark_dynamic(rl.ones(2), 0)

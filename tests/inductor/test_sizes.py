@@ -9,8 +9,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.aot import backends
 from rushlight.aot.graphs import backend as graph_backend
+from rushlight.compiler import driver
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor.compile_fx import compile_graph
 from rushlight.inductor.sized import Sized
@@ -181,7 +181,7 @@ def test_a_graph_with_symbols_is_captured_once() -> None:
     for node in graph.graph.find_nodes(op="placeholder"):
         node.meta["example_value"] = node.meta.get("val")
     example = [rl.randn(6, 8, requires_grad=True), rl.randn(8, 5, requires_grad=True), 3]
-    made = graph_backend.compile_with(backends.config_of("inductor", None))(graph, example)
+    made = graph_backend.compile_with(driver.config_of("inductor", None))(graph, example)
     for count, times in ((6, 3), (9, 2), (4, 7), (30, 4)):
         x, w = rl.randn(count, 8, requires_grad=True), rl.randn(8, 5, requires_grad=True)
         got, expected = made([x, w, times]), loss(x, w, times)

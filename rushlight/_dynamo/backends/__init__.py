@@ -2,13 +2,4 @@
 
 from __future__ import annotations
 
-from .registry import (
-    EAGER,
-    check_name,
-    list_backends,
-    lookup,
-    lookup_backend,
-    refuse_absent,
-    register_backend,
-    run_as_it_is,
-)
+from .registry import list_backends, lookup_backend, register_backend

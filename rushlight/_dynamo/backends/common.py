@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...base import late
-
 __all__ = ["AotAutograd", "aot_autograd", "device_from_inputs", "dtype_from_inputs"]
 
 _TAKEN = frozenset(("fw_compiler", "bw_compiler", "inference_compiler", "partition_fn", "decompositions",
@@ -33,12 +31,16 @@ class AotAutograd:
     @functools.cached_property
     def aot_config(self) -> Any:
         """Who compiles what, as `aot` takes it."""
-        return late.provided("aot compilers")(**self.kwargs)
+        from ..._functorch.aot_autograd import compilers  # noqa: PLC0415 - when it is first used
+
+        return compilers(**self.kwargs)
 
     def __call__(self, gm: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Callable:
         if kwargs:
             raise TypeError(f"aot_autograd: the backend takes no options, got {sorted(kwargs)}")
-        return late.provided("graph backend")(self)(gm, example_inputs)
+        from ...compiler.driver import graph_backend  # noqa: PLC0415 - as above
+
+        return graph_backend(self)(gm, example_inputs)
 
 
 def aot_autograd(**kwargs: Any) -> AotAutograd:

@@ -67,7 +67,7 @@ _INTERPRETED = tuple(
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
         "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
         "_higher_order_ops" + os.sep + "wrap.py",
-        "_dynamo" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
+        "compiler" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
         os.path.join("distributed", "tensor", "parallel", "style.py"), os.path.join("dynamo", "rules", "stand_ins.py"),
     )
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What programs told capture about functions, and where a break is an error.
 
-Enters: marks from `_dynamo.decorators`. Leaves: what the interpreter asks before it looks into a function. Nothing
+Enters: marks from `compiler.decorators`. Leaves: what the interpreter asks before it looks into a function. Nothing
 of the machinery is loaded for it.
 """
 
@@ -64,6 +64,16 @@ class _Here(threading.local):
 
 here = _Here()
 recompile_contexts: list[Any] = []      # functions that say more where something is compiled again
+
+
+class Stance:
+    """What compiled functions do now (`set_stance`), and the backend that is forced on them, if one is."""
+
+    name = "default"
+    backend: Callable[[Any, list[Any]], Callable] | None = None
+
+
+stance = Stance()
 
 
 class ErrorOnBreak:

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._C import Tensor
-from ..._dynamo.eval_frame import compile
 from ...autograd.grad_mode import no_grad
 from ...codegen.stored import artifacts, graphs as stored_graphs
+from ...compiler.driver import compile
 from ...inductor import settings
 from ...nn import Module
 from ...symbols import SymInt

@@ -12,11 +12,8 @@ from typing import Any
 
 from .. import _C
 from ..autograd.backward import running
-from ..base import late
 
 _made: dict[Any, Any] = {}      # by compile function: what it compiled so far
-
-
 
 
 @contextmanager
@@ -38,7 +35,7 @@ def _disable() -> Iterator[None]:
 
 @contextmanager
 def enabled_for(backend: Any, compiler: Callable) -> Iterator[None]:
-    """Inside, what `config.compiled_autograd` asks for: `compiler` makes a function of a graph and its inputs."""
+    """Inside, what the setting `compiled_autograd` asks for: `compiler` makes a function of a graph and its inputs."""
     if running.otherwise is not None:
         yield
         return
@@ -48,7 +45,9 @@ def enabled_for(backend: Any, compiler: Callable) -> Iterator[None]:
 
 def _backward_of(key: Any, compiler: Callable) -> Any:
     if key not in _made:
-        _made[key] = late.provided("compiled backward")(compiler)
+        from .backward_graph import CompiledBackward  # noqa: PLC0415 - for those who ask for it
+
+        _made[key] = CompiledBackward(compiler)
     return _made[key]
 
 
