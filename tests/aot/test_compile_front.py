@@ -3,6 +3,7 @@ what it refuses and where it runs programs as they are."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -254,3 +255,10 @@ def test_arguments_without_effect_say_so() -> None:
         rl.compile(lambda x: x, isolate_recompiles=True)
     with pytest.raises(TypeError, match="guard_export_fn"):
         rl._dynamo.optimize("eager", guard_export_fn=None)
+
+
+def test_an_inductor_that_cannot_be_imported_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "rushlight.inductor.compile_fx", None)
+    compiled = rl.compile(lambda x: x.sin() + 1, options={"cache_graphs": False})
+    with pytest.raises(ImportError, match="compile_fx"):
+        compiled(rl.ones(3))
