@@ -19,9 +19,9 @@ from rushlight.aot.refused import NotCaptured as NotCaptured
 from rushlight.aot.partition import Partition as Partition
 from rushlight.aot.specialized import Specialized as Specialized
 from rushlight.aot.capture import capture as capture
-from rushlight.aot.backends import compile_callable as compile_callable
 from rushlight.aot.compile_graph import compile_captured as compile_captured
 from . import compile_graph as compile_graph
+from . import compiled_autograd as compiled_autograd
 from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
 from . import graphs as graphs
@@ -31,7 +31,9 @@ from . import min_cut as min_cut
 from . import module_state as module_state
 from . import partition as partition
 from . import refused as refused
+from . import repro as repro
 from . import runtime as runtime
 from . import schema_arguments as schema_arguments
+from . import settings as settings
 from . import specialized as specialized
 from . import thread_casts as thread_casts
