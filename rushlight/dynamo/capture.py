@@ -31,7 +31,7 @@ from .bytecode.emitter import Emitter
 from .bytecode.resume import BreakPoint, needed
 from .frames.frame import NULL, Frame, Unread
 from .machine.effects import Effects
-from .machine.interpreter import Machine, Stopped
+from .machine.interpreter import Interpreter, Stopped
 from .machine.rebuild import Rebuilder
 from .record.breaks import (
     BreakAt,
@@ -137,7 +137,7 @@ class _Attempt:
         self.env = ElementEnv(takes_elements)
         self.recorder = Recorder(self.env)
         self.outside = Outside(self.recorder, self.dynamic)
-        self.machine = Machine(self.recorder, self.outside, globals, stop_at)
+        self.machine = Interpreter(self.recorder, self.outside, globals, stop_at)
         self.env.here, self.env.asked = self.machine.origin, self.machine.answer
         self.recorder.fake_mode.on_scalar = self.recorder.note_element
         self.floats = self.machine.floats = Floats(self.env, self.recorder, self.outside)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...symbols import SymBool, sym_not
@@ -19,10 +19,8 @@ from ..bytecode.branches import Branches
 from ..bytecode.instructions import VERSION, Instruction, decode
 from ..record.breaks import GraphBreak, Raised
 from ..record.hidden import SYMBOLS, is_hidden
+from ..record.machine import Machine
 from ..values.sources import Constant, Global, Item, Source
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 class _Null:

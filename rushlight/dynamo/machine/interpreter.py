@@ -32,6 +32,7 @@ from ..frames.frame import Frame
 from ..record import marks
 from ..record.breaks import GraphBreak, Raised, StepsInside, WithoutSelect, shown
 from ..record.hidden import Origin, names_in, needs
+from ..record.machine import Machine
 from ..record.recorder import READS, Recorder, read_by
 from ..rules import (
     arrays,
@@ -50,7 +51,6 @@ from ..rules import (
     subclasses,
 )
 from ..rules.regions import Derivative, Transformed
-from ..rules.trials import Trial
 from ..values import floats, lists, locks
 from ..values.attributes import MISSING, on_class, python_method
 from ..values.guards import Kind, Predicate
@@ -140,46 +140,17 @@ class Callback(Interpreted):
             raise raised.exception from raised.exception.__cause__
 
 
-class Machine(Operators):
+class Interpreter(Operators):
     """One run of the interpreter."""
 
     def __init__(self, recorder: Recorder, outside: Outside, scope: dict[str, Any], stop_at: int | None) -> None:
-        self.recorder, self.outside, self.scope, self.stop_at = recorder, outside, scope, stop_at
-        self.frames: list[Frame] = []
-        self.codes: set[types.CodeType] = set()     # all that was interpreted
-        self.handled: BaseException | None = None
-        self.own: set[int] = set()                  # functions that the program itself made
-        self.own_classes: dict[int, type] = {}      # and classes, by their ids
-        self.kept: list[Any] = []
-        self.writes: dict[int, dict[str, Any]] = {}       # globals written to, by the id of their dict
-        self.scopes: dict[int, dict[str, Any]] = {}
-        self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
-        self.asserted: list[tuple[Any, tuple, dict]] = []      # what is asserted of elements, to be looked at there
-        self.whole = recorder                       # of the frame, and not of a function inside of its graph
-        self.checks: list[Any] = []                 # branches that only check, in order
-        self.failed: Any = None                     # the number of the first of them that failed, in the graph
-        self.unsure: frozenset | None = frozenset()     # branches that are no checks, by code and place; None: all
-        self.is_fullgraph = False
-        self.trial: Trial | None = None             # runs what was captured, to see how branches go in this call
-        self.supposed: dict[tuple[types.CodeType, int], int] = {}      # how often each went some way because of it
-        self.selected: list[selects.Selected] = []      # tensors that are what one of two sides of a branch left
-        self.not_selected: set[tuple[types.CodeType, int]] = set()      # branches of which not both are computed
-        self.steps = 0                              # instructions of the top frame so far
+        super().__init__(recorder, outside, scope, stop_at)
         self.gradients = gradients.Gradients()
-        self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
-        self.outer_modes: list[Any] = []            # those that were active when the frame began
-        self.has_function_modes = False             # whether code of the frame has to see to them
-        self.entered_devices: list[Any] = []        # of `with device:` blocks that change nothing
         self.classes = subclasses.TensorClasses()
-        self.has_classes = False
         self.optimizer_steps = optimizers.Steps()
         self.locks = locks.Locks()
-        self.floats: floats.Floats                  # those that may be others in the next call
-        self.identified: dict[int, Any] = {}         # objects whose id() was asked for
-        self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         outside.has_classes = self.note_classes
         recorder.interpose = self.op_called
-        self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
 
     def assume(self, frame: Frame, value: Tensor, at: int) -> bool | None:

@@ -26,11 +26,12 @@ from ..bytecode.emitter import Emitter
 from ..record.acts import fill_cell, fill_object, refill, spent
 from ..record.breaks import GraphBreak, shown
 from ..record.hidden import evaluated, is_hidden
+from ..record.machine import Machine
 from ..rules import arrays
 from ..rules.regions import Transformed
 from ..values.outside import ITERATORS, ITSELF, dict_of, is_python_class
 from ..values.sources import Constant, Source
-from .interpreter import Interpreted, Machine
+from .interpreter import Interpreted
 
 _AS_THEY_ARE = (
     *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, range, type(NotImplemented),

@@ -14,7 +14,7 @@ import itertools
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
@@ -23,10 +23,8 @@ from ...op.schema import parse
 from ...tensors import interop
 from ...utils import _pytree as pytree
 from ..record.breaks import GraphBreak, Raised, shown
+from ..record.machine import Machine
 from .natives import SPECIAL, detached, special, tensor_method
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 # Functions and methods whose results depend on sizes and types alone, but for their elements.
 KNOWN = frozenset((

@@ -32,13 +32,13 @@ from ..bytecode.instructions import Handler
 from ..record.breaks import WithoutChecks, WithoutSupposing
 from ..record.counting import counters
 from ..record.hidden import is_hidden
+from ..record.machine import Machine
 from ..record.thread_modes import set_modes
 
 if TYPE_CHECKING:
     from ...fx.graph import Graph
     from ..bytecode.emitter import Emitter
     from ..frames.frame import Frame
-    from ..machine.interpreter import Machine
     from ..values.sources import Source
 
 _MOST = 1 << 16        # checks of one frame: the number of one is this less its place

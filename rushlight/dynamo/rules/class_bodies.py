@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..frames.frame import Frame, op
 from ..record.breaks import GraphBreak, Raised, shown
+from ..record.machine import Machine
 from ..values.attributes import MISSING, is_stable, on_class
 from .natives import special
 
 if TYPE_CHECKING:
     from ..bytecode.instructions import Instruction
-    from ..machine.interpreter import Machine
 
 
 @special(builtins.__build_class__)

@@ -14,7 +14,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ..._higher_order_ops import cond, core, map as map_function, scan, while_loop
@@ -28,16 +28,13 @@ from ...nn import Module
 from ...op import ops
 from ...utils import _pytree as pytree
 from ..record.breaks import GraphBreak, Raised, shown
+from ..record.machine import Machine
 from ..record.recorder import without_modes
 from ..record.thread_modes import modes_now
 from ..values.operators import Drawn, Generator
 from ..values.outside import dict_of, is_python_class
 from .natives import special
 from .regions import Traced
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
-
 
 # --- what functions must leave as it is -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ texts, which show the number.
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...base import assertions
@@ -16,11 +16,9 @@ from ...fake import FakeTensor
 from ...symbols import SymBool, SymInt, sym_float, sym_int
 from ..record.breaks import GraphBreak, Raised
 from ..record.hidden import is_hidden
+from ..record.machine import Machine
 from ..values.attributes import on_class, python_method
 from .natives import special, tensor_method
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 MOST_LISTED = 64      # elements of a tensor that tolist() makes numbers of the graph
 

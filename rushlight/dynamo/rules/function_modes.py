@@ -18,6 +18,7 @@ from ...dispatch.keys import MODE
 from ...dispatch.modes import TorchDispatchMode, TorchFunctionMode, is_open, refresh, state
 from ..bytecode.instructions import Handler
 from ..record.breaks import GraphBreak, Raised, shown
+from ..record.machine import Machine
 from ..values.guards import Guard, Kind
 from ..values.locks import under
 from ..values.operators import unwatched
@@ -27,7 +28,6 @@ from .natives import special
 
 if TYPE_CHECKING:
     from ..bytecode.emitter import Emitter
-    from ..machine.interpreter import Machine
     from ..machine.rebuild import Rebuilder
 
 

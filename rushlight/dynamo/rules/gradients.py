@@ -9,7 +9,7 @@ made here that leave the frame.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
@@ -18,13 +18,11 @@ from ...base.shape import contiguous_format, preserve_format
 from ...fake import FakeTensor
 from ...op import ops
 from ..record.breaks import GraphBreak
+from ..record.machine import Machine
 from ..record.recorder import Recorder
 from ..values.guards import Kind
 from ..values.sources import Attribute
 from .natives import detached, special, tensor_method
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 class Gradients:

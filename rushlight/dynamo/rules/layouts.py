@@ -6,16 +6,14 @@ Refuses (breaks the graph): tensors from outside, whose sizes guards and the cal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...dispatch.modes import below, state as mode_state
 from ...fake import FakeTensor
 from ..record.breaks import GraphBreak
+from ..record.machine import Machine
 from .natives import tensor_method
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 @tensor_method("t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_")

@@ -15,17 +15,15 @@ import threading
 import types
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..record.breaks import GraphBreak, Raised, shown
+from ..record.machine import Machine
 from ..values.guards import Kind, Predicate
 from ..values.outside import is_python_class
 from ..values.sources import Constant, Local
 from . import stand_ins
 from .natives import Identity, special
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 _DATA = (int, float, bool, str, type(None))
 

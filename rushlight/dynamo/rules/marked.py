@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...base import assertions
@@ -17,12 +17,10 @@ from ...dispatch.modes import below, state as mode_state
 from ...utils import _pytree as pytree
 from ..record import marks
 from ..record.breaks import GraphBreak, shown
+from ..record.machine import Machine
 from ..record.recorder import as_target
 from ..values.sources import Constant
 from .natives import special
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 def call_marked(m: Machine, function: Any, what: str, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -23,7 +23,7 @@ import types
 import typing
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C, func
 from ..._C import Tensor
@@ -40,6 +40,7 @@ from ...tensors import interop
 from ...utils import checkpoint
 from ..record.breaks import GraphBreak, Raised, shown
 from ..record.hidden import is_hidden, names_in, needs
+from ..record.machine import Machine
 from ..record.recorder import as_target, without_modes
 from ..values.attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from ..values.floats import as_numbers
@@ -50,11 +51,8 @@ from ..values.outside import ITSELF, dict_of, is_plain_key, is_python_class
 from ..values.sources import Constant, DictOf, Item
 from .regions import Transformed, call_region, with_derivative
 
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
-
 ID_IS, LACKS_KEY = Kind.ID_IS, Kind.LACKS_KEY
-Rule = Callable[["Machine", Any, tuple, dict[str, Any]], Any]
+Rule = Callable[[Machine, Any, tuple, dict[str, Any]], Any]
 SPECIAL: dict[Any, Rule] = {}
 TENSOR_METHODS: dict[str, Rule] = {}
 _Op = type(Tensor.add)

@@ -11,20 +11,18 @@ group. Optimizers written in Python are interpreted like any other code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ...optim.optimizer import Optimizer
 from ...optim.rule import RuledOptimizer, check_capturable
 from ..record.breaks import GraphBreak, StepsInside
+from ..record.machine import Machine
 from ..values.guards import Kind
 from ..values.outside import Twin
 from ..values.sources import DictOf, Item
 from .natives import special
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 _OWN = ("_begin", "_first_hyper", "_check_group", "_take_sparse", "_is_begun", "_step_group")
 

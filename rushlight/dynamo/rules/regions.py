@@ -14,7 +14,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...dispatch.modes import below, state as mode_state
@@ -22,11 +22,9 @@ from ...fx._lazy_graph_module import _LazyGraphModule
 from ...fx.node import Node
 from ...utils import _pytree as pytree
 from ..record.breaks import GraphBreak, Raised
+from ..record.machine import Machine
 from ..record.recorder import Recorder, as_target
 from ..values.operators import unwatched
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 class RegionRecorder(Recorder):

@@ -28,13 +28,13 @@ from ...symbols import SymBool, SymFloat, SymInt, sym_int, sym_ite
 from ..bytecode.resume import BreakPoint, needed
 from ..record.breaks import GraphBreak, Raised, WithoutSelect
 from ..record.hidden import is_hidden
+from ..record.machine import Machine
 from .control_flow import Surroundings
 from .elements import element
 
 if TYPE_CHECKING:
     from ..bytecode.instructions import Instruction
     from ..frames.frame import Frame
-    from ..machine.interpreter import Machine
 
 _MOST_OPS = 16
 _MOST_INSTRUCTIONS = 80

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
@@ -19,6 +19,7 @@ from ...dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass
 from ...overrides import default_torch_function
 from ...tensors.methods import _make_subclass
 from ..record.breaks import GraphBreak, Raised
+from ..record.machine import Machine
 from ..record.recorder import as_target
 from ..record.tensor_classes import Way, own_attribute, parts, way_of
 from ..values.attributes import MISSING, is_data_descriptor, on_class
@@ -27,9 +28,6 @@ from ..values.operators import unwatched
 from ..values.outside import is_python_class
 from ..values.sources import Constant
 from .natives import detached, guard_names, is_ours, special, tensor_method
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 class TensorClasses:

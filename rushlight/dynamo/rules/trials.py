@@ -8,19 +8,17 @@ the program's own functions, what other processes would see, tensors of other cl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ...fx.node import Node, map_arg
 from ...nn import Parameter
+from ..record.machine import Machine
 from ..record.recorder import without_modes
 from ..record.thread_modes import modes_now, set_modes
 from .checks import is_sent
 from .natives import is_ours
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 _MOST_NODES = 4000
 _PURE = frozenset(("_operator", "math", "builtins"))

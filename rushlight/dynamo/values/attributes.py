@@ -11,21 +11,18 @@ import enum
 import functools
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._C import Tensor
 from ...fake import FakeTensor
 from ...nn import Buffer, Module, Parameter
 from ...symbols import SymBool, SymFloat, SymInt
 from ..record.breaks import GraphBreak, Raised, StepsInside, shown
-from ..record.recorder import Recorder
+from ..record.machine import Machine
 from .guards import Kind
 from .locks import KINDS as LOCKS
 from .outside import Outside, Twin, dict_of, has_dict, is_python_class
 from .sources import Attribute, ClassAttribute, Constant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MISSING = object()
 _STABLE = frozenset(sys.stdlib_module_names) | {"rushlight", "torch", "numpy"}
@@ -60,18 +57,10 @@ def python_method(value: Any, name: str) -> bool:
     return isinstance(found, types.FunctionType) and not isinstance(value, (Tensor, *SYMBOLS))
 
 
-class Attributes:
+class Attributes(Machine):
     """The part of the machine that looks into objects."""
 
     outside: Outside
-    recorder: Recorder
-    call: Callable[..., Any]
-    native: Callable[..., Any]
-    gradients: Any
-    classes: Any
-    optimizer_steps: Any
-    own_classes: dict[int, type]
-    has_classes: bool      # whether tensors have attributes or rules of their own
 
     def twin_of(self, owner: Any) -> Twin | None:
         return self.outside.by_twin.get(id(owner))
@@ -293,9 +282,6 @@ class Attributes:
             return value
         return self.outside.admit(value, Attribute(Constant(owner, owner.__name__), name))
 
-    def scope_writes(self, scope: dict[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
-
     def function_attr(self, owner: Any, name: str) -> Any:
         known = self.twin_of(owner)
         if name in ("__name__", "__qualname__", "__module__", "__code__", "__doc__", "__func__", "__self__",
@@ -329,12 +315,6 @@ class Attributes:
         if isinstance(value, Tensor) and id(value) not in self.recorder.nodes:
             raise GraphBreak("unknown tensor", f"the attribute {name} of a tensor")
         return value
-
-    def load_of_class(self, owner: Tensor, name: str) -> Any:
-        raise NotImplementedError
-
-    def store_of_class(self, owner: Tensor, name: str, value: Any) -> None:
-        raise NotImplementedError
 
     def grad_attr(self, owner: Tensor, name: str) -> Any:
         if name == "grad":

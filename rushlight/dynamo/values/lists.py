@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..record.breaks import Raised
+from ..record.machine import Machine
 from .attributes import MISSING
 from .operators import unwatched
 from .outside import is_python_class
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 class Ordered:

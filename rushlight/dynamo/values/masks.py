@@ -6,16 +6,14 @@ sizes that are known, or that one mask of one dimension decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ...fake import FakeTensor
 from ..record.hidden import names_in
+from ..record.machine import Machine
 from .attributes import MISSING
-
-if TYPE_CHECKING:
-    from ..machine.interpreter import Machine
 
 
 def is_mask(owner: Any, key: Any) -> bool:

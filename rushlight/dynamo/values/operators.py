@@ -156,8 +156,6 @@ class Drawn:
 class Operators(Attributes):
     """The part of the machine that computes."""
 
-    recursion: int
-
     # --- truth and identity -------------------------------------------------------------------------------------------
 
     def truth(self, value: Any) -> bool:
