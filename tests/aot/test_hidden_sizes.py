@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.driver import graph_backend
 from rushlight.aot.refused import NotCaptured
+from rushlight.compiler.driver import graph_backend
 from rushlight.functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition
 from rushlight.fx import symbolic_trace
 from rushlight.inductor import compile_graph
