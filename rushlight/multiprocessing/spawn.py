@@ -90,14 +90,17 @@ def _remove(folder: str, process: int) -> None:
 
 
 class ProcessContext:
-    """Processes that were started together. The `folder` of their error files is removed when all have ended, one has
-    failed, or the context is given up."""
+    """Processes that were started together. What `_owns` names, the folder of their error files, is removed when all
+    have ended, one has failed, or the context is given up."""
 
-    def __init__(self, processes: list[Any], error_files: list[str], folder: str | None = None) -> None:
+    def __init__(self, processes: list[Any], error_files: list[str]) -> None:
         self.error_files = error_files
         self.processes = processes
-        self._remove_files = (lambda: None) if folder is None else weakref.finalize(self, _remove, folder, os.getpid())
+        self._remove_files: Callable[[], Any] = lambda: None
         self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
+
+    def _owns(self, folder: str) -> None:
+        self._remove_files = weakref.finalize(self, _remove, folder, os.getpid())
 
     def pids(self) -> list[int]:
         return [int(process.pid) for process in self.processes]
@@ -206,7 +209,8 @@ def start_processes(
     except BaseException:      # a function that cannot be pickled
         _remove(folder, os.getpid())
         raise
-    running = ProcessContext([process for process, _ in started], [path for _, path in started], folder)
+    running = ProcessContext([process for process, _ in started], [path for _, path in started])
+    running._owns(folder)
     if not join:
         return running
     while not running.join():
