@@ -13,6 +13,7 @@ from typing import Any
 
 from ..base.digest import digest
 from ..codegen.library.convolution.finish import SUM, Finish, can_finish
+from ..codegen.schedule.forms.wishes import Wishes
 from ..loops.expr import Value as Scalar, cast, const, var, walk
 from ..loops.lowered import HERE, Given, Lowered, Memory, NotLowerable
 from ..loops.record import Record
@@ -41,11 +42,11 @@ def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value],
         return None
     finish, values = found
     form = tune.known_form(node.definition, node.args) if settings.tune else None
+    wishes = Wishes(form=form, finish=finish, packed=packed, large=packed and settings.freeze)
     try:
-        large = packed and settings.freeze
-        with convolve.finishing(finish, packed), convolve.computing_as(form), convolve.in_large_tiles(large):
-            plan = reader.asked_once(node.definition, f"finished {finish.key} {form} {packed} {large}",
-                                     lambda stands: tune.kept_plan(node.definition, stands), node.args)  # fmt: skip
+        plan = reader.asked_once(
+            node.definition, wishes, lambda stands: tune.kept_plan(node.definition, stands, wishes), node.args
+        )
     except NotLowerable:
         return None
     if plan is None or not any(s[0] in convolve.finishers for s in plan.parts[0]):

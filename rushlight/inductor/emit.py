@@ -7,11 +7,10 @@ makes it before the first step that names it and frees it after the last, so tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from ..codegen.schedule import schedule_rows
-from ..codegen.schedule.cpu.contraction import packing_apart
+from ..codegen.schedule.forms.wishes import Wishes
 from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
 from . import conv_epilogues, packing
@@ -186,8 +185,8 @@ class Emitter:
                          first.inputs, strict=True))  # fmt: skip
         inputs = [given[m.name] for m in first.lowered.memories] + [v for k, v in enumerate(read) if k != place]
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
-        with packing_apart() if inputs[1].buffer.is_static else nullcontext():
-            steps = lowered_steps(inline(points, operand, first.lowered), self.device, KERNELS, slots)
+        wishes = Wishes(packs_apart=inputs[1].buffer.is_static)
+        steps = lowered_steps(inline(points, operand, first.lowered), self.device, KERNELS, slots, wishes)
         places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs]]
         temporaries = set(range(len(places), len(places) + len(slots) - len(outs)))
         places += [(self.slot(*s), 0) for s in slots[len(outs) :]]

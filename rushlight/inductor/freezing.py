@@ -18,8 +18,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..codegen.schedule.forms.wishes import Wishes
 from ..op.registry import find_op
-from ..planners.convolutions import convolve
 from .read_graph import Node, Reader
 from .values import Buffer, Value
 
@@ -53,8 +53,7 @@ def enlarge_tiles(reader: Reader) -> None:
         if node.definition.name != "convolution" or node.form != "steps" or node.is_settled:
             continue
         if node.inputs[1].buffer in static:
-            with convolve.in_large_tiles():
-                plan = reader.planned(node.definition, node.args, "in large tiles")
+            plan = reader.planned(node.definition, node.args, Wishes(large=True))
             node.plan = node.plan if plan is None else plan
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..codegen.schedule.forms.wishes import Wishes
 from ..op.registry import find_op
-from ..planners.products import gemm
 from .read_graph import Node, Reader
 from .values import Buffer, Value, named
 
@@ -132,7 +132,6 @@ def share_packing(reader: Reader, changing: set[Buffer]) -> None:
         if len(nodes) < FEWEST_PRODUCTS and not nodes[0].inputs[1].buffer.is_static:
             continue
         for n in nodes:
-            with gemm.packing_apart():
-                plan: Any = reader.planned(n.definition, n.args, "packed apart")
+            plan: Any = reader.planned(n.definition, n.args, Wishes(packs_apart=True))
             if plan is not None:
                 n.plan = plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -18,6 +18,7 @@ from .. import _C
 from ..aten.overloads import AtenOverload
 from ..base import assertions
 from ..base.shape import contiguous_format, preserve_format
+from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..loops.lowered import Lowered, NotLowerable
 from ..loops.row_program import FULL
 from ..op.composite import Composite
@@ -192,7 +193,7 @@ class Reader:
         except Untraceable:
             return rule(self.stands(settled(args)))
 
-    def asked_once(self, definition: Any, what: str, rule: Callable[[tuple], Any], args: tuple) -> Any:
+    def asked_once(self, definition: Any, what: Hashable, rule: Callable[[tuple], Any], args: tuple) -> Any:
         """The same, once for all arguments of a layout: networks repeat themselves."""
         try:
             key = definition, what, layout_key(args)
@@ -203,16 +204,19 @@ class Reader:
             self.answers[key] = self.asked(rule, args)
         return self.answers[key]
 
-    def planned(self, definition: Any, args: tuple, way: str = "plan") -> Any:
-        """The plan that eager mode would make, or None. `way` names what else it depends on, where planners were told
-        something."""
-        plan = self.asked_once(definition, way, lambda stands: kept_plan(definition, stands), args)
+    def planned(self, definition: Any, args: tuple, wishes: Wishes = NONE) -> Any:
+        """The plan that eager mode would make, but for what is wished, or None."""
+
+        def rule(stands: tuple) -> Any:
+            return kept_plan(definition, stands, wishes)
+
+        plan = self.asked_once(definition, wishes, rule, args)
         if plan is not None and plan.calls_python:      # functions of its own, which may remember what they did
-            plan = self.asked(lambda stands: kept_plan(definition, stands), args)
+            plan = self.asked(rule, args)
         if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
-            return fastest(definition, args, self.stands(args), plan)
+            return fastest(definition, args, self.stands(args), plan, wishes)
         if plan is not None and plan.calls_python and not all(keeps_no_sizes(s[0]) for s in plan.parts[0]):
-            plan = kept_plan(definition, self.stands(settled(args)))
+            plan = rule(self.stands(settled(args)))
         return plan
 
     # Views and composites

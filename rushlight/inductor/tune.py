@@ -14,6 +14,7 @@ from typing import Any
 from .. import _C
 from ..base import disk_cache
 from ..base.digest import digest
+from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..codegen.stored.cache import source_identity
 from ..codegen.text.targets import host_identity
 from ..op.pack import packers
@@ -26,11 +27,12 @@ GAIN = 0.95              # of the time that the rules' choice takes, at most, or
 _known: dict[str, Any] = {}
 
 
-def kept_plan(definition: Any, stands: tuple) -> Any:
-    """The definition's plan for tensors of these layouts, with what it was made of; None where it has none."""
+def kept_plan(definition: Any, stands: tuple, wishes: Wishes = NONE) -> Any:
+    """The definition's plan for tensors of these layouts, with what it was made of; None where it has none. Wishes are
+    for library ops: others have one way to be computed."""
     before = _C.keep_parts(True)
     try:
-        plan = definition.plan(stands)
+        plan = definition.plan(stands) if wishes == NONE else definition.plan(stands, wishes)
     finally:
         _C.keep_parts(before)
     return plan if isinstance(plan, _C.Plan) and plan.parts is not None else None
@@ -42,20 +44,19 @@ def can_be_tuned(definition: Any, args: tuple, device: Any) -> bool:
     return definition.name == "convolution" and device.type == "cpu" and not any(v.varies for v in values)
 
 
-def fastest(definition: Any, args: tuple, stands: tuple, plan: Any) -> Any:
+def fastest(definition: Any, args: tuple, stands: tuple, plan: Any, wishes: Wishes) -> Any:
     """The plan in the form that is known, or found, to be the fastest."""
     name = key(definition, args)
     if name not in _known:
         found = read(name)
         if found is None:
-            found = measured(definition, args, stands, plan)
+            found = measured(definition, args, stands, plan, wishes)
             disk_cache.write(name, json.dumps(found).encode())
         _known[name] = found["form"]
     form = _known[name]
     if form is None:
         return plan
-    with convolve.computing_as(form):
-        return kept_plan(definition, stands) or plan
+    return kept_plan(definition, stands, wishes.but(form=form)) or plan
 
 
 def known_form(definition: Any, args: tuple) -> Any:
@@ -82,7 +83,7 @@ def read(name: str) -> dict[str, Any] | None:
     return found if found["form"] is None or found["form"] in convolve.forms() else None
 
 
-def measured(definition: Any, args: tuple, stands: tuple, plan: Any) -> dict[str, Any]:
+def measured(definition: Any, args: tuple, stands: tuple, plan: Any, wishes: Wishes) -> dict[str, Any]:
     """The form that takes the least time; None: the rules' own choice."""
     tensors = [t for t in stands if isinstance(t, _C.Tensor)]
     for t in tensors:
@@ -90,8 +91,7 @@ def measured(definition: Any, args: tuple, stands: tuple, plan: Any) -> dict[str
     static = {k for k, a in enumerate([a for a in args if isinstance(a, Value)]) if a.buffer.is_static}
     candidates: dict[Any, Any] = {None: plan}
     for form in convolve.forms():
-        with convolve.computing_as(form):
-            result = kept_plan(definition, stands)
+        result = kept_plan(definition, stands, wishes.but(form=form))
         if result is not None:
             candidates[form] = result
     times = {form: taken(result, tensors, static) for form, result in candidates.items()}

@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen.schedule.forms.launch import Schedule
+from ..codegen.schedule.forms.wishes import NONE, Wishes
 from .definition import KIND_PLANNED
 from .extern import Extern, Spec
 from .indexed import flatten
@@ -24,10 +25,11 @@ from .results import result_type
 
 
 class Room:
-    """The slots of a plan in the making: tensors given, results, and the temporaries that steps ask for."""
+    """The slots of a plan in the making: tensors given, results, and the temporaries that steps ask for; and what was
+    wished for."""
 
-    def __init__(self, device: Any, inputs: int, outs: tuple[Spec, ...]) -> None:
-        self.device, self.inputs = device, inputs
+    def __init__(self, device: Any, inputs: int, outs: tuple[Spec, ...], wishes: Wishes = NONE) -> None:
+        self.device, self.inputs, self.wishes = device, inputs, wishes
         self.slots: list[tuple] = [("new", s.dtype, tuple(s.shape), s.strides, -1, 0) for s in outs]
 
     @property
@@ -63,14 +65,15 @@ class Library(Extern):
         """What raises for an error that a kernel found; must keep no tensor alive."""
         return None
 
-    def plan(self, args: tuple) -> Any:
+    def plan(self, args: tuple, wishes: Wishes = NONE) -> Any:
+        """The plan for these arguments, heeding `wishes` where `steps` does; None where there is none."""
         tensors = flatten(args)
         check_devices(self.name, tuple(tensors))
         specs = self.meta(*args)
         if not self.is_planned(args):
             return None
         device, outs = device_of(args), (specs,) if isinstance(specs, Spec) else specs
-        room = Room(device, len(tensors), outs)
+        room = Room(device, len(tensors), outs, wishes)
         steps: list[tuple] = []
         if device.type != "meta" and any(0 not in s.shape for s in outs):
             found = self.steps(args, room)

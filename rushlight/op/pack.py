@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _C, codegen
 from ..codegen.schedule import Schedule, schedule
+from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..devices import handlers
 from ..loops.lowered import Lowered, Table
 from ..loops.nest import Nest
@@ -43,7 +44,9 @@ def packer(kernel: int) -> int:
 Place = tuple[int, int]      # a slot, and bytes before the first element
 
 
-def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list) -> list[tuple]:
+def lowered_steps(
+    lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list, wishes: Wishes = NONE
+) -> list[tuple]:
     """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`;
     tables travel with the steps."""
     places: list[Place] = []
@@ -56,7 +59,7 @@ def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slot
         else:
             places.append((inputs, m.offset * BY_CODE[m.code].itemsize))
             inputs += 1
-    return packed(schedule(lowered, device.type), device, kernels, slots, places, bytes(constants))
+    return packed(schedule(lowered, device.type, wishes), device, kernels, slots, places, bytes(constants))
 
 
 def placed(operand: int | Place, places: list[Place], tables: int) -> int | Place:

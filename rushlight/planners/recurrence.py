@@ -20,6 +20,7 @@ from .. import _C
 from ..codegen.library.products import few_rows
 from ..codegen.llvm.widths import FEW
 from ..codegen.schedule.forms.pieces import copy_nest
+from ..codegen.schedule.forms.wishes import Wishes
 from ..codegen.text.targets import second_cache, vector_bits
 from ..loops.expr import Value, const, idiv, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
@@ -33,7 +34,6 @@ from .products.gemm import (
     copy_step,
     few_rows_step,
     pack_strips,
-    packing_apart,
     steps,
     strip_products,
     tiled_steps,
@@ -280,8 +280,8 @@ class Walk:
 
     def tiled(self, m: int, n: int, k: int, added: int | None) -> tuple[list[tuple], int] | None:
         """Steps that pack the weight and multiply m rows in register tiles, and elements of the packed weight."""
-        with packing_apart():
-            return tiled_steps(self.code, CPU, *self.matrices(n, k), m, n, k, PLACES[4], 1, self.addend(added))
+        apart = Wishes(packs_apart=True)
+        return tiled_steps(self.code, CPU, *self.matrices(n, k), m, n, k, PLACES[4], 1, self.addend(added), apart)
 
     def multiply(
         self,

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
 from rushlight.codegen.library import interface  # noqa: E402
+from rushlight.codegen.schedule.forms.wishes import NONE, Wishes  # noqa: E402
 from rushlight.inductor.tune import kept_plan  # noqa: E402
 from rushlight.op.registry import find_op  # noqa: E402
 from rushlight.planners.convolutions import (
@@ -55,7 +56,10 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "vector_bits", lambda: 512)
 
 
-def plans(n: int, channels: int, size: int, outs: int, kernel: int, stride: int, padding: int, biased: bool = False):
+def plans(
+    n: int, channels: int, size: int, outs: int, kernel: int, stride: int, padding: int, biased: bool = False,
+    wishes: Wishes = NONE,
+):
     """By pass: the plan, its operands, and the result in float64."""
     generator = torch.Generator().manual_seed(n * channels + outs)
     x, w = (torch.randn(s, generator=generator) for s in ((n, channels, size, size), (outs, channels, kernel, kernel)))
@@ -76,7 +80,7 @@ def plans(n: int, channels: int, size: int, outs: int, kernel: int, stride: int,
     if biased:
         calls["input"] = (*calls["input"][:2], dx + bias.double().reshape(1, -1, 1, 1))
     for name, (op, args, expected) in calls.items():
-        yield name, kept_plan(find_op(op).overload_list[0].definition, args), args, expected
+        yield name, kept_plan(find_op(op).overload_list[0].definition, args, wishes), args, expected
 
 
 def error(plan: Any, args: tuple, expected: Any) -> float:
@@ -97,8 +101,7 @@ def error(plan: Any, args: tuple, expected: Any) -> float:
     ],
 )  # fmt: skip
 def test_masked_kernels(masked: None, form: int | None, sizes: tuple[int, ...]) -> None:
-    with convolve.computing_as(form):
-        errors = {name: error(*rest) for name, *rest in plans(*sizes)}
+    errors = {name: error(*rest) for name, *rest in plans(*sizes, wishes=Wishes(form=form))}
     assert max(errors.values()) < BOUND, errors
 
 

@@ -14,6 +14,7 @@ from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
 from .cpu import entry as cpu_entry, rows as cpu_rows, rows_staggered
 from .forms.launch import Launch, Schedule, Temp
+from .forms.wishes import NONE, Wishes
 from .gpu import entry as gpu_entry, rows as gpu_rows
 
 ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
@@ -27,8 +28,8 @@ def family_of(target: str) -> str:
     return "gpu" if device is not None and device.scheduler == "gpu" else ""
 
 
-def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
-    """How `lowered` runs on a device of kind `target`."""
+def schedule(lowered: Lowered, target: str = "cpu", wishes: Wishes = NONE) -> Schedule:
+    """How `lowered` runs on a device of kind `target`; CPUs heed `wishes`."""
     words = shown_words()
     if "lowered" in words:
         show("lowered", lowered.name, show_lowered(lowered))
@@ -36,7 +37,7 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     if family == "gpu":
         result = gpu_entry.schedule(lowered, getattr(handlers.get(target), "loads_written", False))
     else:
-        result = cpu_entry.schedule(lowered, library=family == "cpu")
+        result = cpu_entry.schedule(lowered, family == "cpu", wishes)
     if "schedule" in words:
         show("schedule", lowered.name, str(result))
     return result

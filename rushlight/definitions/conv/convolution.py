@@ -17,6 +17,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ... import _C, rules
+from ...codegen.schedule.forms.wishes import Wishes
 from ...devices import handlers
 from ...op import Library, Meta, Spec, find_op
 from ...op.extern import on_other_device
@@ -26,7 +27,7 @@ from ...op.memory import check_memory
 from ...op.pointwise import check_devices
 from ...planners.convolutions.convolve import (
     PLANNED,
-    finished,
+    finisher,
     joint_step,
     overlap_steps,
     refuse_finish,
@@ -247,11 +248,12 @@ class Convolution(Library):
             transposed,
             target,
             room.next,
+            room.wishes,
         )
         room.temp(input.dtype, (needed,))
         steps = [*copies, *out]
         if turns:   # channels go last, where they lie densely
-            refuse_finish("a result that is copied to another layout")
+            refuse_finish(room.wishes.finish, "a result that is copied to another layout")
             order = (0, *range(2, len(shape)), 1)
             flipped = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
             steps += copy_steps(input.device, flipped, target, (inputs, 0), tuple(strides[d] for d in order))
@@ -342,6 +344,7 @@ def conv_steps(
     transposed: bool,
     out: int,
     scratch: int,
+    wishes: Wishes,
 ) -> tuple[list[tuple], int]:
     """Steps of a convolution from slot `place` to slot `out`, and the elements they need in slot `scratch`."""
     code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
@@ -352,14 +355,14 @@ def conv_steps(
         weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
         rest = (sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch)
         few = suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes))
-        products = lined_steps(code, source, *rest, finished, few)
+        products = lined_steps(code, source, *rest, finisher(wishes), few)
         if products is None and few:
-            return overlap_steps(code, source, *rest)
-        products = products or scattered_steps(code, source, *rest, finished)
+            return overlap_steps(code, source, *rest, wishes)
+        products = products or scattered_steps(code, source, *rest, finisher(wishes))
         if products is not None:
             return products
         if bias is None and leaves_gaps(code, window, sizes, shape[0]):
-            return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch)
+            return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch, wishes)
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
@@ -367,11 +370,11 @@ def conv_steps(
     steps, needed = [], 0
     # one walk, or for strided transposed convolutions one per remainder
     walks = [Walk(axes, source, result, shape[0], groups, channels, outs) for axes in combinations(*choices)]
-    step = joint_step(code, walks, weights, bias)
+    step = joint_step(code, walks, weights, bias, wishes)
     if step is not None:
         return [step], 0
     for walk in walks:
-        more, used = walk_steps(code, walk, weights, bias, scratch, needed)
+        more, used = walk_steps(code, walk, weights, bias, scratch, needed, wishes)
         steps += more
         needed += used
     return steps, needed
@@ -379,15 +382,15 @@ def conv_steps(
 
 def gapped_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
-    weights: Weights, scratch: int,
+    weights: Weights, scratch: int, wishes: Wishes,
 ) -> tuple[list[tuple], int]:  # fmt: skip
     """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
-    refuse_finish("a result with gaps")
+    refuse_finish(wishes.finish, "a result with gaps")
     channels, outs = source.group // source.channel, shape[1]
     used = shape[0] * outs * prod(sizes)
     dense_result = dense_array(scratch, outs, sizes)
     walk = Walk(plain_axes(sizes), source, dense_result, shape[0], 1, channels, outs)
-    steps, more = walk_steps(code, walk, weights, None, scratch, used)
+    steps, more = walk_steps(code, walk, weights, None, scratch, used, wishes)
     spread_ = spread_step(code, (scratch, 0), sizes, result, shape[1:], window.stride, shape[0])
     return [*steps, spread_], used + more
 

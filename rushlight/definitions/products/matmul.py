@@ -168,13 +168,16 @@ class _Product(Library):
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return self.widening_steps(args, room, m, n, bm.col == 1)
         given = (a.dtype.code, a.device, am, bm, out, m, n, k)
-        result = vector_steps(*given, count, room.slots)
+        result = vector_steps(*given, count, room.slots, room.wishes)
         if result is not None:
             return result
         pairs = complex_steps(*given, count, room)
         if pairs is not None:
             return pairs
-        packed = packed_steps(*given, 3) if count == 1 else tiled_steps(*given, 3, count)
+        if count == 1:
+            packed = packed_steps(*given, 3, wishes=room.wishes)
+        else:
+            packed = tiled_steps(*given, 3, count, wishes=room.wishes)
         if packed is None:
             return steps(*given, count)
         room.temp(a.dtype, (packed[1],))
@@ -186,7 +189,9 @@ class _Product(Library):
         if in_rows and m < PACKED_HALF[0] and n >= PACKED_HALF[1]:
             return None
         lowered = self.lower(args)
-        return lowered_steps(lowered, args[0].device, self.kernels, room.slots) if is_tiled(lowered) else None
+        if not is_tiled(lowered):
+            return None
+        return lowered_steps(lowered, args[0].device, self.kernels, room.slots, room.wishes)
 
     def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
         sa, sb = a.stride(), b.stride()

@@ -71,7 +71,7 @@ class _AddProduct(Library):
         given = (a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k)
         if a.dtype in _HALF and a.device.type == "cpu":
             return half_rows_steps(*given, room, Matrix(0, rows, cols)) if alpha == 1 else None
-        tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols)) if alpha == 1 else None
+        tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols), room.wishes) if alpha == 1 else None
         if tiled is not None:
             room.temp(a.dtype, (tiled[1],))
             return tiled[0]
@@ -291,7 +291,7 @@ class Linear(_AddProduct):
         if input.dtype in _HALF and input.device.type == "cpu":
             return half_rows_steps(*given, room, None if bias is None else Matrix(2, 0, bias.stride(0)))
         if bias is None or bias.stride(0) == 1 or n == 1:
-            packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1))
+            packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1), room.wishes)
             if packed is not None:
                 room.temp(input.dtype, (packed[1],))
                 return packed[0]

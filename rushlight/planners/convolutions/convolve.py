@@ -11,10 +11,9 @@ its own that writes every stride-th element. The gradient of the weight sums ove
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import struct
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from math import ceil, prod
 from typing import Any
@@ -25,6 +24,7 @@ from ...codegen.library.convolution.finish import Finish
 from ...codegen.library.convolution.winograd import LARGE, SMALL
 from ...codegen.library.interface import Interface, Tile, kernel_of, tile_of, tile_shapes
 from ...codegen.library.products import few_rows
+from ...codegen.schedule.forms.wishes import Wishes
 from ...codegen.text.targets import vector_bits
 from ...loops import expr
 from ...loops.lowered import NotLowerable
@@ -303,10 +303,10 @@ def packed_weights(
     return step, Placed(spot, places, near, near), walk.groups * panels * tile.rows * pitch
 
 
-def suits_product(walk: Walk, pixels: int, size: int) -> bool:
+def suits_product(walk: Walk, pixels: int, size: int, wishes: Wishes) -> bool:
     """Whether windows of single pixels, so many to an image, are better multiplied as matrices (16-byte vectors)."""
     crowded = walk.source.channel * size % few_rows.SAME_SETS == 0     # rows of pixels, and of results
-    seldom = walk.outs <= SELDOM and not crowded and _wanted.finish is None
+    seldom = walk.outs <= SELDOM and not crowded and wishes.finish is None
     most = FEWER_CHANNELS if seldom else MANY_CHANNELS
     many = walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.channels < most
     if many and walk.outs > (FEW_CROWDED if crowded else FEW_OUTS):
@@ -314,17 +314,17 @@ def suits_product(walk: Walk, pixels: int, size: int) -> bool:
     return walk.images == 1 or pixels >= WHOLE_IMAGE
 
 
-def suits_wide_product(walk: Walk, pixels: int, weights: Weights) -> bool:
+def suits_wide_product(walk: Walk, pixels: int, weights: Weights, wishes: Wishes) -> bool:
     """The same for vectors of 64 bytes: columns are packed for every image once more; of few pixels, weights are as
     well read by rows where they lie (`placed_weights`)."""
-    placed = weights.channel == 1 and walk.outs % FEW_CROWDED_ROWS == 0 and _wanted.form is None
+    placed = weights.channel == 1 and walk.outs % FEW_CROWDED_ROWS == 0 and wishes.form is None
     if vector_bits() != 512 or walk.channels < WIDE_CHANNELS or (placed and walk.pixels <= FEW_PIXELS):
         return False
     return walk.images == 1 or pixels >= WIDE_IMAGE
 
 
 def product_steps(
-    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, wishes: Wishes
 ) -> tuple[list[tuple], int] | None:
     """Steps of a (collapsed) walk whose windows are single pixels: a matrix product for every image.
 
@@ -340,7 +340,10 @@ def product_steps(
         turned = turned_steps(code, walk, weights, bias, scratch, offset)
         if turned is not None:
             return turned
-    if not (suits_product(walk, w.count, size) if tile.by_lane else suits_wide_product(walk, w.count, weights)):
+    suits = suits_product(walk, w.count, size, wishes) if tile.by_lane else suits_wide_product(
+        walk, w.count, weights, wishes
+    )
+    if not suits:
         return None
     left = Matrix(weights.slot, weights.out, weights.channel)
     right = Matrix((s.slot, s.offset * size), s.channel, 1, s.image)
@@ -352,121 +355,87 @@ def product_steps(
     )  # fmt: skip
 
 
-class _Wanted(threading.local):
-    form: str | int | None = None
-    finish: Finish | None = None
-    packed = False
-    large = False
-
-
-_wanted = _Wanted()
-
-
 def forms() -> tuple[str | int, ...]:
     """The ways to compute a convolution that may be asked for: as tiles, as a product, by one of the register tiles."""
     return ("tiles", "product", *tile_shapes())
-
-
-@contextlib.contextmanager
-def computing_as(form: str | int | None) -> Iterator[None]:
-    """Inside, convolutions are planned in one of the `forms`, where they can be; None: in what is known to be best."""
-    before, _wanted.form = _wanted.form, form
-    try:
-        yield
-    finally:
-        _wanted.form = before
-
-
-@contextlib.contextmanager
-def finishing(finish: Finish, packed: bool) -> Iterator[None]:
-    """Inside, kernels of convolutions compute what comes behind them: steps of `finishers` take its operands last, for
-    which the planner names the input. Forms whose kernels cannot are refused (`NotLowerable`). Where weights are
-    `packed` for many calls, matrix products give way to them."""
-    before = _wanted.finish, _wanted.packed
-    _wanted.finish, _wanted.packed = finish, packed
-    try:
-        yield
-    finally:
-        _wanted.finish, _wanted.packed = before
-
-
-@contextlib.contextmanager
-def in_large_tiles(large: bool = True) -> Iterator[None]:
-    """Inside, 3x3 convolutions may be computed in tiles of 4x4 results, which are less exact (docs/accuracy.md)."""
-    before, _wanted.large = _wanted.large, large
-    try:
-        yield
-    finally:
-        _wanted.large = before
 
 
 # kernels with ops behind them: how many operands they have of their own, of which the last is the result
 finishers: dict[int, int] = {}
 
 
-def finished(interface: Interface, code: str, shape: int, spots: list[Any]) -> tuple[int, list[Any]]:
+def finisher(wishes: Wishes) -> Callable[..., tuple[int, list[Any]]]:
+    """What gives the address of a kernel, with what is wished to come behind it, and its operands."""
+    return functools.partial(finished, wishes.finish)
+
+
+def finished(
+    finish: Finish | None, interface: Interface, code: str, shape: int, spots: list[Any]
+) -> tuple[int, list[Any]]:
     """The address of a kernel, with what is to come behind it, and its operands."""
-    finish = _wanted.finish
     if finish is None:
         return kernel_of(interface, code, shape).address, spots
     if finish.elements and interface.finishes != "elements":
-        refuse_finish(f"{interface.name} reading elements")
+        refuse_finish(finish, f"{interface.name} reading elements")
     address = kernel_of(interface, code, shape, finish).address
     finishers[address] = len(spots)
     return address, [*spots, *[spots[0]] * finish.operands]
 
 
-def refuse_finish(what: str) -> None:
+def refuse_finish(finish: Finish | None, what: str) -> None:
     """Say that nothing can come behind these steps, where something is to."""
-    if _wanted.finish is not None:
+    if finish is not None:
         raise NotLowerable(f"convolution: {what} has no ops behind it")
 
 
-def joint_step(code: str, walks: list[Walk], weights: Weights, bias: int | None) -> tuple | None:
+def joint_step(
+    code: str, walks: list[Walk], weights: Weights, bias: int | None, wishes: Wishes
+) -> tuple | None:
     """The step that computes several walks of one convolution at once; None where each has steps of its own."""
     walks = [walk.collapsed() for walk in walks]
     if len(walks) < 2 or not all(walk.pixels for walk in walks):
         return None
-    return lanes_step(code, walks, weights, bias, finished)
+    return lanes_step(code, walks, weights, bias, finisher(wishes))
 
 
 def walk_steps(
-    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, as_product: bool = True
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, wishes: Wishes,
+    as_product: bool = True,
 ) -> tuple[list[tuple], int]:
     """Steps computing one walk, and the elements it puts at `offset` of slot `scratch`, packed weights if not
     `as_product`."""
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
         return [], 0
-    form = _wanted.form
+    form, behind = wishes.form, finisher(wishes)
     as_product = as_product and form in (None, "product")
-    if _wanted.packed and form is None and walk.channels <= LONG_PRODUCT:
+    if wishes.packed and form is None and walk.channels <= LONG_PRODUCT:
         as_product = False
     if as_product and form is None and skips_pixels(code, walk):
         copy, walk, used = gathered(code, walk, scratch, offset)
-        results, more = walk_steps(code, walk, weights, bias, scratch, offset + used)
+        results, more = walk_steps(code, walk, weights, bias, scratch, offset + used, wishes)
         return [copy, *results], used + more
-    unpacked = form is None and _wanted.finish is None and not suits_turned(walk, weights)
+    unpacked = form is None and wishes.finish is None and not suits_turned(walk, weights)
     if as_product and unpacked and suits_points(code, walk):
         return points_steps(code, walk, weights, bias, scratch, offset)
-    if as_product and (answer := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
-        refuse_finish("a matrix product")
+    if as_product and (answer := product_steps(code, walk, weights, bias, scratch, offset, wishes)) is not None:
+        refuse_finish(wishes.finish, "a matrix product")
         return answer
     if suits_depthwise(walk):
-        step = lanes_step(code, [walk], weights, bias, finished)
-        step = step or depthwise_step(code, walk, weights, bias, finished)
+        step = lanes_step(code, [walk], weights, bias, behind)
+        step = step or depthwise_step(code, walk, weights, bias, behind)
         if step is not None:
             return [step], 0
-    packed = _wanted.packed or _wanted.large
+    packed = wishes.packed or wishes.large
     in_tiles = suits_tiles(code, walk, packed) if form is None else form == "tiles" and fits_tiles(code, walk)
     if as_product and not packed:
         answer = window_product_steps(code, walk, weights, bias, scratch, offset, in_tiles)
         if answer is not None:
-            refuse_finish("a matrix product")
+            refuse_finish(wishes.finish, "a matrix product")
             return answer
     if in_tiles:
-        large = _wanted.large and large_pays(code, walk)
-        return tile_steps(walk, weights, bias, scratch, offset, finished, LARGE if large else SMALL)
+        large = wishes.large and large_pays(code, walk)
+        return tile_steps(walk, weights, bias, scratch, offset, behind, LARGE if large else SMALL)
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
@@ -501,7 +470,7 @@ def walk_steps(
     ]
     work = cut.block * walk.rows * min(walk.outs, cut.per_cut * tile.rows)
     step = (
-        *finished(convolve.FORWARD, code, shape, spots),
+        *behind(convolve.FORWARD, code, shape, spots),
         params,
         walk.groups * cut.cuts * cut.blocks,
         max(1, WORK // work),
@@ -732,10 +701,11 @@ def overlap_steps(
     window: Window,
     bias: int | None,
     scratch: int,
+    wishes: Wishes,
 ) -> tuple[list[tuple], int]:
     """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums,
     some images at a time."""
-    refuse_finish("a sum of overlapping products")
+    refuse_finish(wishes.finish, "a sum of overlapping products")
     itemsize = tile_of(code).size
     pixels, taps = prod(sizes), prod(window.kernel)
     each = pixels * taps * outs[0]
@@ -750,7 +720,7 @@ def overlap_steps(
         some = min(count, images - first)
         rows = Array(source.slot, source.image, source.group, source.channel, source.spatial, first * source.image)
         walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
-        product, needed = walk_steps(code, walk, matrix, None, scratch, count * each, False)
+        product, needed = walk_steps(code, walk, matrix, None, scratch, count * each, wishes, False)
         params = [*overlap.params_of(sizes, outs, window, result, bias is not None), pixels, 0]
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         results += product if first == 0 else product[1:]   # the weights are packed once

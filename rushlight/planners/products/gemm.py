@@ -16,8 +16,9 @@ from ...base.show import is_shown, show
 from ...codegen.library import transpose
 from ...codegen.library.products import few_rows, tiled_products
 from ...codegen.schedule import schedule
-from ...codegen.schedule.cpu.contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
+from ...codegen.schedule.cpu.contraction import CHUNK, schedule_contraction
 from ...codegen.schedule.forms.launch import grain_of
+from ...codegen.schedule.forms.wishes import NONE, Wishes
 from ...codegen.text.targets import vector_bits
 from ...devices import handlers
 from ...loops import expr
@@ -216,6 +217,7 @@ def packed_steps(
     k: int,
     scratch: int,
     addend: Matrix | None = None,
+    wishes: Wishes = NONE,
 ) -> tuple[list[tuple], int] | None:
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
@@ -223,7 +225,7 @@ def packed_steps(
     if device.type not in ("cpu", "meta"):
         kernel = own_kernel(device, code) if addend is None else None
         return None if kernel is None else padded_steps(kernel, code, device, a, b, c, (m, n, k), scratch)
-    out = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
+    out = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend, wishes)
     if out is not None:
         return out
     if (
@@ -243,18 +245,18 @@ def packed_steps(
 
 def tiled_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int,
-    scratch: int | tuple[int, int], batch: int = 1, addend: Matrix | None = None,
+    scratch: int | tuple[int, int], batch: int = 1, addend: Matrix | None = None, wishes: Wishes = NONE,
 ) -> tuple[list[tuple], int] | None:  # fmt: skip
     """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
 
     None for types without tiles, for layouts that are no lines, and for sizes where packing does not pay."""
-    few = few_rows_step(code, device, a, b, c, m, n, k, batch, addend)
+    few = few_rows_step(code, device, a, b, c, m, n, k, batch, addend, wishes=wishes)
     if few is not None:
         return [few], 0
     if device.type != "cpu" or (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
         return None
     lowered = lowered_product(code, a, b, c, m, n, k, batch, addend)
-    result = schedule_contraction(lowered)
+    result = schedule_contraction(lowered, wishes)
     if result is None:
         return None
     if is_shown("lowered"):
@@ -282,13 +284,14 @@ def lowered_product(
 
 def few_rows_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
-    right: str = "", least: int = 2,
+    right: str = "", least: int = 2, wishes: Wishes = NONE,
 ) -> tuple | None:  # fmt: skip
     """A step of few rows times matrices that are read once, where they lie (codegen/library/products/few_rows.py);
     `right` is the type they have there, where it is another.
 
-    None where there are more rows, or fewer than `least` of the same type, for small matrices and other layouts."""
-    if device.type != "cpu" or code not in SIZES or packs_apart():
+    None where there are more rows, or fewer than `least` of the same type, for small matrices and other layouts, and
+    where the matrices are wished to be packed."""
+    if device.type != "cpu" or code not in SIZES or wishes.packs_apart:
         return None
     along = b.col != 1
     least, most = 1 if right else least, few_rows.MOST
@@ -328,7 +331,8 @@ _vector_kernels: dict[tuple, Any] = {}
 
 
 def vector_steps(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list,
+    wishes: Wishes = NONE,
 ) -> list[tuple] | None:
     """Steps of a product with a vector, appending temporaries to `slots`: no tile to fill,
     so it is a sum like any other.
@@ -340,7 +344,7 @@ def vector_steps(
         return None
     if m <= TINY and n <= TINY and k <= TINY:
         return None
-    alone = row_step(code, device, a, b, c, m, n, k, batch)
+    alone = row_step(code, device, a, b, c, m, n, k, batch, wishes)
     if alone is not None:
         return [alone]
     count = m * n
@@ -374,7 +378,7 @@ def in_rows(b: Matrix, n: int) -> bool:
 
 
 def row_step(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, wishes: Wishes
 ) -> tuple | None:
     """The same where a matrix of long runs comes from memory, which wide vectors wait for: as of few rows, some of its
     lines are read side by side and asked for ahead of time. None elsewhere."""
@@ -387,7 +391,7 @@ def row_step(
     in_columns, in_rows = b.row == 1 and bits == 512, b.col == 1 and bool(n * size >= ROWS_FROM_MEMORY[bits])
     if a.col != 1 or not (in_columns or in_rows):
         return None
-    return few_rows_step(code, device, a, b, c, 1, n, k, batch, None, least=1)
+    return few_rows_step(code, device, a, b, c, 1, n, k, batch, None, least=1, wishes=wishes)
 
 
 def alone_part(size: int, n: int) -> int:

@@ -30,7 +30,7 @@ def half_rows_steps(
     if code not in few_rows.HALVES or c.col != 1:
         return None
     rows, sums = Matrix(room.next, k, 1), Matrix(room.next + 1, n, 1)
-    product = few_rows_step("f32", device, rows, b, sums, m, n, k, 1, None, code)
+    product = few_rows_step("f32", device, rows, b, sums, m, n, k, 1, None, code, wishes=room.wishes)
     if product is None:
         return None
     room.temp(_C.float32, (m, k))

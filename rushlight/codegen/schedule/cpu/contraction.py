@@ -9,9 +9,7 @@ without tiles, and for sizes where packing does not pay: those are folds like an
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....loops.expr import Value, arg, replace, var
@@ -22,6 +20,7 @@ from ...tiles.shapes import ELEMENTS
 from ..forms.contraction import Parts, factors_of, leaves, parts_of, result_of
 from ..forms.launch import Launch, Schedule, Temp
 from ..forms.sources import given_bits, given_names
+from ..forms.wishes import NONE, Wishes
 from .factor import Factor, stride_class
 from .product import (
     OWN_STRIPS,
@@ -48,36 +47,14 @@ ROWS_FROM = 64                   # rows from which it pays to read them where th
 SAME_SETS = 16384                # bytes apart that are in the same few sets of a cache
 
 
-class _Wishes(threading.local):
-    wanted = False
-
-
-_packs_apart = _Wishes()
-
-
-@contextlib.contextmanager
-def packing_apart() -> Iterator[None]:
-    """Inside, right operands are packed by launches of their own, which several products may share."""
-    before, _packs_apart.wanted = _packs_apart.wanted, True
-    try:
-        yield
-    finally:
-        _packs_apart.wanted = before
-
-
-def packs_apart() -> bool:
-    """Whether right operands are packed by launches of their own now."""
-    return _packs_apart.wanted
-
-
-def schedule_contraction(lowered: Lowered) -> Schedule | None:
+def schedule_contraction(lowered: Lowered, wishes: Wishes = NONE) -> Schedule | None:
     """The launches of a contraction in tiles; None where it is better folded."""
     if lowered.folding is None or lowered.folding.factors is None or lowered.folding.compute not in ELEMENTS:
         return None
     parts = parts_of(lowered, splits=True)
     if parts is None or not pays(parts):
         return None
-    return Tiled(lowered, parts).schedule()
+    return Tiled(lowered, parts).schedule(wishes.packs_apart)
 
 
 def pays(parts: Parts) -> bool:
@@ -139,7 +116,8 @@ class Tiled:
         columns = tuple([stride_class(self.parts.columns.strides[r]) for r in late])
         return Finish(self.lowered.name, codes, finished, columns, None if out == self.code else out)
 
-    def schedule(self) -> Schedule:
+    def schedule(self, packs_apart: bool) -> Schedule:
+        """The launches; `packs_apart`: the right factor is packed by one of its own."""
         p, cut = self.parts, Blocking(self.code)
         batch, m, n, k = p.sizes
         strips, lines = -(-n // cut.width), -(-m // cut.height)
@@ -148,12 +126,12 @@ class Tiled:
         keeps = cut.is_narrow and self.right is None and bool(p.columns.strides[right] == 1)
         # Where rows are neighbours too, their tiles pack them as well: more blocks cost nothing.
         many = keeps and self.left is None and bool(p.rows.strides[p.left[0]] == 1)
-        own = (many or bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines))) and not packs_apart()
+        own = (many or bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines))) and not packs_apart
         reads_rows = bool(m <= DIRECT_ROWS or (m <= cut.sizes.direct and n >= DIRECT_COLUMNS))
         direct = own and self.right is None and p.columns.strides[right] == 1 and reads_rows
         form = "direct" if direct else "own" if own else "packed"
         left = p.left[0]
-        plain = self.left is None and self.right is None and not packs_apart()
+        plain = self.left is None and self.right is None and not packs_apart
         pitch = p.rows.strides[left] * ELEMENTS[self.code][1]
         if plain and bool(p.deep.strides[left] == 1) and suits_rows(cut, m, n, pitch):
             own, form = True, "rows"
@@ -162,7 +140,7 @@ class Tiled:
         # has them. So are those that are packed a few strips at a time, where there is one thread.
         items = items_for_threads()
         enough = items == 1 or (in_lines and bool(strips * batch >= 2 * items))
-        whole = cut.sizes.in_lines and self.left is None and enough and not packs_apart()
+        whole = cut.sizes.in_lines and self.left is None and enough and not packs_apart
         if whole and not own:
             own, form = True, "own"
         sizes = cut.sizes.but(lines=OWN_STRIPS) if own else cut.sizes
@@ -277,4 +255,4 @@ def product_parts(
     return block, blocks, part, -(-strips // part)
 
 
-__all__ = ["is_tiled", "packing_apart", "packs_apart", "product_parts", "schedule_contraction"]
+__all__ = ["is_tiled", "product_parts", "schedule_contraction"]

@@ -10,6 +10,7 @@ from ....loops.lowered import Lowered
 from ..forms.launch import Schedule
 from ..forms.pieces import moves_in_boxes
 from ..forms.places import schedule_places
+from ..forms.wishes import NONE, Wishes
 from .contraction import schedule_contraction
 from .fold import schedule_fold
 from .loops import schedule_gather, schedule_points, schedule_scatter
@@ -17,13 +18,13 @@ from .pieces import schedule_pieces
 from .walk import schedule_walk
 
 
-def schedule(lowered: Lowered, library: bool = True) -> Schedule:
+def schedule(lowered: Lowered, library: bool = True, wishes: Wishes = NONE) -> Schedule:
     """How a CPU runs an op; `library`: kernels that are no nests, tiles of products, and what suits this machine's
     threads, may serve too."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:
-        tiled = schedule_contraction(lowered) if library else None
+        tiled = schedule_contraction(lowered, wishes) if library else None
         if tiled is not None:
             return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered)
