@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..op.extents import Extent, Trace
+from ..op.step import Step
 from .layout import ALIGNMENT, Layout
 
 COMPARE = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle"}
@@ -59,7 +60,7 @@ done:
 class Member:
     """A plan: its slots and steps, where they lie, and how its numbers follow from the dims of a call."""
 
-    def __init__(self, steps: Sequence[tuple], layout: Layout, weights: dict[int, int], trace: Trace | None,
+    def __init__(self, steps: Sequence[Step], layout: Layout, weights: dict[int, int], trace: Trace | None,
                  given: Sequence[Any]) -> None:  # fmt: skip
         self.steps, self.layout, self.weights, self.trace, self.given = steps, layout, weights, trace, given
 
@@ -139,8 +140,8 @@ class _Function:
 
     def text(self) -> str:
         head = f"define internal i32 @{self.driver.name}_plan{self.number}({SIGNATURE}) {{\nentry:"
-        most = max([len(s[1]) for s in self.member.steps], default=1) or 1
-        width = max([len(s[2]) for s in self.member.steps], default=1) or 1
+        most = max([len(s.operands) for s in self.member.steps], default=1) or 1
+        width = max([len(s.params) for s in self.member.steps], default=1) or 1
         self.lines += [f"  %ptrs = alloca ptr, i32 {most}", f"  %numbers = alloca i64, i32 {width}"]
         self.compute()
         self.workspace()
@@ -244,11 +245,11 @@ class _Function:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def step(self, at: int, step: tuple) -> None:
-        kernel, operands, params, extent, _, error, *rest = step
-        constants = self.driver.constant(rest[0], "c") if rest and rest[0] else ""
+    def step(self, at: int, step: Step) -> None:
+        error, extent = step.error, step.extent
+        constants = self.driver.constant(step.constants, "c") if step.constants else ""
         cell = ""
-        for k, operand in enumerate(operands):
+        for k, operand in enumerate(step.operands):
             slot, start = operand if isinstance(operand, tuple) else (operand, 0)
             pointer = self.offset(constants, start) if slot < 0 else self.offset(self.pointer(slot), start)
             if slot == error and slot >= 0:
@@ -258,8 +259,8 @@ class _Function:
         if error >= 0:
             cell = cell or self.pointer(error)
             self.lines.append(f"  store i64 0, ptr {cell}, align 8")
-        numbers = self.numbers(params)
-        function, count = self.driver.kernels[kernel], self.number_of(extent)
+        numbers = self.numbers(step.params)
+        function, count = self.driver.kernels[step.kernel], self.number_of(extent)
         if isinstance(extent, Extent):
             some = self.put(f"icmp sgt i64 {count}, 0")
             self.lines += [f"  br i1 {some}, label %s{at}, label %e{at}", f"s{at}:"]

@@ -95,7 +95,7 @@ def _shared(num_inputs: int, slots: Sequence[tuple], steps: Sequence[tuple], hom
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
-        for slot in (*(o[0] if isinstance(o, tuple) else o for o in step[1]), step[5]):
+        for slot in (*(o[0] if isinstance(o, tuple) else o for o in step.operands), step.error):
             if slot >= num_inputs and slot not in homes:
                 first.setdefault(slot, at)
                 last[slot] = at

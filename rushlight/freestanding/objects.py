@@ -38,7 +38,7 @@ def built(name: str, members: Sequence[Member], target: Target, limits: Sequence
         builder = machine(target)
         kernels: dict[int, str] = {}
         modules = []
-        for address in dict.fromkeys(step[0] for m in members for step in m.steps):
+        for address in dict.fromkeys(step.kernel for m in members for step in m.steps):
             function, text = kernel_text(address, target)
             module = _parsed(text, builder)
             kernels[address] = f"{name}_k{len(kernels)}"

@@ -324,7 +324,7 @@ class _Preparation:
         if compiled.calls:
             raise NotFreestanding(f"aot_compile: these ops run in Python: {', '.join(sorted(set(compiled.calls)))}")
         for step in compiled.steps:
-            if not isinstance(step[0], int):
+            if not isinstance(step.kernel, int):
                 raise NotFreestanding("aot_compile: a step of the plan calls Python or a library")
         tensors = list(compiled.arguments(inputs))
         slots = list(compiled.plan.outputs)
@@ -332,7 +332,7 @@ class _Preparation:
         returned = [len(tensors) + k for k, s in enumerate(slots) if s[0] != "temp"]
         outputs = [returned[k] for k in compiled.outputs]
         layout = lay_out(len(tensors), user, slots, compiled.steps, outputs)
-        named = {o[0] if isinstance(o, tuple) else o for s in compiled.steps for o in s[1]}
+        named = {o[0] if isinstance(o, tuple) else o for s in compiled.steps for o in s.operands}
         named |= {c.slot for c in layout.copies}
         weights = {k: self.weights.add(t) for k, t in enumerate(tensors) if k in named and k not in user}
         return Member(compiled.steps, layout, weights, trace, given)

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..devices import handlers
+from ..op.step import Step
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class PlanParts:
 
     num_inputs: int
     slots: tuple[tuple, ...]
-    steps: tuple[tuple, ...]
+    steps: tuple[Step, ...]
 
     def plan(self, device: Any) -> Any:
         return _C.Plan(self.num_inputs, device, list(self.slots), list(self.steps), False)

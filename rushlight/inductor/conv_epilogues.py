@@ -17,8 +17,10 @@ from ..codegen.schedule.forms.wishes import Wishes
 from ..loops.expr import Value as Scalar, cast, const, var, walk
 from ..loops.lowered import HERE, Given, Lowered, Memory, NotLowerable
 from ..loops.record import Record
+from ..op.step import Step
 from ..planners.convolutions import convolve
 from . import settings, tune
+from .packing import split
 from .read_graph import Node, Reader
 from .values import Value
 
@@ -49,7 +51,7 @@ def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value],
         )
     except NotLowerable:
         return None
-    if plan is None or not any(s[0] in convolve.finishers for s in plan.parts[0]):
+    if plan is None or not any(s.kernel in convolve.finishers for s in plan.parts[0]):
         return None
     return Finished(plan, tuple(values), finish.channels)
 
@@ -113,13 +115,13 @@ def fits(result: Value) -> bool:
 SMALLEST = 1 << 12       # elements of a result from which on a kernel is compiled for what comes behind it
 
 
-def placed(step: tuple, first: int, finish: Finished) -> tuple:
+def placed(step: Step, first: int, finish: Finished) -> Step:
     """A step of the plan with its last operands numbered from `first` on: elements begin where the result does."""
-    own = convolve.finishers.get(step[0]) if isinstance(step[0], int) else None
+    own = convolve.finishers.get(step.kernel) if isinstance(step.kernel, int) else None
     if own is None:
         return step
-    _, start = step[1][own - 1] if isinstance(step[1][own - 1], tuple) else (0, 0)
+    _, start = split(step.operands[own - 1])
     extra = [
         first + k if k < finish.channels or not start else (first + k, start) for k in range(len(finish.values))
     ]
-    return (step[0], [*step[1][:own], *extra], *step[2:])
+    return step._replace(operands=[*step.operands[:own], *extra])

@@ -13,6 +13,7 @@ from ..codegen.schedule import schedule_rows
 from ..codegen.schedule.forms.wishes import Wishes
 from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
+from ..op.step import Step
 from . import conv_epilogues, packing
 from .compiled import PlanParts
 from .drawing import drawn
@@ -34,7 +35,7 @@ class Emitter:
     def __init__(self, num_inputs: int, device: Any) -> None:
         self.num_inputs, self.device = num_inputs, device
         self.slots: list[tuple] = []
-        self.steps: list[tuple] = []
+        self.steps: list[Step] = []
         self.calls: list[str] = []          # ops that run in Python
         self.labels: list[str] = []         # what each step belongs to
         self.packed: dict[tuple, tuple[int, int]] = {}      # right operands of products, packed: where
@@ -112,14 +113,12 @@ class Emitter:
     def place(self, value: Value) -> tuple[int, int]:
         return self.home(value.buffer), value.byte_offset
 
-    def add(self, steps: Sequence[tuple], places: Sequence[tuple[int, int]], on_error: Any = None) -> None:
+    def add(self, steps: Sequence[Step], places: Sequence[tuple[int, int]], on_error: Any = None) -> None:
         """Steps whose operands are numbered as `places`."""
         for step in steps:
-            kernel, operands, params, extent, grain, error, *rest = step
-            own = [moved(o, places) for o in operands]
-            constants = rest[0] if rest else b""
-            error = places[error][0] if error >= 0 else -1
-            self.steps.append((kernel, own, params, extent, grain, error, constants, on_error if error >= 0 else None))
+            own = [moved(o, places) for o in step.operands]
+            error = places[step.error][0] if step.error >= 0 else -1
+            self.steps.append(step._replace(operands=own, error=error, on_error=on_error if error >= 0 else None))
 
     def unit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
         if self.is_static(unit) and not any(v.buffer.is_output for n in unit.nodes for v in n.results):
@@ -231,7 +230,7 @@ class Emitter:
         step = drawn(node, self.device)
         if step is not None:
             target, kernel, params = step
-            self.steps.append((kernel, [self.place(target)], params, 1, 1, -1))
+            self.steps.append(Step(kernel, [self.place(target)], params, 1, 1, -1))
             return
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results
@@ -239,7 +238,7 @@ class Emitter:
         begins = node.definition.begin if node.definition.begins else None
         run = called(overload, inputs, args, single, begins)
         places = [*[self.home(v.buffer) for v in inputs], *[self.home(v.buffer) for v in results]]
-        self.steps.append((run, places, [], 1, 1, -1))
+        self.steps.append(Step(run, places, [], 1, 1, -1))
 
     def outputs(self, values: Sequence[Value]) -> list[int]:
         """Slots of the graph's outputs, which come last, as the numbers of what the plan returns."""
@@ -263,12 +262,9 @@ class Emitter:
         if count:
             self.slots = [(*s[:4], numbered(s[4]), s[5]) for s in self.slots]
             self.steps = [
-                (
-                    s[0],
-                    [(numbered(o[0]), o[1]) if isinstance(o, tuple) else numbered(o) for o in s[1]],
-                    *s[2:5],
-                    numbered(s[5]),
-                    *s[6:],
+                s._replace(
+                    operands=[(numbered(o[0]), o[1]) if isinstance(o, tuple) else numbered(o) for o in s.operands],
+                    error=numbered(s.error),
                 )
                 for s in self.steps
             ]
@@ -280,11 +276,10 @@ def in_lines(node: Node) -> bool:
     return not all(v.is_contiguous for v in (*node.inputs, *node.results))
 
 
-def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:
+def shown(step: Step, geometries: Sequence[Value | None]) -> Step:
     """A step that calls Python is handed tensors: those that look at part of a buffer are made for it."""
-    kernel, operands, *rest = step
-    if not callable(kernel):
+    if not callable(step.kernel):
         return step
-    looks = [geometries[o] if isinstance(o, int) and o >= 0 else None for o in operands]
+    looks = [geometries[o] if isinstance(o, int) and o >= 0 else None for o in step.operands]
     looks = [None if v is None or v.is_whole else v.settled() for v in looks]
-    return (looking(kernel, looks), operands, *rest)
+    return step._replace(kernel=looking(step.kernel, looks))

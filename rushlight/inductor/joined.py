@@ -43,7 +43,7 @@ def fills_any_layout(node: Node) -> bool:
     """Whether the node is one call of Python that is given the tensors it fills."""
     if node.form != "steps" or node.writes or any(v.varies or not v.is_whole for v in node.results):
         return False
-    return len(node.plan.parts[0]) == 1 and callable(node.plan.parts[0][0][0])
+    return len(node.plan.parts[0]) == 1 and callable(node.plan.parts[0][0].kernel)
 
 
 def parts_of(cat: Node) -> dict[Buffer, tuple[int, int, int]] | None:

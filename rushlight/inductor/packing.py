@@ -15,40 +15,42 @@ from typing import Any
 
 from ..op.extents import Extent
 from ..op.pack import packers
+from ..op.step import Step
 from .values import Buffer, named
 
 Places = list[tuple[int, int]]
 
 
-def unpacked(emitter: Any, steps: Sequence[tuple], places: Places, inputs: Sequence[Buffer], own: set[int]
-             ) -> list[tuple]:  # fmt: skip
+def unpacked(emitter: Any, steps: Sequence[Step], places: Places, inputs: Sequence[Buffer], own: set[int]
+             ) -> list[Step]:  # fmt: skip
     """The steps that are left; `places` gets those of packed copies. `own` are the temporaries of the plan: its results
     are temporary too, but others know where they are."""
     left = list(steps)
-    for target in dict.fromkeys([split(s[1][-1])[0] for s in steps if packs_operand(s)]):
+    for target in dict.fromkeys([split(s.operands[-1])[0] for s in steps if packs_operand(s)]):
         if target in own:
             left = without(emitter, target, left, places, inputs)
     return left
 
 
-def packs_operand(step: tuple) -> bool:
+def packs_operand(step: Step) -> bool:
     """Whether a step lays an operand out for another one; kernels of other devices, which need no hash, never do."""
-    return isinstance(step[0], int) and step[0] in packers
+    return isinstance(step.kernel, int) and step.kernel in packers
 
 
-def without(emitter: Any, target: int, steps: list[tuple], places: Places, inputs: Sequence[Buffer]) -> list[tuple]:
+def without(emitter: Any, target: int, steps: list[Step], places: Places, inputs: Sequence[Buffer]) -> list[Step]:
     """The steps with what is packed into one temporary found elsewhere."""
-    packs = [s for s in steps if packs_operand(s) and split(s[1][-1])[0] == target]
-    others = [s for s in steps if not (packs_operand(s) and split(s[1][-1])[0] == target)]
-    used = [split(o)[1] for s in others for o in s[1] if split(o)[0] == target]
-    if any(isinstance(n, Extent) for s in packs for n in (*s[2], s[3], split(s[1][-1])[1])) or any(
+    packs = [s for s in steps if packs_operand(s) and split(s.operands[-1])[0] == target]
+    others = [s for s in steps if not (packs_operand(s) and split(s.operands[-1])[0] == target)]
+    used = [split(o)[1] for s in others for o in s.operands if split(o)[0] == target]
+    if any(isinstance(n, Extent) for s in packs for n in (*s.params, s.extent, split(s.operands[-1])[1])) or any(
         isinstance(n, Extent) for n in (*used, *emitter.sizes_of(places[target][0]))
     ):
         return shared(emitter, target, steps, packs, places)
-    last = max([split(s[1][-1])[1] for s in packs])
+    last = max([split(s.operands[-1])[1] for s in packs])
     end = min([start for start in used if start > last], default=None)
-    is_written = any(split(s[1][-1])[0] == target and (end is None or split(s[1][-1])[1] < end) for s in others)
-    if is_written or not all(is_static(o, inputs) for s in packs for o in s[1][:-1]):
+    written = [split(s.operands[-1]) for s in others]
+    is_written = any(slot == target and (end is None or start < end) for slot, start in written)
+    if is_written or not all(is_static(o, inputs) for s in packs for o in s.operands[:-1]):
         return shared(emitter, target, steps, packs, places)
     places.append(packed_once(emitter, packs, places, target, end))
 
@@ -56,7 +58,7 @@ def without(emitter: Any, target: int, steps: list[tuple], places: Places, input
         number, start = split(operand)
         return (len(places) - 1, start) if number == target and (end is None or start < end) else operand
 
-    return [(s[0], [found(o) for o in s[1]], *s[2:]) for s in others]
+    return [s._replace(operands=[found(o) for o in s.operands]) for s in others]
 
 
 def is_static(operand: Any, inputs: Sequence[Buffer]) -> bool:
@@ -65,12 +67,12 @@ def is_static(operand: Any, inputs: Sequence[Buffer]) -> bool:
     return number < 0 or (number < len(inputs) and inputs[number].is_static)
 
 
-def shared(emitter: Any, target: int, steps: list[tuple], packs: list[tuple], places: Places) -> list[tuple]:
+def shared(emitter: Any, target: int, steps: list[Step], packs: list[Step], places: Places) -> list[Step]:
     """The steps without those of an operand that an earlier product packed."""
-    if len(packs) != 1 or isinstance(packs[0][1][-1], tuple):
+    if len(packs) != 1 or isinstance(packs[0].operands[-1], tuple):
         return steps
     (step,) = packs
-    key = (step[0], named([moved(o, places) for o in step[1][:-1]]), named(step[2]), *step[6:])
+    key = (step.kernel, named([moved(o, places) for o in step.operands[:-1]]), named(step.params), step.constants)
     if key in emitter.packed:
         places[target] = emitter.packed[key]
         return [s for s in steps if s is not step]
@@ -78,18 +80,20 @@ def shared(emitter: Any, target: int, steps: list[tuple], packs: list[tuple], pl
     return steps
 
 
-def packed_once(emitter: Any, packs: list[tuple], places: Places, target: int, end: int | None) -> tuple[int, int]:
+def packed_once(emitter: Any, packs: list[Step], places: Places, target: int, end: int | None) -> tuple[int, int]:
     """Weights packed by the prepared plan; where this one finds them."""
     _, dtype, sizes, *_ = emitter.slots[places[target][0] - emitter.num_inputs]
-    own = [[emitter.before(moved(o, places)) for o in s[1][:-1]] for s in packs]
-    key = ("once", *[(s[0], named(o), named(s[1][-1][1:] if isinstance(s[1][-1], tuple) else 0), named(s[2]), s[6:])
-                     for s, o in zip(packs, own, strict=True)])  # fmt: skip
+    own = [[emitter.before(moved(o, places)) for o in s.operands[:-1]] for s in packs]
+    key = ("once", *[
+        (s.kernel, named(o), named(split(s.operands[-1])[1]), named(s.params), s.constants)
+        for s, o in zip(packs, own, strict=True)
+    ])
     if key not in emitter.packed:
         other = emitter.preparing()
         slot = other.slot("new", dtype, sizes if end is None else (end // dtype.itemsize,))
         for s, operands in zip(packs, own, strict=True):
-            start = split(s[1][-1])[1]
-            other.steps.append((s[0], [*operands, (slot, start) if start else slot], *s[2:]))
+            start = split(s.operands[-1])[1]
+            other.steps.append(s._replace(operands=[*operands, (slot, start) if start else slot]))
             other.labels.append("packing")
         emitter.packed[key] = emitter.take(slot), 0
     return emitter.packed[key]

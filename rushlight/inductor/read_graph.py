@@ -215,7 +215,7 @@ class Reader:
             plan = self.asked(rule, args)
         if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
             return fastest(definition, args, self.stands(args), plan, wishes)
-        if plan is not None and plan.calls_python and not all(keeps_no_sizes(s[0]) for s in plan.parts[0]):
+        if plan is not None and plan.calls_python and not all(keeps_no_sizes(s.kernel) for s in plan.parts[0]):
             plan = rule(self.stands(settled(args)))
         return plan
 

@@ -257,7 +257,7 @@ def can_replay(compiled: Any, device: Any, always: bool) -> bool:
     without inputs that are written to, which count that."""
     if device.type != "cuda" or compiled.writes or compiled.report is not None:
         return False
-    return always or not any(step[5] >= 0 for step in compiled.steps)
+    return always or not any(step.error >= 0 for step in compiled.steps)
 
 
 __all__ = ["Replayed", "ReplayedSizes", "can_replay"]

@@ -18,6 +18,7 @@ from ..aot.runtime import boxed
 from ..base.show import shown_words
 from ..codegen.stored import cache
 from ..codegen.stored.graphs import NotKept
+from ..op.step import Step
 from ..planners.products import blas
 from . import settings
 from .compiled import Compiled, Description, PlanParts
@@ -212,15 +213,14 @@ def _restored_number(n: Any) -> Any:
     return result
 
 
-def _step(step: tuple, kernels: _Kernels) -> list[Any]:
-    kernel, operands, params, extent, grain, error, *rest = step
-    constants, on_error = (*rest, b"", None)[:2] if rest else (b"", None)
-    if isinstance(kernel, tuple):
+def _step(step: Step, kernels: _Kernels) -> list[Any]:
+    if isinstance(step.kernel, tuple):
         raise NotKept("a step runs on another device")
-    own = kernels.place(kernel) if isinstance(kernel, int) else ["call", _value(kernel)]
-    places = [_numbers(o) if isinstance(o, tuple) else o for o in operands]
-    numbers = _numbers(params), *_numbers((extent, grain, error))
-    return [own, places, *numbers, constants.hex(), None if on_error is None else _described_error(on_error)]
+    own = kernels.place(step.kernel) if isinstance(step.kernel, int) else ["call", _value(step.kernel)]
+    places = [_numbers(o) if isinstance(o, tuple) else o for o in step.operands]
+    numbers = _numbers(step.params), *_numbers((step.extent, step.grain, step.error))
+    on_error = None if step.on_error is None else _described_error(step.on_error)
+    return [own, places, *numbers, step.constants.hex(), on_error]
 
 
 def _described_error(function: Callable) -> Any:
@@ -270,12 +270,12 @@ def _restored_numbers(numbers: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([n if type(n) is int else _restored_number(n) for n in numbers])
 
 
-def _restored_step(step: list[Any], kernels: Sequence[Any]) -> tuple:
+def _restored_step(step: list[Any], kernels: Sequence[Any]) -> Step:
     kernel, operands, params, extent, grain, error, constants, on_error = step
     own = kernels[kernel] if type(kernel) is int else _restored_kernel(*kernel)
     places = [_restored_numbers(o) if type(o) is list else o for o in operands]
-    return own, places, list(_restored_numbers(params)), *_restored_numbers((extent, grain, error)), \
-        bytes.fromhex(constants), on_error and later(on_error)  # fmt: skip
+    numbers = list(_restored_numbers(params)), *_restored_numbers((extent, grain, error))
+    return Step(own, places, *numbers, bytes.fromhex(constants), on_error and later(on_error))
 
 
 def _restored_kernel(kind: str, what: Any) -> Any:

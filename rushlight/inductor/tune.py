@@ -103,7 +103,10 @@ def measured(definition: Any, args: tuple, stands: tuple, plan: Any, wishes: Wis
 def taken(plan: Any, tensors: list[Any], static: set[int]) -> int:
     """Nanoseconds of a run, without the steps that pack what stays the same."""
     steps = plan.parts[0]
-    counts = [not (s[0] in packers and all(_number(o) in static or _number(o) < 0 for o in s[1][:-1])) for s in steps]
+    counts = [
+        not (s.kernel in packers and all(_number(o) in static or _number(o) < 0 for o in s.operands[:-1]))
+        for s in steps
+    ]
 
     def run() -> int:
         return sum(t for t, is_counted in zip(plan.timed(*tensors)[1], counts, strict=True) if is_counted)

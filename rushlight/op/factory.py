@@ -24,6 +24,7 @@ from .extern import Spec
 from .indexed import contiguous_strides
 from .pack import as_step, compile_for, lowered_steps, packed
 from .registry import find_op
+from .step import Step
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
 
@@ -81,7 +82,7 @@ _LARGEST = {
 }
 
 
-def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[tuple]:
+def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[Step]:
     """Steps that write `value` to every element of slot `target`."""
     if device.type == "meta" or not numel:
         return []
@@ -95,10 +96,10 @@ def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> 
     steps = []
     if rows:
         steps.append(
-            (kernel, [(-1, 0), target], [ROW, 0, size, 0, ROW * size], rows, 1 if rows < 8 else 2, -1, constants)
+            Step(kernel, [(-1, 0), target], [ROW, 0, size, 0, ROW * size], rows, 1 if rows < 8 else 2, -1, constants)
         )
     if rest:
-        steps.append((kernel, [(-1, 0), (target, rows * ROW * size)], [rest, 0, size, 0, 0], 1, 1, -1, constants))
+        steps.append(Step(kernel, [(-1, 0), (target, rows * ROW * size)], [rest, 0, size, 0, 0], 1, 1, -1, constants))
     return steps
 
 
@@ -109,7 +110,7 @@ def marker(dtype: Any) -> Any:
     return True if dtype is _C.bool else 2 ** (8 * dtype.itemsize - dtype.is_signed) - 1
 
 
-def marking_steps(spec: Spec, device: Any) -> list[tuple]:
+def marking_steps(spec: Spec, device: Any) -> list[Step]:
     """Steps that fill fresh memory, if that is asked for."""
     if not must_fill_memory() or 0 in spec.shape:
         return []
@@ -177,7 +178,7 @@ class Factory(OpDefinition):
         check_fits(self.name, value, dtype)
         return Spec(shape, dtype), value
 
-    def filling(self, spec: Spec, content: Any, device: Any, slots: list[tuple]) -> list[tuple]:
+    def filling(self, spec: Spec, content: Any, device: Any, slots: list[tuple]) -> list[Step]:
         """The steps that fill the result."""
         if device.type == "meta":
             return []
@@ -188,7 +189,7 @@ class Factory(OpDefinition):
         if isinstance(content, Schedule):
             return packed(content, device, self.kernels, slots, [])
         if callable(content):
-            return [(content, [0], [], 1, 1, -1)]
+            return [Step(content, [0], [], 1, 1, -1)]
         numel = 1
         for s in spec.shape:
             numel *= s

@@ -362,6 +362,6 @@ class TracedRows:
                 slots.append(("temp", t.dtype, tuple(t.shape), None, -1, 0))
                 copies += copy_steps(device, t, k, (moved[k], 0), None)
         if moved:
-            steps = [(step[0], [moved.get(k, k) for k in step[1]], *step[2:]) for step in steps]
+            steps = [step._replace(operands=[moved.get(k, k) for k in step.operands]) for step in steps]
         on_error = (lambda index: definition.bad_index(index, cols)) if self.rows.bound is not None else None
         return _C.Plan(len(tensors), device, slots, [*copies, *steps], self.single, wrap, on_error)

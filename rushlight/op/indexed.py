@@ -123,7 +123,7 @@ class Indexed(OpDefinition):
             return _C.Plan(sum(isinstance(a, _C.Tensor) for a in flatten(prepared)), device, slots, [])
         lowered = self.lowered(prepared, spec)
         steps = lowered_steps(lowered, device, self.kernels, slots)
-        is_checked = any(step[5] >= 0 for step in steps)
+        is_checked = any(step.error >= 0 for step in steps)
         return _C.Plan(
             len(lowered.memories), device, slots, steps, True, None, lowered.on_error if is_checked else None
         )

@@ -22,6 +22,7 @@ from .indexed import flatten
 from .pack import packed
 from .pointwise import check_devices, device_of
 from .results import result_type
+from .step import Step
 
 
 class Room:
@@ -56,7 +57,7 @@ class Library(Extern):
         """The kernels in order; their operands number the tensors given, then the results, then the temporaries."""
         raise NotImplementedError
 
-    def steps(self, args: tuple, room: Room) -> list[tuple] | None:
+    def steps(self, args: tuple, room: Room) -> list[Step] | None:
         """The steps of the plan; temporaries are asked of `room`."""
         result = self.launches(args)
         return None if result is None else packed(result, room.device, self.kernels, room.slots, [])
@@ -74,7 +75,7 @@ class Library(Extern):
             return None
         device, outs = device_of(args), (specs,) if isinstance(specs, Spec) else specs
         room = Room(device, len(tensors), outs, wishes)
-        steps: list[tuple] = []
+        steps: list[Step] = []
         if device.type != "meta" and any(0 not in s.shape for s in outs):
             found = self.steps(args, room)
             if found is None:
@@ -82,5 +83,5 @@ class Library(Extern):
             steps = found
         names = self.spec.return_names
         wrap = result_type(self.spec.name, names) if names and len(outs) > 1 else None
-        on_error = self.on_error(args) if any(step[5] >= 0 for step in steps) else None
+        on_error = self.on_error(args) if any(step.error >= 0 for step in steps) else None
         return _C.Plan(len(tensors), device, room.slots, steps, isinstance(specs, Spec), wrap, on_error)

@@ -44,5 +44,5 @@ class Loops(OpDefinition):
             return _C.Plan(len(tensors), device, slots, [], self.single)
         check_memory(lowered.shape, slots[0][1], device)   # before offsets that do not fit
         steps = lowered_steps(lowered, device, self.kernels, slots)
-        is_checked = any(step[5] >= 0 for step in steps)
+        is_checked = any(step.error >= 0 for step in steps)
         return _C.Plan(len(tensors), device, slots, steps, self.single, None, lowered.on_error if is_checked else None)

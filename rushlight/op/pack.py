@@ -1,7 +1,8 @@
 """Packing: a schedule as the steps of a plan.
 
-Enters: a `Schedule` (codegen/schedule) and the device. Leaves: the tuples `_C.Plan` takes, with kernels compiled or
-found; temporaries become slots behind those of the results. Sizes may be symbolic: nothing here asks for them.
+Enters: a `Schedule` (codegen/schedule) and the device. Leaves: the steps `_C.Plan` takes (step.py), with kernels
+compiled or found; temporaries become slots behind those of the results. Sizes may be symbolic: nothing here asks for
+them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..devices import handlers
 from ..loops.lowered import Lowered, Table
 from ..loops.nest import Nest
+from .step import Step
 
 BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 
@@ -46,7 +48,7 @@ Place = tuple[int, int]      # a slot, and bytes before the first element
 
 def lowered_steps(
     lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list, wishes: Wishes = NONE
-) -> list[tuple]:
+) -> list[Step]:
     """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`;
     tables travel with the steps."""
     places: list[Place] = []
@@ -78,7 +80,7 @@ def placed(operand: int | Place, places: list[Place], tables: int) -> int | Plac
 
 def packed(
     result: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b""
-) -> list[tuple]:
+) -> list[Step]:
     """Steps of a schedule; `places` are those of its first operands. Temporaries get slots of their own."""
     slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in result.temps])
     steps, tables = [], sum([slot < 0 for slot, _ in places])
@@ -91,6 +93,6 @@ def packed(
                 packer(kernel)
         own = [placed(k, places, tables) for k in launch.operands]
         error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
-        given = [launch.constants or constants] if launch.constants or constants else []
-        steps.append((kernel, own, list(launch.params), launch.extent, launch.grain, error, *given))
+        given = launch.constants or constants
+        steps.append(Step(kernel, own, list(launch.params), launch.extent, launch.grain, error, given))
     return steps

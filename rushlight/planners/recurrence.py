@@ -26,6 +26,7 @@ from ..loops.expr import Value, const, idiv, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from ..loops.vocabulary import Scalars
 from ..op.pack import BY_CODE, compile_for
+from ..op.step import Step
 from .products.gemm import (
     PACKED_ROWS,
     SIZES,
@@ -220,7 +221,7 @@ class Walk:
             starts.append(starts[-1] + n)
         self.rows, self.batch = starts[-1], max(sizes)
         self.order = list(zip(sizes, starts))[:: -1 if backwards else 1]   # as the states go: (rows, first row)
-        self.steps: list[tuple] = []
+        self.steps: list[Step] = []
         # One product with few rows is over before packing the weight would pay.
         self.packs = len(sizes) > 1 or self.batch >= PACKED_ROWS or self.batch * self.gates * width <= SMALL
         self.tiles: dict[int, tuple] = {}              # steps of products by their rows, with PLACES for slots
@@ -232,7 +233,7 @@ class Walk:
         """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
         if row == cols:
             count = rows * cols
-            self.steps.append((copy_kernel(self.code), [source, target], [count, 1, 1], count, COPIED, -1))
+            self.steps.append(Step(copy_kernel(self.code), [source, target], [count, 1, 1], count, COPIED, -1))
             return
         self.steps.append(copy_step(CPU, source, target, self.code, (rows, cols), (row, 1), cols))
 
@@ -260,7 +261,7 @@ class Walk:
             return self.slot(n, k, "temp")
         self.tiles = {m: product for m, ((_, product), _) in found.items()}
         (packing, _), elements = found[self.batch]
-        self.steps.append((packing[0], [weight, scratch], *packing[2:]))
+        self.steps.append(packing._replace(operands=[weight, scratch]))
         return self.slot(1, elements, "temp")
 
     def suits_few(self, n: int, k: int) -> bool:
@@ -278,7 +279,7 @@ class Walk:
     def addend(self, added: int | None) -> Matrix | None:
         return None if added is None else Matrix(PLACES[2], added, 1)
 
-    def tiled(self, m: int, n: int, k: int, added: int | None) -> tuple[list[tuple], int] | None:
+    def tiled(self, m: int, n: int, k: int, added: int | None) -> tuple[list[Step], int] | None:
         """Steps that pack the weight and multiply m rows in register tiles, and elements of the packed weight."""
         apart = Wishes(packs_apart=True)
         return tiled_steps(self.code, CPU, *self.matrices(n, k), m, n, k, PLACES[4], 1, self.addend(added), apart)
@@ -303,10 +304,10 @@ class Walk:
             assert product is not None, "rows of floats are multiplied somehow"
             self.steps += product
         elif self.tiles:
-            kernel, own, *rest = self.tiles[m]
+            product = self.tiles[m]
             given = (a, (self.weight.slot, 0), addend, c, (scratch, 0))
             places = {place: t and (t[0], t[1] * self.size) for place, t in zip(PLACES, given, strict=True)}
-            self.steps.append((kernel, [places[place] for place in own], *rest))
+            self.steps.append(product._replace(operands=[places[place] for place in product.operands]))
         else:
             starts = (a[1], c[1], addend[1] if addend else 0)
             self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)
@@ -315,7 +316,7 @@ class Walk:
         """The kernel over m rows; places are (slot, first element)."""
         at = [(slot, first * self.size) for slot, first in places]
         address = kernel(self.mode, self.code, backward, self.turn)
-        self.steps.append((address, at, [self.width], m, max(1, WORK // self.width), -1))
+        self.steps.append(Step(address, at, [self.width], m, max(1, WORK // self.width), -1))
 
 
 def short_lived(make: Callable) -> Callable:

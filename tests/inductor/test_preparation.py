@@ -99,4 +99,4 @@ def test_weights_of_convolutions_are_laid_out_once(kernel: int, groups: int, cha
 def test_no_step_packs_what_is_prepared() -> None:
     made = compiled(lambda w, x: F.linear(x, w), [rl.randn(64, 64)], rl.randn(16, 64))
     assert made.preparation is not None
-    assert not [s for s in made.steps if s[0] in packers]
+    assert not [s for s in made.steps if s.kernel in packers]

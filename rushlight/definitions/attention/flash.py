@@ -21,6 +21,7 @@ from ...codegen.schedule.cpu.attention import Cut, dense_nest, forward_nest
 from ...codegen.schedule.cpu.attention_backward import backward_nest, inner_nest
 from ...codegen.schedule.forms.launch import Launch, Schedule, Temp
 from ...op import Composite, Library, Spec, find_op
+from ...op.step import Step
 from ...rules.batching import batch, expanded, folded
 from ..norm.rows import through_body
 from . import tiles as attention_tiles
@@ -218,7 +219,7 @@ class FlashAttention(_Flash):
         if not is_elsewhere(args[0]):
             return super().steps(args, room)
         query, _, _, _, is_causal, mask, scale = args
-        return [(forward_step(query, is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
+        return [Step(forward_step(query, is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
 
     def launches(self, args):
         query, key, value, _, is_causal, mask, scale = args
@@ -288,7 +289,7 @@ class FlashAttentionBackward(_Flash):
         if not is_elsewhere(args[1]):
             return super().steps(args, room)
         is_causal, mask, scale = args[7:]
-        return [(backward_step(args[1], is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
+        return [Step(backward_step(args[1], is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
 
     def launches(self, args):
         grad, query, key, value, out, _, _, is_causal, mask, scale = args

@@ -25,6 +25,7 @@ from ...op.indexed import copy_steps
 from ...op.library import Room
 from ...op.memory import check_memory
 from ...op.pointwise import check_devices
+from ...op.step import Step
 from ...planners.convolutions.convolve import (
     PLANNED,
     finisher,
@@ -228,7 +229,7 @@ class Convolution(Library):
         check_memory(shape, input.dtype, input.device)
         if input.device.type != "cpu" and handlers[input.device.type].own("convolution") is not None:
             rest = args[3:] if bias is not None else (None, *args[3:])
-            return [(on_device("convolution", rest), list(range(room.next)), [], 1, 1, -1)]
+            return [Step(on_device("convolution", rest), list(range(room.next)), [], 1, 1, -1)]
         kernels = input.device.type == "cpu" and input.dtype.code in PLANNED
         if not kernels or (bias is not None and not bias._is_contiguous()) or (transposed and has_gaps(window)):
             return None
@@ -345,7 +346,7 @@ def conv_steps(
     out: int,
     scratch: int,
     wishes: Wishes,
-) -> tuple[list[tuple], int]:
+) -> tuple[list[Step], int]:
     """Steps of a convolution from slot `place` to slot `out`, and the elements they need in slot `scratch`."""
     code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
     channels, outs = input.shape[1] // groups, shape[1] // groups
@@ -383,7 +384,7 @@ def conv_steps(
 def gapped_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
     weights: Weights, scratch: int, wishes: Wishes,
-) -> tuple[list[tuple], int]:  # fmt: skip
+) -> tuple[list[Step], int]:  # fmt: skip
     """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
     refuse_finish(wishes.finish, "a result with gaps")
     channels, outs = source.group // source.channel, shape[1]
@@ -406,7 +407,7 @@ class Dense(NamedTuple):
         return self.strides
 
 
-def dense(t: Any, slot: int, room: Room, copies: list[tuple]) -> tuple[Any, int]:
+def dense(t: Any, slot: int, room: Room, copies: list[Step]) -> tuple[Any, int]:
     """A tensor and its slot as kernels read it best: copied first, if it is large and its columns lie apart."""
     if t.stride()[-1] == 1 or t.shape[-1] == 1 or t.numel() < TURNED:
         return t, slot
@@ -469,7 +470,7 @@ class ConvolutionWeight(Library):
     def steps(self, args, room):
         grad, input, *rest = args
         if self.is_own(grad):
-            return [(on_device(self.name, tuple(rest)), list(range(room.next)), [], 1, 1, -1)]
+            return [Step(on_device(self.name, tuple(rest)), list(range(room.next)), [], 1, 1, -1)]
         window, code, copies = self.window(*rest), grad.dtype.code, []
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
             return None

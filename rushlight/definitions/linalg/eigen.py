@@ -13,6 +13,7 @@ from rushlight.planners.factors import reflections
 from rushlight.planners.factors.lapack import LENGTH, SIZES, WORK, Block, Lapack, Program, Scratch, kernel_for, place
 from rushlight.rules.levels import readable
 
+from ...op.step import Step
 from .arguments import check_float, check_square, real_dtype
 
 APART = 64     # the size from which columns are kept apart
@@ -199,7 +200,7 @@ class EigOf(Lapack):
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, pairs_nest, code, with_vectors)
             p.steps.append(
-                (
+                Step(
                     kernel,
                     [place(b) for b in (real, imag, packed, values, vectors)],
                     [n, packed.batch, packed.lead],

@@ -15,6 +15,7 @@ from rushlight.planners.factors import panels as factor_panels
 from rushlight.planners.factors.lapack import LENGTH, REAL, WORK, Block, Lapack, Program, kernel_for, place
 from rushlight.rules.levels import readable
 
+from ...op.step import Step
 from .arguments import (
     broadcast_batches,
     check_float,
@@ -320,7 +321,7 @@ class Exchanged(Lapack):
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, exchange_nest)
             p.steps.append(
-                (
+                Step(
                     kernel,
                     [place(source), place(target)],
                     [source.rows, rows, source.batch, source.row],
@@ -404,7 +405,7 @@ class DetLu(Lapack):
             kernel = kernel_for(p.device, det_nest, A.dtype.code)
             n = A.shape[-1]
             p.steps.append(
-                (
+                Step(
                     kernel,
                     [place(lu), place(wide), place(det)],
                     [n, lu.batch, lu.lead, wide.batch],
@@ -538,7 +539,7 @@ class SlogdetLu(Lapack):
             kernel = kernel_for(p.device, slogdet_nest, A.dtype.code)
             places = [place(b) for b in (lu, wide, sign, log)]
             p.steps.append(
-                (
+                Step(
                     kernel,
                     places,
                     [A.shape[-1], lu.batch, lu.lead, wide.batch],

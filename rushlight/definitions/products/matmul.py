@@ -15,6 +15,7 @@ from ...op import Composite, Library, Spec, find_op
 from ...op.library import Room
 from ...op.pack import lowered_steps
 from ...op.pointwise import check_devices
+from ...op.step import Step
 from ...planners.products.complex import complex_steps
 from ...planners.products.gemm import (
     Matrix,
@@ -134,7 +135,7 @@ class _Product(Library):
     def is_planned(self, args: tuple) -> bool:
         return own_product(self.spec.name, args[0].device) is None
 
-    def steps(self, args: tuple, room: Room) -> list[tuple] | None:
+    def steps(self, args: tuple, room: Room) -> list[Step] | None:
         """Kernels or library calls; None when an operand must be copied first."""
         a, b = args
         if needs_no_library(a.device, a.dtype.code):
@@ -183,7 +184,7 @@ class _Product(Library):
         room.temp(a.dtype, (packed[1],))
         return packed[0]
 
-    def widening_steps(self, args: tuple, room: Room, m: int, n: int, in_rows: bool) -> list[tuple] | None:
+    def widening_steps(self, args: tuple, room: Room, m: int, n: int, in_rows: bool) -> list[Step] | None:
         """Half types are widened while they are packed; None where it is better done before: for few rows, and few
         rows of the left operand that meet long rows of the right one, which are then read in short pieces."""
         if in_rows and m < PACKED_HALF[0] and n >= PACKED_HALF[1]:

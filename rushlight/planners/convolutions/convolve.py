@@ -31,6 +31,7 @@ from ...loops.lowered import NotLowerable
 from ...loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ...loops.record import Record
 from ...op.pack import compile_for, packer
+from ...op.step import Step
 from ..products.gemm import Matrix, few_rows_step, tiled_steps
 from ..products.padded import Spot
 from ..products.spans import span_steps
@@ -91,7 +92,7 @@ _pack_kernels: dict[tuple[str, int], int] = {}
 
 def pack_step(
     code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool
-) -> tuple:
+) -> Step:
     """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output, or
     anything finite."""
     lines = None if empty else line_step(code, height, weights, walk, target, panels)
@@ -109,7 +110,7 @@ def pack_step(
         weights.channel, *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
     ]  # fmt: skip
     grain = max(1, 32768 // max(1, walk.rows * height))
-    return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
+    return Step(kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
 
 
 def pack_nest(code: str, height: int) -> Nest:
@@ -161,7 +162,7 @@ def pack_nest(code: str, height: int) -> Nest:
 
 def line_step(
     code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int
-) -> tuple | None:
+) -> Step | None:
     """The same where all that an output weighs is one run of memory, or outputs are neighbours: in vectors."""
     lanes = vector_bits() // 8 // tile_of(code).size     # `Pack` writes whole vectors of the processor
     taps = tap_places(weights, walk)
@@ -174,7 +175,7 @@ def line_step(
     length = walk.rows
     params = [panels, walk.outs, length, weights.group, weights.out, 1 if is_run else weights.channel, taps[0]]
     grain = max(1, 65536 // max(1, length * height))
-    return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
+    return Step(kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
 
 
 def line_nest(code: str, height: int) -> Nest:
@@ -289,7 +290,7 @@ def packed_weights(
         pitch,
     ]
     grain = max(1, 32768 // (convolve.SOME * walk.taps * padded))
-    step = (
+    step = Step(
         packer(kernel_of(convolve.ROWS, code).address),
         [weights.slot, (-1, 0), spot],
         params,
@@ -325,7 +326,7 @@ def suits_wide_product(walk: Walk, pixels: int, weights: Weights, wishes: Wishes
 
 def product_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, wishes: Wishes
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """Steps of a (collapsed) walk whose windows are single pixels: a matrix product for every image.
 
     None for other walks, where pixels are no run of memory, and where packing weights for a product does not pay."""
@@ -390,7 +391,7 @@ def refuse_finish(finish: Finish | None, what: str) -> None:
 
 def joint_step(
     code: str, walks: list[Walk], weights: Weights, bias: int | None, wishes: Wishes
-) -> tuple | None:
+) -> Step | None:
     """The step that computes several walks of one convolution at once; None where each has steps of its own."""
     walks = [walk.collapsed() for walk in walks]
     if len(walks) < 2 or not all(walk.pixels for walk in walks):
@@ -401,7 +402,7 @@ def joint_step(
 def walk_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, wishes: Wishes,
     as_product: bool = True,
-) -> tuple[list[tuple], int]:
+) -> tuple[list[Step], int]:
     """Steps computing one walk, and the elements it puts at `offset` of slot `scratch`, packed weights if not
     `as_product`."""
     walk = walk.collapsed()
@@ -469,7 +470,7 @@ def walk_steps(
         walk.place(tile.size),
     ]
     work = cut.block * walk.rows * min(walk.outs, cut.per_cut * tile.rows)
-    step = (
+    step = Step(
         *behind(convolve.FORWARD, code, shape, spots),
         params,
         walk.groups * cut.cuts * cut.blocks,
@@ -482,7 +483,7 @@ def walk_steps(
 
 def points_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
-) -> tuple[list[tuple], int]:
+) -> tuple[list[Step], int]:
     """Steps of a walk that suits `points_step`, whose weights are packed where channels are no neighbours."""
     shape = best_points(code, walk)
     assert shape is not None, "the walk suits points"
@@ -514,7 +515,7 @@ class Cut:
         self.cuts = ceil(panels / self.per_cut)
 
 
-def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int]:
+def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[Step], int]:
     """Steps computing a weight's gradient [groups * outs, rows] in slot `result`,
     and elements needed in slot `scratch`.
 
@@ -578,7 +579,7 @@ def is_single(tile: Tile, walk: Walk) -> bool:
     return plain and walk.source.spatial[2] == 1 and walk.channels % tile.lanes == 0
 
 
-def weight_dot_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int]:
+def weight_dot_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[Step], int]:
     """The same by dot products along pixels: in blocks of one image, or where images are small, of several."""
     size, lanes, used, copies = tile_of(code).size, tile_of(code).lanes, 0, []
     most, plane = dots.DOT_BYTES // size, walk.pixels // walk.images
@@ -614,11 +615,11 @@ def reads_dots(code: str, walk: Walk) -> bool:
 def weight_parts(
     code: str, interface: Interface, walk: Walk, params: list[int], parts: int, chunks: int, work: int, result: int,
     scratch: Spot,
-) -> tuple[list[tuple], int]:  # fmt: skip
+) -> tuple[list[Step], int]:  # fmt: skip
     """The step of a kernel that sums over parts of the pixels, and the one that adds up those."""
     target = result if parts == 1 else scratch
     spots = [walk.result.slot, walk.source.slot, (-1, 0), target]
-    step = (
+    step = Step(
         kernel_of(interface, code).address,
         spots,
         params,
@@ -633,7 +634,7 @@ def weight_parts(
     return [step, sum_step(code, scratch, result, parts, count)], parts * count
 
 
-def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int] | None:
+def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[Step], int] | None:
     """The same of a (collapsed) walk whose windows are single pixels: a product that sums over the pixels of all
     images. None for other walks, where pixels are no run of memory, and where vectors are wide and images fill blocks
     of pixels: there rows of gradients are read where they lie."""
@@ -655,7 +656,7 @@ def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> t
     return span_steps(code, left, right, out, walk.outs, walk.channels, w.count, walk.images, scratch)
 
 
-def few_outs_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int] | None:
+def few_outs_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[Step], int] | None:
     """The same of a (collapsed) walk whose windows are single pixels, of few outputs: dot products that read the input
     once, image by image. None for other walks."""
     if not is_points(walk) or not 2 <= walk.outs <= FEW_CROWDED:
@@ -702,7 +703,7 @@ def overlap_steps(
     bias: int | None,
     scratch: int,
     wishes: Wishes,
-) -> tuple[list[tuple], int]:
+) -> tuple[list[Step], int]:
     """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums,
     some images at a time."""
     refuse_finish(wishes.finish, "a sum of overlapping products")
@@ -712,7 +713,7 @@ def overlap_steps(
     count = max(1, min(images, PRODUCTS // (each * itemsize)))
     plain = tuple(Axis(n, n, 1, 0, 1, 1) for n in sizes)
     strides = tuple(prod(sizes[k + 1 :]) for k in range(len(sizes)))
-    results: list[tuple] = []
+    results: list[Step] = []
     needed = 0
     matrix = Weights(weights.slot, 0, 1, weights.channel, (0,) * len(sizes))
 
@@ -724,14 +725,14 @@ def overlap_steps(
         params = [*overlap.params_of(sizes, outs, window, result, bias is not None), pixels, 0]
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         results += product if first == 0 else product[1:]   # the weights are packed once
-        results.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))
+        results.append(Step(kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))
     return results, count * each + needed
 
 
 _sum_kernels: dict[str, int] = {}
 
 
-def sum_step(code: str, source: Spot, target: int, parts: int, count: int) -> tuple:
+def sum_step(code: str, source: Spot, target: int, parts: int, count: int) -> Step:
     """A step adding `parts` arrays of `count` elements."""
     kernel = _sum_kernels.get(code)
     if kernel is None:
@@ -752,4 +753,4 @@ def sum_step(code: str, source: Spot, target: int, parts: int, count: int) -> tu
             rows(total, Store(1, expr.var("i"), expr.var("sum", code)), vector=True),
         )
         kernel = _sum_kernels[code] = compile_for(_C.device("cpu"), nest)
-    return (kernel, [source, target], [parts, count], count, max(1, 65536 // parts), -1)
+    return Step(kernel, [source, target], [parts, count], count, max(1, 65536 // parts), -1)

@@ -15,6 +15,7 @@ from typing import Any
 from ...codegen.library.convolution import channel_lanes
 from ...codegen.library.interface import kernel_of, tile_of
 from ...loops.record import Record
+from ...op.step import Step
 from .walk import WORK, Axis, Walk, Weights
 from .windows import tap_places
 
@@ -168,7 +169,7 @@ def runs_of(walks: Sequence[Walk], planes: Planes, block: Block, lanes: int) -> 
 
 def lanes_step(
     code: str, walks: Sequence[Walk], weights: Weights, bias: int | None, finished: Callable[..., tuple]
-) -> tuple | None:
+) -> Step | None:
     """The step computing all of the (collapsed) walks; None where they do not suit it. `finished`: as of
     `depthwise_step`."""
     one, planes, tile = walks[0], planes_of(walks), tile_of(code)
@@ -199,14 +200,14 @@ def lanes_step(
     work = (planes.out_h * planes.out_w * weights.group + 8 * planes.in_h * planes.in_w) * tile.lanes
     items = ceil(one.groups / tile.lanes) * one.images
     table = packed([*[place * tile.lanes for place in places], *taps, *blocks, *runs])
-    return (*finished(channel_lanes.FORWARD, code, 0, spots), params, items, max(1, WORK // work), -1, table)
+    return Step(*finished(channel_lanes.FORWARD, code, 0, spots), params, items, max(1, WORK // work), -1, table)
 
 
 def packed(entries: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(entries)}q", *entries)
 
 
-def lanes_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
+def lanes_weight_step(code: str, walk: Walk, result: int) -> Step | None:
     """The step computing the weight gradient of a (collapsed) walk, whose result is the gradient of its result; None
     where it does not suit it."""
     planes, tile = planes_of([walk]), tile_of(code)
@@ -235,4 +236,4 @@ def lanes_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
     work = walk.images * (planes.out_h * planes.out_w * len(taps) + 8 * planes.in_h * planes.in_w) * tile.lanes
     table = packed([*[place * tile.lanes for place in (*places, *seen, *taps)], *blocks])
     address = kernel_of(channel_lanes.WEIGHT, code).address
-    return (address, spots, params, ceil(walk.groups / tile.lanes), max(1, WORK // work), -1, table)
+    return Step(address, spots, params, ceil(walk.groups / tile.lanes), max(1, WORK // work), -1, table)

@@ -12,6 +12,7 @@ from math import prod
 from ...codegen.library.convolution import pixels
 from ...codegen.library.interface import Interface, kernel_of, tile_of
 from ...codegen.text.targets import vector_bits
+from ...op.step import Step
 from .walk import Array, Axis, Walk, Window
 
 GRAIN = 1 << 14          # elements worth a chunk
@@ -89,7 +90,7 @@ def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) ->
 def spread_step(
     code: str, source: tuple[int, int], counts: tuple[int, ...], result: Array, shape: tuple[int, ...],
     strides: tuple[int, ...], images: int,
-) -> tuple:  # fmt: skip
+) -> Step:  # fmt: skip
     """The step that puts dense pixels, `counts` of them, to every `strides`-th of a result of sizes `shape` (channels,
     spatial...), zeros between them."""
     size, missing = tile_of(code).size, 3 - len(counts)
@@ -100,6 +101,6 @@ def spread_step(
     return plane_step(pixels.SPREAD_PIXELS, code, source, target, params, images)
 
 
-def plane_step(interface: Interface, code: str, source: tuple, target: tuple, params: list, images: int) -> tuple:
+def plane_step(interface: Interface, code: str, source: tuple, target: tuple, params: list, images: int) -> Step:
     kernel = kernel_of(interface, code).address
-    return (kernel, [source, target], params, images * params[0], max(1, GRAIN // prod(params[3:6])), -1)
+    return Step(kernel, [source, target], params, images * params[0], max(1, GRAIN // prod(params[3:6])), -1)

@@ -11,6 +11,7 @@ from math import ceil
 from ... import _C
 from ...codegen.library.convolution import micro_kernel, points
 from ...codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
+from ...op.step import Step
 from .walk import WORK, Walk, near_rows
 
 ITEMS = 16               # parts a large problem is cut into for several threads
@@ -63,7 +64,7 @@ def suits_points(code: str, walk: Walk) -> bool:
     return walk.axes[2].count >= least and best_points(code, walk) is not None
 
 
-def points_step(code: str, shape: int, walk: Walk, rows: tuple[tuple[int, int], int], bias: int | None) -> tuple:
+def points_step(code: str, shape: int, walk: Walk, rows: tuple[tuple[int, int], int], bias: int | None) -> Step:
     """The step; `rows`: where weights are, and how far outputs' are apart."""
     tile, (weights, apart) = tile_of(code, shape), rows
     s, r, pixels = walk.source, walk.result, walk.axes[2].count
@@ -82,4 +83,4 @@ def points_step(code: str, shape: int, walk: Walk, rows: tuple[tuple[int, int], 
     spots = [(s.slot, s.offset * tile.size), weights, s.slot if bias is None else bias, walk.place(tile.size)]
     each = max(1, strips * work // (blocks * cuts))
     address = kernel_of(points.POINTS, code, shape).address
-    return (address, spots, params, walk.images * cuts * blocks, max(1, WORK // each), -1)
+    return Step(address, spots, params, walk.images * cuts * blocks, max(1, WORK // each), -1)

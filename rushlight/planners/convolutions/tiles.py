@@ -17,6 +17,7 @@ from ...codegen.library.convolution.winograd import HIGH, LARGE, SMALL, WIDE, Fo
 from ...codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from ...loops.record import Record
 from ...op.pack import packer
+from ...op.step import Step
 from .walk import WORK, Axis, Walk, Weights
 
 # --- one channel per group --------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def suits_depthwise(walk: Walk) -> bool:
 
 def depthwise_step(
     code: str, walk: Walk, weights: Weights, bias: int | None, finished: Callable[..., tuple]
-) -> tuple | None:
+) -> Step | None:
     """The step computing a depthwise walk; None if its geometry does not fit. `finished` gives the kernel, and its
     operands, with what comes behind it (planners/convolutions/convolve.py)."""
     size = tile_of(code).size
@@ -105,7 +106,7 @@ def depthwise_step(
     ]
     work = walk.pixels // walk.images * (walk.taps + 4)
     params = depthwise_params(walk, cut, weights, bias is not None)
-    return (
+    return Step(
         *finished(depthwise.FORWARD, code, 0, spots),
         params,
         walk.images * walk.groups * walk.outs,
@@ -115,7 +116,7 @@ def depthwise_step(
     )
 
 
-def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
+def depthwise_weight_step(code: str, walk: Walk, result: int) -> Step | None:
     """The step computing the weight gradient of a depthwise convolution; None if its geometry does not fit."""
     cut = blocks_of(walk, depthwise.BUFFER // tile_of(code).size, tile_of(code).lanes)
     if cut is None:
@@ -123,7 +124,7 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
     spots = [walk.result.slot, walk.source.slot, (-1, 0), result]
     work = walk.pixels * (walk.taps + 4)
     params = depthwise_params(walk, cut, None, False)
-    return (
+    return Step(
         kernel_of(depthwise.WEIGHT, code).address,
         spots,
         params,
@@ -224,7 +225,7 @@ def tile_steps(
     offset: int,
     finished: Callable[..., tuple],
     form: Form = SMALL,
-) -> tuple[list[tuple], int]:
+) -> tuple[list[Step], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time,
     and the elements used from `offset` of slot `scratch`. `finished`: as of `depthwise_step`."""
     points, block, kernels = form.points, winograd.BLOCK, winograd.KERNELS[form]
@@ -249,8 +250,8 @@ def tile_steps(
     spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
-    results: list[tuple] = [
-        (
+    results: list[Step] = [
+        Step(
             packer(kernel_of(kernels.weights, "f32", shape).address),
             [weights.slot, spots[0]],
             [outs, channels, out_panels, weights.out, weights.channel, *strides, start],
@@ -279,7 +280,7 @@ def tile_steps(
         params = [*tiled.params(), *rest]
         source = (walk.source.slot, walk.source.offset * size)
         results += [
-            (
+            Step(
                 kernel_of(kernels.input, "f32", shape).address,
                 [source, spots[1]],
                 params,
@@ -287,7 +288,7 @@ def tile_steps(
                 1,
                 -1,
             ),
-            (
+            Step(
                 kernel_of(winograd.PRODUCT_KERNEL, "f32", shape).address,
                 spots,
                 [outs, channels, out_panels, panels, blocks],
@@ -295,7 +296,7 @@ def tile_steps(
                 max(1, WORK // (min(tiles, block) * outs * channels)),
                 -1,
             ),
-            (
+            Step(
                 *finished(
                     kernels.output, "f32", shape,
                     [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
@@ -309,7 +310,7 @@ def tile_steps(
     return results, sum(sizes)
 
 
-def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
+def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[Step], int]:
     """Steps computing the weight gradient of a 3x3 convolution in tiles, and the elements needed in slot `scratch`."""
     tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
@@ -325,7 +326,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     apart = outs * channels + 80             # nor points
     sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * apart]
     spots = [(scratch, sum(sizes[:k]) * size) for k in range(3)]
-    results: list[tuple] = []
+    results: list[Step] = []
     for first in range(0, inputs.pixels, chunk):
         tiles = min(chunk, inputs.pixels - first)
         blocks, padded = ceil(tiles / block), ceil(tiles / tile.lanes) * tile.lanes
@@ -351,7 +352,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
                 line,
             ]
             results.append(
-                (
+                Step(
                     kernel_of(kernel, "f32").address,
                     [part.source.slot, spot],
                     [*part.params(), *rest],
@@ -362,7 +363,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
             )
         cuts = ceil(channels / 64)
         results.append(
-            (
+            Step(
                 kernel_of(winograd_weight.DOTS_KERNEL, "f32").address,
                 [spots[1], spots[0], spots[2]],
                 [outs, channels, padded, line, cuts, int(first > 0), apart],
@@ -372,7 +373,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
             )
         )
     results.append(
-        (
+        Step(
             kernel_of(winograd_weight.RESULT_KERNEL, "f32").address,
             [spots[2], result],
             [outs, channels, apart],

@@ -17,6 +17,7 @@ from ...codegen.library import transpose
 from ...codegen.library.convolution import overlap, windows
 from ...codegen.library.interface import kernel_of, tile_of
 from ...codegen.text.targets import vector_bits
+from ...op.step import Step
 from ..products.gemm import Matrix, tiled_steps
 from .pixels import gathered_gradients
 from .walk import Array, Walk, Weights, Window
@@ -60,7 +61,7 @@ def is_dense(array: Array, counts: tuple[int, ...]) -> bool:
 
 def window_product_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, in_tiles: bool
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """Steps of a walk whose outputs weigh runs of memory, and the elements they use from `offset` of slot `scratch`;
     `in_tiles`: convolutions/tiles.py would compute it."""
     few = FEWER_PIXELS if in_tiles else FEW_PIXELS
@@ -85,7 +86,7 @@ def window_product_steps(
 
 def window_weight_steps(
     code: str, walk: Walk, result: int, scratch: int | tuple[int, int]
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """Steps of the weight's gradient of such a walk, in slot `result`."""
     if walk.taps == 1 or not outnumbers(code, walk.groups, walk.outs * walk.rows, walk.pixels):
         return None
@@ -123,7 +124,7 @@ def scattering_pays(code: str, strided: bool, weights: int, pixels: int) -> bool
 def scattered_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
     channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
-) -> tuple[list[tuple], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:  # fmt: skip
     """Steps of a transposed convolution to `shape` (channels, spatial...): the products of every pixel with all weights
     of its channels, [image, pixel, output, tap], then their sums. `finished`: as of `depthwise_step`."""
     taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
@@ -155,7 +156,7 @@ def scattered_steps(
         groups, grain = -(-high // lanes), max(1, GRAIN // (lanes * plane * taps))
         params = overlap.params_of(sizes, (high, *shape[1:]), window, result, bias is not None)
         params += [groups, each, pitch, room, out]
-        steps += [*answer[0], (*finished(overlap.GATHER, code, 0, spots), params, count * groups, grain, -1)]
+        steps += [*answer[0], Step(*finished(overlap.GATHER, code, 0, spots), params, count * groups, grain, -1)]
         more = max(more, answer[1])
     return steps, used + more
 
@@ -164,7 +165,7 @@ def lined_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
     channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
     few: bool,
-) -> tuple[list[tuple], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:  # fmt: skip
     """The same with strides, of more pixels, or to `few` outputs: products [image, output, tap, pixel], of which
     neighbours are added in vectors."""
     taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
@@ -191,7 +192,7 @@ def lined_steps(
         spots = [(scratch, 0), scratch if bias is None else (bias, out * size), place]
         params = [*overlap.params_of(sizes, (high, *shape[1:]), window, result, bias is not None), pitch, out]
         grain = max(1, GRAIN // (plane * taps))
-        steps += [*answer[0], (*finished(overlap.OVERLAP, code, 0, spots), params, count * high, grain, -1)]
+        steps += [*answer[0], Step(*finished(overlap.OVERLAP, code, 0, spots), params, count * high, grain, -1)]
         more = max(more, answer[1])
     return steps, used + more
 
@@ -204,7 +205,7 @@ def suits_turned(walk: Walk, weights: Weights) -> bool:
 
 def turned_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """Steps of such a walk: products of pixels with weights, [image, pixel, output], which are transposed then; and the
     elements used from `offset` of slot `scratch`."""
     size, s, r, plane = tile_of(code).size, walk.source, walk.result, walk.axes[2].count
@@ -221,14 +222,14 @@ def turned_steps(
     params = [plane, walk.outs, walk.outs, r.channel, strips, plane * walk.outs, r.image]
     spots = [(scratch, offset * size), (r.slot, r.offset * size)]
     grain = max(1, GRAIN // (transpose.ROWS * walk.outs))
-    turn = (transpose.transpose_kernel(size).address, spots, params, walk.images * strips, grain, -1)
+    turn = Step(transpose.transpose_kernel(size).address, spots, params, walk.images * strips, grain, -1)
     return [*product[0], turn], used + product[1]
 
 
 # --- windows as a matrix ----------------------------------------------------------------------------------------------
 
 
-def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image: int) -> tuple:
+def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image: int) -> Step:
     """A step that writes what every pixel sees, zeros outside of the source: window rows `row` elements apart, images
     `image`."""
     s = walk.source
@@ -239,4 +240,4 @@ def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image
     grain = max(1, GRAIN // walk.pixels)
     place = (s.slot, s.offset * tile_of(code).size)
     kernel = kernel_of(windows.WINDOWS, code).address
-    return (kernel, [place, target], params, walk.rows, grain, -1)
+    return Step(kernel, [place, target], params, walk.rows, grain, -1)

@@ -40,6 +40,7 @@ from ...loops.expr import (
 )
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, reduction, rows
 from ...op.pack import BY_CODE
+from ...op.step import Step
 from . import reflections
 from .lapack import Block, Program, Scratch, kernel_for, place
 from .reflections import largest_of, wide
@@ -126,7 +127,7 @@ def _runs(p: Program) -> bool:
 
 def _step(p: Program, kernel: object, blocks: Sequence[Block], params: list[int]) -> None:
     if _runs(p):
-        p.steps.append((kernel, [place(b) for b in blocks], params, p.count, 0, -1))
+        p.steps.append(Step(kernel, [place(b) for b in blocks], params, p.count, 0, -1))
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

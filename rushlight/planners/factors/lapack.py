@@ -30,6 +30,7 @@ from ...op.extern import Extern, on_other_device
 from ...op.pack import as_step, compile_for
 from ...op.pointwise import check_devices, device_of
 from ...op.results import result_type
+from ...op.step import Step
 from ..products import blas
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -165,7 +166,7 @@ class Program:
         self.batch = tuple(batch)
         self.count = numel(self.batch)
         self.slots: list[tuple] = []
-        self.steps: list[tuple] = []
+        self.steps: list[Step] = []
         self.on_error: Callable | None = None
 
     def input(self, index: int, t: Any, core: int = 2) -> Block:
@@ -221,7 +222,7 @@ class Program:
             params += [-(1 << 40) if low is None else low, 1 << 40 if high is None else high]
         grain = max(1, 32768 // (target.rows * target.cols))
         kernel = kernel_for(self.device, copy_nest, source.code, target.code, band, blocked)
-        self.steps.append((kernel, [place(source), place(target)], params, self.count, grain, -1))
+        self.steps.append(Step(kernel, [place(source), place(target)], params, self.count, grain, -1))
 
     def is_turned(self, source: Block, target: Block) -> bool:
         """Whether rows become columns of the same type, enough of them to exchange them in registers."""
@@ -235,7 +236,7 @@ class Program:
         params = [target.rows, target.cols, source.row, target.col, strips, source.batch, target.batch]
         kernel = transpose.transpose_kernel(SIZES[target.code]).address
         grain = max(1, 32768 // (transpose.ROWS * target.cols))
-        self.steps.append((kernel, [place(source), place(target)], params, self.count * strips, grain, -1))
+        self.steps.append(Step(kernel, [place(source), place(target)], params, self.count * strips, grain, -1))
 
     def clear(self, target: Block, low: int | None, high: int | None) -> None:
         """Write 0 where column - row is outside [low, high]."""
@@ -243,7 +244,7 @@ class Program:
         params += [-(1 << 40) if low is None else low, 1 << 40 if high is None else high]
         grain = max(1, 32768 // (target.rows * target.cols))
         kernel = kernel_for(self.device, clear_nest, target.code)
-        self.steps.append((kernel, [place(target)], params, self.count, grain, -1))
+        self.steps.append(Step(kernel, [place(target)], params, self.count, grain, -1))
 
     def mirror(self, source: Block, target: Block, upper: bool) -> None:
         """Copy square Hermitian matrices of which one triangle is stored."""
@@ -252,7 +253,7 @@ class Program:
         params = [target.rows, source.batch, source.lead, target.batch, target.lead]
         kernel = kernel_for(self.device, mirror_nest, target.code, upper)
         self.steps.append(
-            (kernel, [place(source), place(target)], params, self.count, max(1, 32768 // target.rows**2), -1)
+            Step(kernel, [place(source), place(target)], params, self.count, max(1, 32768 // target.rows**2), -1)
         )
 
     def constant(self, target: Block, value: int, low: int | None = None, high: int | None = None) -> None:
@@ -263,9 +264,8 @@ class Program:
         params = [target.rows, target.cols, 0, 0, 0, target.batch, target.row, target.col, *band]
         kernel = kernel_for(self.device, copy_nest, target.code, target.code, True, False)
         grain = max(1, 32768 // (target.rows * target.cols))
-        self.steps.append(
-            (kernel, [-1, place(target)], params, self.count, grain, -1, packed(value, target.code).ljust(16, b"\0"))
-        )
+        constants = packed(value, target.code).ljust(16, b"\0")
+        self.steps.append(Step(kernel, [-1, place(target)], params, self.count, grain, constants=constants))
 
     def identity(self, target: Block) -> None:
         """Write ones on the diagonal and zeros elsewhere."""
@@ -285,7 +285,8 @@ class Program:
         wide = strips is None and self.count == 1 and work >= WIDE
         params = [address, len(described), int(wide), *(x for arg in described for x in arg)]
         grain = 0 if work >= WIDE else max(1, SHARE // max(1, work))   # 0: too long to hold the interpreter lock
-        self.steps.append((_C.routine_kernel(), places, params, self.count if strips is None else strips, grain, -1))
+        extent = self.count if strips is None else strips
+        self.steps.append(Step(_C.routine_kernel(), places, params, extent, grain))
 
     def exchanges(self, source: Block, target: Block, limit: int, name: str, signed: bool = False) -> None:
         """Copy row exchanges as LAPACK's integers; those that name no row of `limit` would read memory of others,
@@ -294,7 +295,7 @@ class Program:
             return
         cell, params = self.cell(), [target.rows, source.batch, source.row, target.batch, limit]
         self.steps.append(
-            (
+            Step(
                 kernel_for(self.device, exchanges_nest, signed),
                 [place(b) for b in (source, target, cell)],
                 params,
@@ -315,7 +316,7 @@ class Program:
         kernel = kernel_for(self.device, status_nest, target is not None, name is not None)
         target = target or info
         self.steps.append(
-            (
+            Step(
                 kernel,
                 [place(info), place(target), place(cell)],
                 [self.count],
@@ -475,7 +476,7 @@ def asked(address: int, args: tuple, code: str) -> int:
         _C, {"f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}[code]
     )
     slots = [("new", dtype, (1,), None, -1, 0), ("temp", _C.float64, (64,), None, -1, 0)]
-    answer = _C.Plan(0, cpu, slots, [(_C.routine_kernel(), [0, 1], params, 1, 1, -1)])().item()
+    answer = _C.Plan(0, cpu, slots, [Step(_C.routine_kernel(), [0, 1], params, 1, 1, -1)])().item()
     # Single precision rounds large lengths, perhaps down.
     return max(1, math.ceil(complex(answer).real * (1 + 2**-22)))
 

@@ -14,6 +14,7 @@ from ...codegen.text.targets import vector_bits
 from ...loops import expr
 from ...loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
 from ...op.pack import BY_CODE
+from ...op.step import Step
 from . import small as small_factors, triangles
 from .lapack import LENGTH, WORK, Affine, Block, Number, Program, Strip, kernel_for, place
 
@@ -79,7 +80,7 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
                        Number(1), target, a.lead, strips=count, work=below.rows * size * w)  # fmt: skip
     if p.device.type != "meta":
         places = [place(b) for b in (statuses, pivots, info)]
-        p.steps.append((kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
+        p.steps.append(Step(kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
 
 
 def exchange(p: Program, code: str, a: Block, pivots: Block, count: int, back: bool = False) -> None:
@@ -262,7 +263,7 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
     if p.device.type != "meta":
         spare = p.temporary(_C.int64, 1)
         p.steps.append(
-            (
+            Step(
                 kernel_for(p.device, gather_nest),
                 [place(b) for b in (statuses, spare, info)],
                 [0, width, statuses.rows],

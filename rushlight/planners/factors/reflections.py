@@ -35,6 +35,7 @@ from ...loops.expr import (
 from ...loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store, operands, reduction, rows
 from ...loops.record import Record
 from ...op.pack import BY_CODE
+from ...op.step import Step
 from .lapack import Block, Number, Program, Strip, kernel_for, packed, place
 
 LEAST = 48          # reflections from which panels pay
@@ -94,7 +95,7 @@ def given(p: Program, code: str, a: Block, tau: Block) -> Panels:
     p.copy(a.left(count), made.v, None, -1)
     if p.device.type != "meta":
         params = [count, made.v.batch, made.v.lead]
-        p.steps.append((kernel_for(p.device, ones_nest, code), [place(made.v)], params, p.count, 64, -1))
+        p.steps.append(Step(kernel_for(p.device, ones_nest, code), [place(made.v)], params, p.count, 64, -1))
     weigh(p, code, made)
     return made
 
@@ -173,7 +174,7 @@ def _columns(p: Program, code: str, a: Block, made: Panels, j: int, w: int, top:
             params = [a.rows, w, j, a.batch, a.lead, v.batch, v.lead, tau.batch]
             places = [place(b) for b in (a.at(0, j, a.rows, w), v, tau)]
             grain = 0 if panel.rows * w * w > 1 << 20 else max(1, (1 << 14) // (panel.rows * w * w))
-            p.steps.append((kernel_for(p.device, leaf_nest, code), places, params, p.count, grain, -1))
+            p.steps.append(Step(kernel_for(p.device, leaf_nest, code), places, params, p.count, grain, -1))
         _weigh_leaf(p, code, made, j, w, top)
         return
     h = (w // 2 + LEAF - 1) // LEAF * LEAF
@@ -201,7 +202,7 @@ def _weigh_leaf(p: Program, code: str, made: Panels, j: int, w: int, top: int) -
     if p.count and p.device.type != "meta":
         params = [w, t.batch, t.lead, squares.batch, squares.lead, tau.batch]
         places = [place(b) for b in (squares, tau, t)]
-        p.steps.append((kernel_for(p.device, weigh_nest, code), places, params, p.count, 16, -1))
+        p.steps.append(Step(kernel_for(p.device, weigh_nest, code), places, params, p.count, 16, -1))
 
 
 def _join(p: Program, code: str, made: Panels, j: int, h: int, w: int, top: int) -> None:
@@ -221,7 +222,7 @@ def is_full(p: Program, code: str, r: Block, b: Block, rcond: float, rank: Block
     vectors = p.temporary(BY_CODE[code], 2 * r.rows)
     params = [r.rows, r.batch, r.lead, vectors.batch, b.rows, b.cols, b.batch, b.lead]
     places = [-1, *(place(x) for x in (r, b, vectors, rank))]
-    p.steps.append((kernel_for(p.device, full_nest, code), places, params, p.count, 1, -1, packed(rcond, "f64")
+    p.steps.append(Step(kernel_for(p.device, full_nest, code), places, params, p.count, 1, -1, packed(rcond, "f64")
                     .ljust(16, b"\0")))  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from ...base.shape import is_below
 from ...codegen.text.targets import vector_bits
 from ...loops.expr import Value, abs_, const, eq, fma, gt, load, ne, neg, sqrt, var
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
+from ...op.step import Step
 from .lapack import Block, Program, kernel_for, place
 
 SMALL = 16
@@ -46,7 +47,7 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
         return
     params = [a.rows, a.cols, min(a.rows, a.cols), a.batch, a.lead, pivots.batch]
     p.steps.append(
-        (
+        Step(
             kernel_for(p.device, lu_nest, code),
             [place(b) for b in (a, pivots, info)],
             params,
@@ -64,7 +65,7 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
     params = [lu.rows, b.cols, lu.batch, lu.lead, pivots.batch, b.batch, b.lead]
     kernel = kernel_for(p.device, solve_nest, code, trans != "N")
     p.steps.append(
-        (kernel, [place(x) for x in (lu, pivots, b)], params, p.count, grain(lu.rows * lu.rows * b.cols * 2), -1)
+        Step(kernel, [place(x) for x in (lu, pivots, b)], params, p.count, grain(lu.rows * lu.rows * b.cols * 2), -1)
     )
 
 
@@ -74,7 +75,7 @@ def triangular(p: Program, code: str, a: Block, b: Block, upper: bool, unit: boo
         return
     params = [b.rows, b.cols, a.batch, a.row, a.col, b.batch, b.row, b.col]
     kernel = kernel_for(p.device, triangular_nest, code, upper, unit)
-    p.steps.append((kernel, [place(a), place(b)], params, p.count, grain(b.rows * b.rows * b.cols), -1))
+    p.steps.append(Step(kernel, [place(a), place(b)], params, p.count, grain(b.rows * b.rows * b.cols), -1))
 
 
 def cholesky(p: Program, code: str, a: Block, info: Block, upper: bool) -> None:
@@ -84,7 +85,7 @@ def cholesky(p: Program, code: str, a: Block, info: Block, upper: bool) -> None:
     down, along = (a.lead, 1) if upper else (1, a.lead)
     params = [a.rows, a.batch, down, along]
     p.steps.append(
-        (kernel_for(p.device, cholesky_nest, code), [place(a), place(info)], params, p.count, grain(a.rows**3), -1)
+        Step(kernel_for(p.device, cholesky_nest, code), [place(a), place(info)], params, p.count, grain(a.rows**3), -1)
     )
 
 

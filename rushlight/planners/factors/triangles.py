@@ -13,6 +13,7 @@ from ...codegen.text.targets import vector_bits
 from ...loops.expr import Value, const, fma, idiv, irem, load, min_, ne, neg, var
 from ...loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from ...op.pack import BY_CODE
+from ...op.step import Step
 from .lapack import Block, Number, Program, Strip, kernel_for, place
 
 # Unknowns that a loop solves for: with wide vectors it is as fast as a product.
@@ -45,7 +46,7 @@ def solve(p: Program, code: str, a: Block, b: Block, lower: bool, unit: bool) ->
         inverses = p.temporary(BY_CODE[code], a.rows)
         params = [a.rows, a.batch, a.row + a.col, inverses.batch]
         kernel = kernel_for(p.device, inverse_nest, code)
-        p.steps.append((kernel, [place(a), place(inverses)], params, p.count, max(1, 8192 // a.rows), -1))
+        p.steps.append(Step(kernel, [place(a), place(inverses)], params, p.count, max(1, 8192 // a.rows), -1))
     _halves(p, code, a, b, lower, inverses)
 
 
@@ -95,7 +96,7 @@ def _leaf(p: Program, code: str, a: Block, b: Block, lower: bool, inverses: Bloc
     params = [a.rows, b.cols, strips, a.batch, a.row, a.col, b.batch, b.row, apart, step]
     places = [place(x) for x in (a, b, inverses) if x is not None]
     grain = max(1, (1 << 18) // (a.rows * a.rows * COLUMNS))
-    p.steps.append((kernel_for(p.device, leaf_nest, code, unit), places, params, p.count * strips, grain, -1))
+    p.steps.append(Step(kernel_for(p.device, leaf_nest, code, unit), places, params, p.count * strips, grain, -1))
 
 
 def multiply(p: Program, code: str, target: Block, a: Block, b: Block) -> None:
@@ -120,7 +121,7 @@ def exchange(p: Program, b: Block, pivots: Block, back: bool = False) -> None:
     params = [pivots.rows, b.cols, strips, b.batch, b.row, pivots.batch]
     kernel = kernel_for(p.device, exchange_nest, b.code, back, size)
     grain = max(1, 8192 // (b.rows * size))
-    p.steps.append((kernel, [place(pivots), place(b)], params, p.count * strips, grain, -1))
+    p.steps.append(Step(kernel, [place(pivots), place(b)], params, p.count * strips, grain, -1))
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

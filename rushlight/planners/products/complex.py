@@ -13,6 +13,7 @@ from ...codegen.library import transpose
 from ...codegen.schedule.cpu.complex import PARTS, schedule_complex, suits_pairs
 from ...op.library import Room
 from ...op.pack import BY_CODE, packed
+from ...op.step import Step
 from .gemm import copy_step, explain
 from .padded import Matrix
 
@@ -24,7 +25,7 @@ _kernels: dict[tuple, Any] = {}
 
 def complex_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, room: Room
-) -> list[tuple] | None:
+) -> list[Step] | None:
     """c = a @ b; None where a BLAS is better, or there is nothing to multiply."""
     if code not in PARTS or device.type != "cpu" or c.col != 1 or not bool(batch * m * n * k > 0):
         return None
@@ -32,7 +33,7 @@ def complex_steps(
         return None
     if any(x.col != 1 and (x.row != 1 or bool(met < COPIED)) for x, met in ((a, n), (b, m))):
         return None
-    copies: list[tuple] = []
+    copies: list[Step] = []
     left = in_rows(code, device, a, m, k, batch, room, copies)
     right = in_rows(code, device, b, k, n, batch, room, copies)
     result = schedule_complex(code, m, n, k, batch, (left.row, right.row, c.row), (left.batch, right.batch, c.batch))
@@ -41,7 +42,7 @@ def complex_steps(
 
 
 def in_rows(
-    code: str, device: Any, x: Matrix, rows: int, cols: int, batch: int, room: Room, steps: list[tuple]
+    code: str, device: Any, x: Matrix, rows: int, cols: int, batch: int, room: Room, steps: list[Step]
 ) -> Matrix:
     """The matrix itself where its rows are runs, or a copy whose rows are, made by a step more."""
     if x.col == 1:
@@ -53,13 +54,13 @@ def in_rows(
         params = [cols, rows, x.col, cols, strips, x.batch, copy.batch]
         kernel = transpose.transpose_kernel(BY_CODE[code].itemsize).address
         grain = max(1, GRAIN // (transpose.ROWS * rows))
-        steps.append((kernel, [x.slot, copy.slot], params, count * strips, grain, -1))
+        steps.append(Step(kernel, [x.slot, copy.slot], params, count * strips, grain, -1))
         return copy
     size = BY_CODE[code].itemsize
     for i in range(count):
         step = copy_step(device, x.whole(), copy.whole(), code, (rows, cols), (x.row, x.col), cols)
         places = [(x.slot, i * x.batch * size), (copy.slot, i * copy.batch * size)]
-        steps.append((step[0], places, *step[2:]))
+        steps.append(step._replace(operands=places))
     return copy
 
 

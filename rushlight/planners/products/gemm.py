@@ -29,6 +29,7 @@ from ...loops.record import Record
 from ...loops.show_lowered import show_lowered
 from ...loops.sizes import larger, smaller
 from ...op.pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
+from ...op.step import Step
 from . import blas
 from .padded import Matrix, padded_steps
 
@@ -75,7 +76,7 @@ def steps(
     batch: int = 1,
     alpha: float = 1.0,
     beta: float = 0.0,
-) -> list[tuple] | None:
+) -> list[Step] | None:
     """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first,
     or the device has its own matmul."""
     if device.type == "meta" or not (batch and m and n):
@@ -125,7 +126,7 @@ def needs_no_library(device: Any, code: str) -> bool:
     return device.type not in ("cpu", "meta") and own_kernel(device, code) is None
 
 
-def contraction_steps(definition: Any, args: tuple, room: Any) -> list[tuple]:
+def contraction_steps(definition: Any, args: tuple, room: Any) -> list[Step]:
     """The steps of a product as its scheduler makes them; all tensors given are read."""
     lowered = definition.lower(args)
     tensors = [p.name for p, a in zip(definition.spec.params, args, strict=True) if isinstance(a, _C.Tensor)]
@@ -135,7 +136,7 @@ def contraction_steps(definition: Any, args: tuple, room: Any) -> list[tuple]:
 
 def biased_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, bias: int, m: int, n: int, k: int
-) -> list[tuple] | None:
+) -> list[Step] | None:
     """A step of c = a @ b + bias by a plugged-in device's own kernel; None where it has none for these layouts."""
     if device.type in ("cpu", "meta") or not (m and n and k):
         return None
@@ -146,12 +147,12 @@ def biased_step(
     if _small_kernels[key] is None:
         return None
     out = own_step(_small_kernels[key], a, b, c, (m, n, k, 1), 1.0, 0.0)
-    return None if out is None else [(out[0][0], [*out[0][1], bias], *out[0][2:])]
+    return None if out is None else [out[0]._replace(operands=[*out[0].operands, bias])]
 
 
 def own_step(
     kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int, int], alpha: float, beta: float
-) -> list[tuple] | None:
+) -> list[Step] | None:
     """A step of such a kernel (`Device.product` says what its parameters are),
     or None if a layout needs a copy first."""
     m, n, k, batch = sizes
@@ -160,7 +161,7 @@ def own_step(
         return None
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
     params = [m, n, k, left[0], int(left[1]), a.batch, right[0], int(right[1]), b.batch, out[0], c.batch, batch, *bits]
-    return [(kernel, [a.slot, b.slot, c.slot], params, 1, 1, -1)]
+    return [Step(kernel, [a.slot, b.slot, c.slot], params, 1, 1, -1)]
 
 
 def panel_step(
@@ -176,7 +177,7 @@ def panel_step(
     beta: float,
     addend: Matrix | None = None,
     whole: tuple[bool, bool] = (False, False),
-) -> tuple | None:
+) -> Step | None:
     """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive.
 
     beta multiplies `addend`, or what is in `c`. `whole`: see `tiled_products.product_kernel`."""
@@ -203,7 +204,7 @@ def panel_step(
         d.batch * size,
     ]
     kernel = tiled_products.product_kernel(code, transposed, whole).address
-    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
+    return Step(kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 
 def packed_steps(
@@ -218,7 +219,7 @@ def packed_steps(
     scratch: int,
     addend: Matrix | None = None,
     wishes: Wishes = NONE,
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
     None where a BLAS or another kernel is better."""
@@ -246,7 +247,7 @@ def packed_steps(
 def tiled_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int,
     scratch: int | tuple[int, int], batch: int = 1, addend: Matrix | None = None, wishes: Wishes = NONE,
-) -> tuple[list[tuple], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:  # fmt: skip
     """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
 
     None for types without tiles, for layouts that are no lines, and for sizes where packing does not pay."""
@@ -285,7 +286,7 @@ def lowered_product(
 def few_rows_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
     right: str = "", least: int = 2, wishes: Wishes = NONE,
-) -> tuple | None:  # fmt: skip
+) -> Step | None:  # fmt: skip
     """A step of few rows times matrices that are read once, where they lie (codegen/library/products/few_rows.py);
     `right` is the type they have there, where it is another.
 
@@ -315,7 +316,7 @@ def few_rows_step(
     step = few_rows.NARROW_BYTES if crowded else few_rows.STEP_BYTES
     explain(right or code, m, n, k, batch, "a kernel for few rows, which reads the right operand once, where it lies")
     kernel = few_rows.few_rows_kernel(code, int(m), along, step, right).address
-    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, chunk // (m * k * part)), -1)
+    return Step(kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, chunk // (m * k * part)), -1)
 
 
 def few_rows_part(size: int, n: int, k: int, crowded: bool) -> int:
@@ -333,7 +334,7 @@ _vector_kernels: dict[tuple, Any] = {}
 def vector_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list,
     wishes: Wishes = NONE,
-) -> list[tuple] | None:
+) -> list[Step] | None:
     """Steps of a product with a vector, appending temporaries to `slots`: no tile to fill,
     so it is a sum like any other.
 
@@ -379,7 +380,7 @@ def in_rows(b: Matrix, n: int) -> bool:
 
 def row_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, wishes: Wishes
-) -> tuple | None:
+) -> Step | None:
     """The same where a matrix of long runs comes from memory, which wide vectors wait for: as of few rows, some of its
     lines are read side by side and asked for ahead of time. None elsewhere."""
     bits, size = vector_bits(), SIZES[code]
@@ -408,7 +409,7 @@ def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:
     return [cut for cut in ((0, width, n // width), (n - n % width, n % width, 1)) if cut[1] and cut[2]]
 
 
-def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tuple]:
+def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[Step]:
     """Steps copying [k, n] matrix `b`, rows or columns of which are consecutive, into strips of columns,
     one after another."""
     size, out = SIZES[code], []
@@ -418,12 +419,12 @@ def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tupl
             places = [(b.slot, first * b.col * size), (scratch, first * k * size)]
             params = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
             turn = packer(transpose.transpose_kernel(size).address)
-            out.append((turn, places, params, count * runs, max(1, 2048 // k), -1))
+            out.append(Step(turn, places, params, count * runs, max(1, 2048 // k), -1))
             continue
         copy = packer(compile_for(_C.device("cpu"), pointwise_nest("copy", [code], [code], [expr.arg(0, code)])))
         for at in range(first, first + count * wide, wide):
             places = [(b.slot, at * size), (scratch, at * k * size)]
-            out.append((copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))
+            out.append(Step(copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))
     return out
 
 
@@ -437,7 +438,7 @@ def strip_products(
     k: int,
     addend: Matrix | None = None,
     at: tuple[int, int, int] = (0, 0, 0),
-) -> list[tuple]:
+) -> list[Step]:
     """Steps of c = a @ strips (+ addend): register tiles meet strips packed before. A tall `a` goes block by block.
 
     `at`: elements before the first of a, c and the addend in their slots."""
@@ -454,8 +455,8 @@ def strip_products(
             assert step is not None, "strips lie as the kernel reads them"
             starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]
             starts.append(starts[2] if addend is None else at[2] + row * addend.row + first)
-            places = [(slot, start * size) for slot, start in zip(step[1], starts, strict=True)]
-            found.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
+            places = [(slot, start * size) for slot, start in zip(step.operands, starts, strict=True)]
+            found.append(Step(step.kernel, places, step.params, count, max(1, PACKED_PART // (high * wide * k)), -1))
     return found
 
 
@@ -484,13 +485,13 @@ class Product(Record):
         which: int,
         extent: int,
         grain: int,
-    ) -> tuple:
+    ) -> Step:
         """One step: sizes of a part, how far parts are apart in elements,
         the whole's sizes where parts are cut from one."""
         (lda, trans_a), (ldb, trans_b), (ldc, _) = self.left, self.right, self.out
         params = [m, n, self.k, lda, ldb, ldc, trans_a, trans_b, *(s * self.size for s in strides), *self.bits, *totals]
         places = [(x.slot, which * x.batch * self.size) for x in (self.a, self.b, self.c)]
-        return (blas.kernels()[self.code], places, params, extent, grain, -1)
+        return Step(blas.kernels()[self.code], places, params, extent, grain, -1)
 
     def batched(self, batch: int, grain: int) -> tuple:
         """Whole matrices are the parts."""
@@ -528,10 +529,10 @@ def generated(
         kernel = _small_kernels[key] = as_step(compile_for(device, small_nest(code, beta == 1.0, batch > 1)))
     params = [m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
     grain = max(1, CHUNK // max(1, n * k))
-    return (kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)
+    return Step(kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)
 
 
-def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int) -> tuple:
+def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int) -> Step:
     """A step of many products of matrices so small that a kernel has all of one written out."""
     sizes = tuple([next(s for s in range(1, TINY + 1) if d == s) for d in (m, n, k)])   # numbers, for these alone
     key = ("tiny", code, *sizes)
@@ -539,7 +540,7 @@ def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int
         _small_kernels[key] = as_step(compile_for(_C.device("cpu"), tiny_nest(code, *sizes)))
     params = [a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
     grain = max(1, CHUNK // (m * n * k))
-    return (_small_kernels[key], [a.slot, b.slot, c.slot], params, batch, grain, -1)
+    return Step(_small_kernels[key], [a.slot, b.slot, c.slot], params, batch, grain, -1)
 
 
 def tiny_nest(code: str, m: int, n: int, k: int) -> Nest:
@@ -600,7 +601,7 @@ def multiply_add(x: Any, y: Any, acc: Any, compute: str) -> Any:
 
 def copy_step(
     device: Any, source: int, target: int, code: str, sizes: tuple[int, int], strides: tuple[int, int], row: int
-) -> tuple:
+) -> Step:
     """A step that copies a 2-d block with `strides`, in elements, to rows of the target that lie `row` apart."""
     key = (code, device.type)
     if key not in _copy_kernels:
@@ -608,4 +609,4 @@ def copy_step(
         _copy_kernels[key] = as_step(compile_for(device, nest))
     (rows_, cols), size = sizes, BY_CODE[code].itemsize
     params = [cols, strides[1] * size, size, strides[0] * size, row * size]
-    return (_copy_kernels[key], [source, target], params, rows_, grain_of(cols), -1)
+    return Step(_copy_kernels[key], [source, target], params, rows_, grain_of(cols), -1)

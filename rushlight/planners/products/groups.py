@@ -12,6 +12,7 @@ from typing import Any
 from ...codegen.library.products import grouped_products
 from ...codegen.library.products.dot_instructions import Dots, host_dots
 from ...codegen.library.products.grouped_products import BLOCK, PAST, together_of
+from ...op.step import Step
 from .gemm import Matrix
 from .tiles import result_size
 
@@ -50,9 +51,9 @@ def group_steps(
         result.append(pack_step(dots, b, i, scratch + 1, n, k, b.col, b.row, dots.width, groups, dots.flips))
         if dots.flips:
             starts, several = grouped_products.sums_kernel(dots).address, max(1, PACK_GRAIN // (dots.height * k))
-            result.append((starts, [scratch, scratch + 2], [groups], panels, several, -1))
+            result.append(Step(starts, [scratch, scratch + 2], [groups], panels, several, -1))
         out = (c.slot, i * c.batch * result_size(code))
-        result.append((kernel, [scratch, scratch + 1, out, scratch + 2], shape, blocks * parts, grain, -1))
+        result.append(Step(kernel, [scratch, scratch + 1, out, scratch + 2], shape, blocks * parts, grain, -1))
     line = groups * dots.unit
     sums = 4 * panels * dots.height if dots.flips else 0
     return result, (panels * dots.height * line + PAST, strips * dots.width * line, sums)
@@ -61,11 +62,11 @@ def group_steps(
 def pack_step(
     dots: Dots, x: Matrix, which: int, target: int, lines: int, k: int, line: int, step: int, width: int, groups: int,
     flips: bool = False,
-) -> tuple:  # fmt: skip
+) -> Step:  # fmt: skip
     """Packs one matrix of a batch: `lines` lines, `line` elements apart, whose values of k are `step` apart."""
     step = 1 if k == 1 else step      # a value of its own: any stride is right
     params = [lines, k, line, step, width, groups, FLIP if flips else 0]
     together = together_of(dots)
     grain = max(1, PACK_GRAIN // (together * k * dots.size))
     source = (x.slot, which * x.batch * dots.size)
-    return (grouped_products.pack_kernel(dots).address, [source, target], params, -(-lines // together), grain, -1)
+    return Step(grouped_products.pack_kernel(dots).address, [source, target], params, -(-lines // together), grain, -1)

@@ -16,6 +16,7 @@ from ...loops.expr import Value, arg, cast
 from ...loops.nest import Nest, pointwise_nest
 from ...op.library import Room
 from ...op.pack import BY_CODE, as_step, compile_for
+from ...op.step import Step
 from .gemm import few_rows_step
 from .padded import Matrix
 
@@ -25,7 +26,7 @@ _kernels: dict[tuple, Any] = {}
 def half_rows_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, room: Room,
     addend: Matrix | None = None,
-) -> list[tuple] | None:  # fmt: skip
+) -> list[Step] | None:  # fmt: skip
     """c = a @ b (+ addend), all of a half type, summed in single precision."""
     if code not in few_rows.HALVES or c.col != 1:
         return None
@@ -41,7 +42,7 @@ def half_rows_steps(
 
 def sum_step(
     device: Any, sources: list[tuple[Matrix, str]], target: tuple[Matrix, str], m: int, n: int
-) -> tuple:
+) -> Step:
     """A step that writes the sum of matrices, computed in single precision, in the target's type."""
     codes, operands = tuple([code for _, code in sources]), [*sources, target]
     key = (codes, target[1], device.type)
@@ -50,7 +51,7 @@ def sum_step(
     sizes = [BY_CODE[code].itemsize for _, code in operands]
     inner = [matrix.col * size for (matrix, _), size in zip(operands, sizes, strict=True)]
     outer = [matrix.row * size for (matrix, _), size in zip(operands, sizes, strict=True)]
-    return (_kernels[key], [matrix.slot for matrix, _ in operands], [n, *inner, *outer], m, grain_of(n), -1)
+    return Step(_kernels[key], [matrix.slot for matrix, _ in operands], [n, *inner, *outer], m, grain_of(n), -1)
 
 
 def _sum_nest(codes: tuple[str, ...], out: str) -> Nest:

@@ -14,6 +14,7 @@ from ...loops import expr
 from ...loops.nest import pointwise_nest
 from ...loops.record import Record
 from ...op.pack import as_step, compile_for
+from ...op.step import Step
 
 WHOLE = 8            # elements of a half type in 16 bytes
 LEAST = 512          # sizes from which the copies pay
@@ -65,7 +66,7 @@ def pays(code: str, m: int, n: int, k: int) -> bool:
 def padded_steps(
     kernel: Any, code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int], scratch: int,
     roomy: Collection[Matrix] = (),
-) -> tuple[list[tuple], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:  # fmt: skip
     """Steps of c = a @ b by a device's own kernel (`Device.product`) through padded copies in slot `scratch`, and how
     many elements that has. None for types and sizes that need none. `roomy` ones have whole lines of memory: what lies
     behind their rows, up to the next, may be read and written."""
@@ -99,7 +100,7 @@ def padded_steps(
     (left, lda, ta), (right, ldb, tb), (out, ldc, _) = given
     bits = struct.unpack("<qq", struct.pack("<dd", 1.0, 0.0))
     params = [rounded(m), rounded(n), rounded(k), lda, ta, 0, ldb, tb, 0, ldc, 0, 1, *bits]
-    return [*before, (kernel, [left, right, out], params, 1, 1, -1), *after], used
+    return [*before, Step(kernel, [left, right, out], params, 1, 1, -1), *after], used
 
 
 def copied(
@@ -107,18 +108,18 @@ def copied(
 ) -> tuple:
     """A step that copies lines to another distance from each other."""
     result = kernel_of(code, device, "copy", [code], expr.arg(0, code))
-    return (result, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
+    return Step(result, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
 
 
-def cleared(code: str, device: Any, slot: int, used: int, count: int, length: int, pitch: int) -> list[tuple]:
+def cleared(code: str, device: Any, slot: int, used: int, count: int, length: int, pitch: int) -> list[Step]:
     """Steps that clear what pads `count` lines: their ends, and whole lines behind them."""
     result, end = kernel_of(code, device, "clear", [], expr.const(0, code)), rounded(length)
     steps = []
     if end != length:
-        steps.append((result, [(slot, (used + length) * 2)], [end - length, 2, pitch * 2], count, 1, -1))
+        steps.append(Step(result, [(slot, (used + length) * 2)], [end - length, 2, pitch * 2], count, 1, -1))
     if rounded(count) != count:
         size = (rounded(count) - count) * pitch
-        steps.append((result, [(slot, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
+        steps.append(Step(result, [(slot, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
     return steps
 
 

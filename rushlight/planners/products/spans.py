@@ -22,13 +22,14 @@ from ...codegen.schedule.cpu.contraction import (
 )
 from ...codegen.schedule.cpu.product import SPAN_SLICE, SPAN_STRIPS, Blocking, product_nest, span_pack_nest
 from ...op.pack import compile_for, packer
+from ...op.step import Step
 from .gemm import SIZES
 from .padded import Matrix
 
 
 def span_steps(
     code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, span: int, spans: int, scratch: int | tuple[int, int]
-) -> tuple[list[tuple], int] | None:
+) -> tuple[list[Step], int] | None:
     """c = the sum over spans of a[span] @ b[span], [m, span] and [span, n]: steps, and elements of slot `scratch`."""
     k = span * spans
     if code not in SIZES or m * n * k <= TILED_WORK or min(m, n) < TILED_SIDE:
@@ -52,13 +53,13 @@ def span_steps(
     form = "rows" if rows else "own" if own else "packed"
     slots = [a.slot, b.slot if own else scratch, c.slot]
     grain = max(1, CHUNK * blocks * parts // (m * n * k))
-    product = (product_kernel(code, form), slots, params, blocks * parts, grain, -1)
+    product = Step(product_kernel(code, form), slots, params, blocks * parts, grain, -1)
     if own:
         return [product], 0
     groups = -(-strips // sizes.together)
     grain = max(1, PACK_GRAIN // (span * cut.width * sizes.together))
     params = [n, b.col, b.row, span, spans, b.batch, groups, strips]
-    pack = (pack_kernel(code), [b.slot, scratch], params, spans * groups, grain, -1)
+    pack = Step(pack_kernel(code), [b.slot, scratch], params, spans * groups, grain, -1)
     return [pack, product], strips * cut.width * k
 
 

@@ -13,6 +13,7 @@ from ...codegen.schedule.cpu.contraction import items_for_threads
 from ...codegen.text.targets import cpu_words, machine
 from ...codegen.tiles import tiles
 from ...loops.record import Record
+from ...op.step import Step
 from .gemm import explain
 from .padded import Matrix
 
@@ -87,10 +88,10 @@ class TilePlan:
             x, y, z = ((o.slot, i * o.batch * size) for o, size in zip((self.a, self.b, self.c), sizes, strict=True))
             if pack:
                 params = [*self.lines[0], *self.lines[1], self.strips[0]]
-                outs.append((pack, [x, scratch, y, scratch + 1], params, count, max(1, count // 16), -1))
+                outs.append(Step(pack, [x, scratch, y, scratch + 1], params, count, max(1, count // 16), -1))
             given = [scratch if self.strips[0] else x, scratch + 1 if self.strips[1] else y, z]
             given += [scratch if bias is None else bias, scratch, scratch + 1]
-            outs.append((multiply, given, shape, self.parts[0] * self.parts[1], self.cut.chunk, -1))
+            outs.append(Step(multiply, given, shape, self.parts[0] * self.parts[1], self.cut.chunk, -1))
         return outs, self.rooms()
 
     def shape(self, biased: bool) -> list[int]:
