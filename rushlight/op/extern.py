@@ -83,6 +83,16 @@ class OwnPlans(Extern):
         return self.exact_plan(args)
 
 
+def own_function(name: str, device: Any) -> Callable | None:
+    """The function that a plugged-in device has for a library op; None on the host, and where it has none."""
+    return None if device.type in ("cpu", "meta") else handlers[device.type].own(name)
+
+
+def own_or_reported(name: str, device: Any) -> Callable | None:
+    """The same; that there is none, and the host serves, is shown (RUSHLIGHT_SHOW=fallback)."""
+    return None if device.type in ("cpu", "meta") else handlers[device.type].own_or_report(name, expected=True)
+
+
 def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     """A library op on a plugged-in device: by the device's own function, or by `compute` on the host, copied back.
 

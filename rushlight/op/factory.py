@@ -82,6 +82,11 @@ _LARGEST = {
 }
 
 
+def device_or_default(device: Any) -> Any:
+    """The device that was asked for; where none was, the one that new tensors are made on."""
+    return default_device() if device is None else device
+
+
 def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[Step]:
     """Steps that write `value` to every element of slot `target`."""
     if device.type == "meta" or not numel:

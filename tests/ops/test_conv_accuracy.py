@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import rushlight.definitions.conv.convolution as ops  # noqa: E402
 import rushlight.planners.convolutions.convolve as planner  # noqa: E402
 import rushlight.planners.convolutions.lanes as lanes  # noqa: E402
+import rushlight.planners.convolutions.plan as plan  # noqa: E402
 import rushlight.planners.convolutions.tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 from rushlight.codegen.library.interface import tile_of, tile_shapes  # noqa: E402
@@ -88,8 +88,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         (planner, "tile_steps", "tiles"),
         (planner, "depthwise_step", "depthwise"),
         (planner, "lanes_step", "lanes"),
-        (ops, "overlap_steps", "overlap"),
-        (ops, "lined_steps", "overlap"),
+        (plan, "overlap_steps", "overlap"),
+        (plan, "lined_steps", "overlap"),
     ):
         result = getattr(module, name)
 

@@ -17,15 +17,15 @@ from typing import Any
 
 from ... import _C
 from ...base.assertions import sym_sqrt
-from ...devices import handlers
 from ...op import find_op
+from ...op.extern import own_function
 from .scaled import HALF, causal_mask, masked_scores, repeat_heads
 
 
 def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
     """What fills the result and the logarithms, given the op's tensors and these."""
     wide = _C.float32 if query.dtype in HALF else query.dtype
-    own = None if mask is not None else handlers[query.device.type].own("attention")
+    own = None if mask is not None else own_function("attention", query.device)
 
     def run(query: Any, key: Any, value: Any, *rest: Any) -> None:
         *given, out, log = rest
@@ -49,7 +49,7 @@ def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) ->
 
 def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
     """What fills the gradients, given the op's tensors and these."""
-    own = None if mask is not None else handlers[query.device.type].own("attention_backward")
+    own = None if mask is not None else own_function("attention_backward", query.device)
 
     def run(grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, *rest: Any) -> None:
         *given, d_query, d_key, d_value = rest

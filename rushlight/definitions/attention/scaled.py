@@ -14,8 +14,8 @@ from typing import Any
 from ... import _C
 from ...base.assertions import sym_sqrt
 from ...base.shape import reaches
-from ...devices import handlers
 from ...op import Composite, Meta, find_op
+from ...op.extern import own_function
 from ...op.fused import decayed
 from ..norm.rows import _AlongDim
 
@@ -227,7 +227,7 @@ def fits_device(query: Any, value: Any, mask: Any) -> bool:
         and query.dtype in HALF
         and query.shape[2] > 1
         and all(t.shape[3] <= WIDEST and t.shape[3] % 8 == 0 for t in (query, value))
-        and handlers[query.device.type].own("attention") is not None
+        and own_function("attention", query.device) is not None
     )
 
 

@@ -12,33 +12,20 @@ real convolutions, integers as products with gathered windows.
 from __future__ import annotations
 
 import functools
-from itertools import product as combinations
 from math import prod
 from typing import Any, NamedTuple
 
 from ... import _C, rules
-from ...codegen.schedule.forms.wishes import Wishes
-from ...devices import handlers
 from ...op import Library, Meta, Spec, find_op
-from ...op.extern import on_other_device
+from ...op.extern import on_other_device, own_function
 from ...op.indexed import copy_steps
 from ...op.library import Room
 from ...op.memory import check_memory
 from ...op.pointwise import check_devices
 from ...op.step import Step
-from ...planners.convolutions.convolve import (
-    PLANNED,
-    finisher,
-    joint_step,
-    overlap_steps,
-    refuse_finish,
-    suits_overlap,
-    walk_steps,
-    weight_steps,
-)
-from ...planners.convolutions.pixels import dense_array, leaves_gaps, plain_axes, spread_step
-from ...planners.convolutions.walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
-from ...planners.convolutions.windows import lined_steps, scattered_steps
+from ...planners.convolutions.convolve import PLANNED, refuse_finish, weight_steps
+from ...planners.convolutions.plan import conv_steps, own_steps
+from ...planners.convolutions.walk import Walk, Window, array_of, forward_axes
 from ...rules.levels import behind
 from ..create.copy import ordered_strides, prefers_channels_last
 
@@ -227,9 +214,9 @@ class Convolution(Library):
         window, _ = self.checked(*args)
         shape, strides = room.slots[0][2:4]
         check_memory(shape, input.dtype, input.device)
-        if input.device.type != "cpu" and handlers[input.device.type].own("convolution") is not None:
+        if own_function("convolution", input.device) is not None:
             rest = args[3:] if bias is not None else (None, *args[3:])
-            return [Step(on_device("convolution", rest), list(range(room.next)), [], 1, 1, -1)]
+            return own_steps("convolution", rest, room)
         kernels = input.device.type == "cpu" and input.dtype.code in PLANNED
         if not kernels or (bias is not None and not bias._is_contiguous()) or (transposed and has_gaps(window)):
             return None
@@ -334,68 +321,6 @@ def cut(gradient: Any, like: Any) -> Any:
     return gradient if gradient.shape[2:] == like.shape[2:] else gradient[(..., *(slice(n) for n in like.shape[2:]))]
 
 
-def conv_steps(
-    input: Any,
-    place: int,
-    weight: Any,
-    bias: int | None,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    window: Window,
-    transposed: bool,
-    out: int,
-    scratch: int,
-    wishes: Wishes,
-) -> tuple[list[Step], int]:
-    """Steps of a convolution from slot `place` to slot `out`, and the elements they need in slot `scratch`."""
-    code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
-    channels, outs = input.shape[1] // groups, shape[1] // groups
-    source, result = array_of(place, input.stride(), channels), array_of(out, strides, outs)
-    ws = weight.stride()
-    if transposed:
-        weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
-        rest = (sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch)
-        few = suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes))
-        products = lined_steps(code, source, *rest, finisher(wishes), few)
-        if products is None and few:
-            return overlap_steps(code, source, *rest, wishes)
-        products = products or scattered_steps(code, source, *rest, finisher(wishes))
-        if products is not None:
-            return products
-        if bias is None and leaves_gaps(code, window, sizes, shape[0]):
-            return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch, wishes)
-        choices = mirrored_axes(sizes, spatial, window)
-    else:
-        weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
-        choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
-    steps, needed = [], 0
-    # one walk, or for strided transposed convolutions one per remainder
-    walks = [Walk(axes, source, result, shape[0], groups, channels, outs) for axes in combinations(*choices)]
-    step = joint_step(code, walks, weights, bias, wishes)
-    if step is not None:
-        return [step], 0
-    for walk in walks:
-        more, used = walk_steps(code, walk, weights, bias, scratch, needed, wishes)
-        steps += more
-        needed += used
-    return steps, needed
-
-
-def gapped_steps(
-    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
-    weights: Weights, scratch: int, wishes: Wishes,
-) -> tuple[list[Step], int]:  # fmt: skip
-    """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
-    refuse_finish(wishes.finish, "a result with gaps")
-    channels, outs = source.group // source.channel, shape[1]
-    used = shape[0] * outs * prod(sizes)
-    dense_result = dense_array(scratch, outs, sizes)
-    walk = Walk(plain_axes(sizes), source, dense_result, shape[0], 1, channels, outs)
-    steps, more = walk_steps(code, walk, weights, None, scratch, used, wishes)
-    spread_ = spread_step(code, (scratch, 0), sizes, result, shape[1:], window.stride, shape[0])
-    return [*steps, spread_], used + more
-
-
 class Dense(NamedTuple):
     """What planning reads of a tensor: its geometry and dtype."""
 
@@ -464,13 +389,12 @@ class ConvolutionWeight(Library):
 
     def is_own(self, grad: Any) -> bool:
         """Whether a plugged-in device has a function for it."""
-        device = grad.device.type
-        return device not in ("cpu", "meta") and grad.numel() > 0 and handlers[device].own(self.name) is not None
+        return grad.numel() > 0 and own_function(self.name, grad.device) is not None
 
     def steps(self, args, room):
         grad, input, *rest = args
         if self.is_own(grad):
-            return [Step(on_device(self.name, tuple(rest)), list(range(room.next)), [], 1, 1, -1)]
+            return own_steps(self.name, tuple(rest), room)
         window, code, copies = self.window(*rest), grad.dtype.code, []
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
             return None
@@ -520,18 +444,6 @@ class ConvolutionWeight(Library):
             else None
         )
         return {"grad": to_grad, "input": to_input}
-
-
-def on_device(name: str, rest: tuple) -> Any:
-    """A step that calls a plugged-in device's own function, or the host where it does not take these arguments."""
-
-    def run(*tensors: Any) -> None:
-        *given, out = tensors
-        if handlers[out.device.type].own(name)(out, *given, *rest) is NotImplemented:
-            handlers[out.device.type].fall_back(name)
-            out.copy_(find_op(name)(*[t.to("cpu") for t in given], *rest))
-
-    return run
 
 
 def with_bias(result: Any, bias: Any) -> Any:

@@ -10,11 +10,10 @@ from ...base.assertions import sym_float, sym_int
 from ...base.promotion import default_dtype, number_dtype
 from ...base.settings import must_fill_memory
 from ...base.shape import INTS, contiguous_format, holds, preserve_format, strided
-from ...devices import default_device
 from ...loops import expr
 from ...loops.lowered import At, Lowered, Number
 from ...op import Composite, Spec, find_op
-from ...op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker
+from ...op.factory import OPTIONS, Factory, check_options, check_sizes, device_or_default, fresh, marker
 from .copy import strides_for
 
 
@@ -28,7 +27,7 @@ class _MaybeSparse(Factory):
         if layout is None or layout is strided:
             return super().run(size, dtype, layout, device, pin_memory, requires_grad, *rest)
         return find_op("_sparse_zeros")(
-            size, dtype or default_dtype(), layout, device or default_device(), requires_grad
+            size, dtype or default_dtype(), layout, device_or_default(device), requires_grad
         )
 
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _C, rules
-from ...codegen.library.products.dot_instructions import host_dots
-from ...codegen.schedule.cpu.contraction import is_tiled
-from ...devices import handlers
 from ...loops.contraction import lowered_matmul
 from ...loops.lowered import Lowered
 from ...op import Composite, Library, Spec, find_op
+from ...op.extern import own_function
 from ...op.library import Room
-from ...op.pack import lowered_steps
 from ...op.pointwise import check_devices
 from ...op.step import Step
 from ...planners.products.complex import complex_steps
@@ -23,10 +20,11 @@ from ...planners.products.gemm import (
     needs_no_library,
     packed_steps,
     steps,
+    tiled_contraction_steps,
     tiled_steps,
     vector_steps,
 )
-from ...planners.products.groups import group_steps
+from ...planners.products.groups import group_steps, has_dots
 from ...planners.products.half import half_rows_steps
 from ...planners.products.tiles import has_tiles, tile_steps
 
@@ -89,14 +87,8 @@ def on_tiles(a: Any, work: int, count: int) -> bool:
         and work >= (TILED if count == 1 else BATCH_TILED)
         and count <= 64
         and a.device.type == "cpu"
-        and (has_tiles() or host_dots("bf16") is not None)
+        and (has_tiles() or has_dots("bf16"))
     )
-
-
-def own_product(name: str, device: Any) -> Any:
-    """The function that a plugged-in device has for a product; None on the host,
-    and where the generated kernel serves."""
-    return None if device.type in ("cpu", "meta") else handlers[device.type].own(name)
 
 
 class _Product(Library):
@@ -133,7 +125,7 @@ class _Product(Library):
         return lowered_matmul(self.name, *operands, args[0].dtype.code)
 
     def is_planned(self, args: tuple) -> bool:
-        return own_product(self.spec.name, args[0].device) is None
+        return own_function(self.spec.name, args[0].device) is None
 
     def steps(self, args: tuple, room: Room) -> list[Step] | None:
         """Kernels or library calls; None when an operand must be copied first."""
@@ -189,10 +181,7 @@ class _Product(Library):
         rows of the left operand that meet long rows of the right one, which are then read in short pieces."""
         if in_rows and m < PACKED_HALF[0] and n >= PACKED_HALF[1]:
             return None
-        lowered = self.lower(args)
-        if not is_tiled(lowered):
-            return None
-        return lowered_steps(lowered, args[0].device, self.kernels, room.slots, room.wishes)
+        return tiled_contraction_steps(self.lower(args), self.kernels, room)
 
     def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
         sa, sb = a.stride(), b.stride()
@@ -209,7 +198,7 @@ class _Product(Library):
     def run(self, a: Any, b: Any) -> Any:
         """Operands the kernels cannot read are made dense; half types are multiplied in single precision."""
         check_product(self.name, a, b)
-        own = own_product(self.spec.name, a.device)
+        own = own_function(self.spec.name, a.device)
         if own is not None:
             batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
             out = a.new_empty((*batch, *(a.shape[-2:-1]), *(b.shape[-1:] if b.ndim > 1 else ())))

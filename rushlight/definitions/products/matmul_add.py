@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ... import _C, rules
-from ...codegen.library.products import few_rows
 from ...loops.contraction import lowered_matmul, with_addend
 from ...loops.lowered import spread
 from ...op import Composite, Library, Spec, find_op
@@ -21,7 +20,7 @@ from ...planners.products.gemm import (
     steps,
     tiled_steps,
 )
-from ...planners.products.half import half_rows_steps
+from ...planners.products.half import are_few, half_rows_steps
 from ...planners.products.tiles import has_tiles, tile_steps
 from ...rules.levels import behind
 from ...rules.out import overwrite
@@ -59,7 +58,7 @@ class _AddProduct(Library):
         input, a, _, beta, _ = args
         if beta != 1 or input.ndim > 2 or a.ndim != 2 or not a.shape[-1]:
             return False
-        return not (a.dtype in _HALF and a.device.type == "cpu") or a.shape[0] <= few_rows.MOST
+        return not (a.dtype in _HALF and a.device.type == "cpu") or are_few(a.shape[0])
 
     def steps(self, args, room):
         input, a, b, _, alpha = args
@@ -260,7 +259,7 @@ class Linear(_AddProduct):
         input, weight, bias = args
         if not input._is_contiguous() or not weight.shape[-1]:
             return False
-        if input.dtype in _HALF and input.device.type == "cpu" and math.prod(input.shape[:-1]) > few_rows.MOST:
+        if input.dtype in _HALF and input.device.type == "cpu" and not are_few(math.prod(input.shape[:-1])):
             return self.is_on_tiles(*args)
         # other biases are broadcast, or refused, as an addition
         return bias is None or (weight.ndim == 2 and tuple(bias.shape) == (weight.shape[0],))
@@ -283,7 +282,7 @@ class Linear(_AddProduct):
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
         out = room.inputs
         given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
-        if input.dtype in _HALF and input.device.type == "cpu" and rows > few_rows.MOST:
+        if input.dtype in _HALF and input.device.type == "cpu" and not are_few(rows):
             found, sizes = tile_steps("bf16", *given[2:5], out + 1, rows, n, k, bias=2)
             for size in sizes:
                 room.temp(_C.int8, (size,))

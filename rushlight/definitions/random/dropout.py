@@ -12,10 +12,9 @@ from typing import Any
 
 from ... import _C
 from ...base.tracebacks import users_level
-from ...devices import handlers
 from ...dispatch import modes
 from ...op import Composite, Extern, Pointwise, Promote, find_op
-from ...op.extern import Spec
+from ...op.extern import Spec, own_function, own_or_reported
 from ...rules import levels
 from ...rules.random_level import draws_are_ops
 from .fills import draw, fill_bernoulli, host_generator, to_single
@@ -93,7 +92,7 @@ class MaskedScale(Pointwise):
 
 def kept_on_device(input: Any, p: float) -> Any:
     """Which elements a device's own sampler keeps; None where it has none. Modes see an op."""
-    own = None if input.device.type in ("cpu", "meta") else handlers[input.device.type].own("random_dropout")
+    own = own_function("random_dropout", input.device)
     if own is None or levels.state.stack:
         return None
     keep = 1 - p if input.dtype is _C.float64 else to_single(1 - p)
@@ -302,8 +301,7 @@ class RreluWithNoise(Extern):
         draw("rrelu", generator, out[0], lower, upper, reads=(out[1], input.contiguous()))
 
     def elsewhere(self, out, input, lower, upper, generator):
-        handler = handlers[input.device.type]
-        own = handler.own_or_report("random_rrelu", expected=True)
+        own = own_or_reported("random_rrelu", input.device)
         if own is not None:
             own(out[0], generator, out[1], input, lower, upper)
             return

@@ -16,9 +16,9 @@ from typing import Any
 from ... import _C
 from ...base.dtype import finfo, iinfo
 from ...base.tracebacks import users_level
-from ...devices import default_device, handlers
 from ...op import Composite, OpDefinition, Spec, find_op
-from ...op.factory import Factory, check_options, check_sizes
+from ...op.extern import own_function, own_or_reported
+from ...op.factory import Factory, check_options, check_sizes, device_or_default
 from ...rules import levels
 from ...rules.out import resize_output
 from ...rules.random_level import draw_into
@@ -38,7 +38,7 @@ def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = (
 
 def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) -> Any:
     if not _C.sample(generator, name, (out, *reads), *parameters) and not out.is_meta:
-        own = handlers[out.device.type].own_or_report(f"random_{name}", expected=True)
+        own = own_or_reported(f"random_{name}", out.device)
         if own is not None:
             own(out, generator, *reads, *parameters)
             return out
@@ -50,7 +50,7 @@ def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) 
 
 def host_generator(generator: Any, device: Any) -> Any:
     """What the host draws from for a device: its own generator, or one that follows from the device's."""
-    if generator is None and handlers[device.type].own("random_uniform") is not None:
+    if generator is None and own_function("random_uniform", device) is not None:
         generator = _C.device_generator(device)
     if generator is None or generator.device.type == "cpu":
         return generator
@@ -543,7 +543,7 @@ class RandomFactory(Factory):
 def empty_target(name: str, size: tuple[int, ...], out: Any, dtype: Any, device: Any, default: Any) -> Any:
     """`out`, checked and given its size, or a new tensor."""
     if out is None:
-        return _C.empty(size, None, dtype or default, default_device() if device is None else device)
+        return _C.empty(size, None, dtype or default, device_or_default(device))
     if dtype is not None and dtype is not out.dtype:
         raise RuntimeError(f"{name}: dtype {dtype.name} does not match dtype of out parameter ({out.dtype.name}).")
     if device is not None and _C.device(device) != out.device:

@@ -11,8 +11,8 @@ from typing import Any
 
 from ... import _C
 from ...base.dtype import finfo
-from ...devices import handlers
 from ...op import Composite, OpDefinition, find_op
+from ...op.extern import own_function, own_or_reported
 from ...op.factory import fresh
 from ...rules import levels
 from .fills import (
@@ -177,8 +177,7 @@ class Binomial(Composite):
 
 def gamma_types(device: Any) -> tuple:
     """Types of gamma numbers: those of the host, or all where a device draws them itself."""
-    own = device.type not in ("cpu", "meta") and handlers[device.type].own("random_gamma") is not None
-    return FLOATS if own else (_C.float32, _C.float64)
+    return (_C.float32, _C.float64) if own_function("random_gamma", device) is None else FLOATS
 
 
 class StandardGamma(Sampling):
@@ -241,11 +240,7 @@ class Multinomial(Composite):
             result = race(input, num_samples, generator)
         else:
             rows = input if input.ndim == 2 else input.unsqueeze(0)
-            own = (
-                None
-                if input.device.type == "cpu"
-                else handlers[input.device.type].own_or_report("random_multinomial", expected=True)
-            )
+            own = own_or_reported("random_multinomial", input.device)
             result = _C.empty((rows.shape[0], num_samples), None, _C.int64, "cpu" if own is None else input.device)
             if own is None:
                 _C.sample(generator, "multinomial", (result, rows.to("cpu")), rows.shape[1])
@@ -289,5 +284,5 @@ def race(weights: Any, num_samples: int, generator: Any) -> Any:
     if num_samples == 1:
         return speed.argmax(-1, keepdim=True)
     values, places = speed.topk(num_samples)
-    order = None if weights.device.type == "cpu" else handlers[weights.device.type].own("random_order")
+    order = own_function("random_order", weights.device)
     return places if order is None else order(values, places)

@@ -16,7 +16,7 @@ from ...base.show import is_shown, show
 from ...codegen.library import transpose
 from ...codegen.library.products import few_rows, tiled_products
 from ...codegen.schedule import schedule
-from ...codegen.schedule.cpu.contraction import CHUNK, schedule_contraction
+from ...codegen.schedule.cpu.contraction import CHUNK, is_tiled, schedule_contraction
 from ...codegen.schedule.forms.launch import grain_of
 from ...codegen.schedule.forms.wishes import NONE, Wishes
 from ...codegen.text.targets import vector_bits
@@ -28,6 +28,7 @@ from ...loops.nest import For, Local, Nest, Statement, Store, operands, pointwis
 from ...loops.record import Record
 from ...loops.show_lowered import show_lowered
 from ...loops.sizes import larger, smaller
+from ...op.library import Room
 from ...op.pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
 from ...op.step import Step
 from . import blas
@@ -132,6 +133,11 @@ def contraction_steps(definition: Any, args: tuple, room: Any) -> list[Step]:
     tensors = [p.name for p, a in zip(definition.spec.params, args, strict=True) if isinstance(a, _C.Tensor)]
     places = [(tensors.index(m.name), 0) for m in lowered.memories]
     return packed(schedule(lowered, room.device.type), room.device, definition.kernels, room.slots, places)
+
+
+def tiled_contraction_steps(lowered: Lowered, kernels: dict[tuple, Any], room: Room) -> list[Step] | None:
+    """The steps of a product in register tiles, whatever its types; None where a CPU would not run it so."""
+    return lowered_steps(lowered, room.device, kernels, room.slots, room.wishes) if is_tiled(lowered) else None
 
 
 def biased_step(

@@ -22,6 +22,11 @@ PACK_GRAIN = 1 << 17     # bytes packed by a thread at a time
 FLIP = 128               # what is added to factors that must not be negative
 
 
+def has_dots(code: str) -> bool:
+    """Whether this processor has such instructions for a type."""
+    return host_dots(code) is not None
+
+
 def group_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, batch: int = 1,
     dots: Dots | None = None,

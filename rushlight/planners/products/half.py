@@ -23,6 +23,11 @@ from .padded import Matrix
 _kernels: dict[tuple, Any] = {}
 
 
+def are_few(rows: int) -> bool:
+    """Whether so many rows may be multiplied with a matrix where it lies."""
+    return rows <= few_rows.MOST
+
+
 def half_rows_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, room: Room,
     addend: Matrix | None = None,
@@ -63,4 +68,4 @@ def _sum_nest(codes: tuple[str, ...], out: str) -> Nest:
     return pointwise_nest("sum_of_halves", codes, [out], [cast(total, out)])
 
 
-__all__ = ["half_rows_steps"]
+__all__ = ["are_few", "half_rows_steps"]
