@@ -251,8 +251,9 @@ definitions -> definitions.attention: attention_device=device attention_flash=fl
     attention_tiles=tiles
 definitions -> definitions.loss: ctc loss_classes=classes loss_enumerated=enumerated loss_linear=linear
     loss_pairs=pairs loss_scale=scale
-definitions -> definitions.spectral: fft=transforms fft_direct=direct fft_library=library fft_rows=rows
-    spectra=short_time windows
+definitions -> definitions.spectral: fft=transforms fft_rows=rows spectra=short_time windows
+definitions -> planners.fourier: fft_direct=direct fft_library=library
+definitions.spectral -> planners.fourier: direct library
 definitions -> definitions.conv: conv_forms=forms
 definitions -> definitions.products: distance einsum grouped matmul matmul_add scaled_mm
 definitions -> definitions.norm: batchnorm=channels normalize=rows segment_norm=segments

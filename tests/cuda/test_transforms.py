@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.definitions.spectral.library import library_launches
 from rushlight.devices import register
+from rushlight.planners.fourier.library import library_launches
 from tests.devices.reference_device import ReferenceDevice
 
 DEVICE = ReferenceDevice("fourierform")

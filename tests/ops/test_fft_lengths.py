@@ -12,8 +12,14 @@ import pytest
 import rushlight as rl
 from rushlight import codegen
 from rushlight.codegen.text.targets import vector_bits
-from rushlight.definitions.spectral import direct as fft_direct, rows as fft_rows
-from rushlight.planners.fourier import real as real_fourier, tables as fourier_tables, transform as fourier
+from rushlight.definitions.spectral import rows as fft_rows
+from rushlight.planners.fourier import (
+    direct as fft_direct,
+    real as real_fourier,
+    rows as row_plans,
+    tables as fourier_tables,
+    transform as fourier,
+)
 
 # One row and many, powers of two and other lengths along which vectors go (640, 1536, 2048 and 4096, which has a stage
 # of 16 in the middle), small factors, primes behind smooth numbers (131, 257, 307, 1009) and others (263, 347: chirps),
@@ -107,7 +113,7 @@ def test_columns_that_two_blocks_hold_are_written_by_one_thread() -> None:
     for rows in range(1, 6):
         for blocks in range(1, 40):
             for least in range(1, 50):
-                grain = fft_rows.with_last_blocks(least, rows, blocks)
+                grain = row_plans.with_last_blocks(least, rows, blocks)
                 assert grain >= least
                 chunks = [i // grain for i in range(rows * blocks)]
                 last = [(row + 1) * blocks - 1 for row in range(rows)]
@@ -130,7 +136,7 @@ def test_long_real_rows_in_two_steps(n: int, kind: str) -> None:
     """Odd lengths and even ones, large primes among their factors, of dims that are the last and others."""
     limit = BOUND * EPSILON[kind] * math.log2(2 * n)
     # 999 and 1010 have no two factors that fill the lanes of wide registers, and go as one row there.
-    assert n < 2000 or fft_rows.planned_in_two(n, {"complex64": "c64", "complex128": "c128"}[kind])
+    assert n < 2000 or row_plans.planned_in_two(n, {"complex64": "c64", "complex128": "c128"}[kind])
     for rows in (1, 3):
         z, x = sample(rows, n, kind)
         exact, t = np.fft.fft(x.astype("f8")), rl.from_numpy(x)
@@ -220,7 +226,7 @@ def test_the_library_and_the_kernels_agree_where_either_may_be_used(
     kernels = all_of_them()
     monkeypatch.setattr(fft_rows, "library_is_faster", lambda *args: True)
     # Real rows that are cut in two are never asked about; even ones that are not long are one row of half the length.
-    in_two = n % 2 and fft_rows.planned_in_two(n, {"complex64": "c64", "complex128": "c128"}[kind])
+    in_two = n % 2 and row_plans.planned_in_two(n, {"complex64": "c64", "complex128": "c128"}[kind])
     assert len(chosen) == (2 if in_two else 5)
     for ours, theirs in zip(kernels, all_of_them(), strict=True):
         assert ours.dtype is theirs.dtype
@@ -316,7 +322,7 @@ def test_what_one_plan_computes() -> None:
     assert launches(numbers, (1,), "forward") == 2          # 25 and 40
     # Columns of real numbers, then rows of half of them; 1000 has no two factors that fill the widest registers:
     # pairs of its numbers are transformed by columns and rows, and parted.
-    assert launches(rl.randn(1, 1000), (1,), "half") == (2 if fft_rows.planned_in_two(1000, "c64") else 3)
+    assert launches(rl.randn(1, 1000), (1,), "half") == (2 if row_plans.planned_in_two(1000, "c64") else 3)
     assert launches(rl.randn(1, 9999), (1,), "half") == 2
     assert launches(rl.randn(1, 99999), (1,), "half") == launches(rl.randn(3, 99999), (1,), "whole") == 2
     assert launches(rl.randn(1, 1019), (1,), "half") >= 5   # a chirp

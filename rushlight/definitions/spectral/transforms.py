@@ -21,10 +21,11 @@ from ...base.promotion import default_dtype, rank
 from ...op import Composite, Library, Meta, Spec, find_op
 from ...op.factory import OPTIONS
 from ...op.view import wrap_dim
+from ...planners.fourier.direct import direct_launch
+from ...planners.fourier.library import library_launches
+from ...planners.fourier.rows import to_complex
 from ...rules.batching import front, wrapped
-from .direct import direct_launch
-from .library import library_launches
-from .rows import complex_along, half_along, real_along, to_complex, whole_along
+from .rows import complex_along, half_along, real_along, whole_along
 
 
 def factor(norm: str, points: int) -> float:

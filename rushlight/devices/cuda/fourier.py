@@ -2,7 +2,7 @@
 
 Enters: a tensor to fill, the input, the dims, which power of the number of points divides the result. Leaves: the
 tensor filled, on the current stream. Dense transforms over the last dims are steps of plans (`kept_plan`,
-definitions/spectral/library.py) and come here no more. The library transforms up to three dims at once; more go group
+planners/fourier/library.py) and come here no more. The library transforms up to three dims at once; more go group
 by group. Plans are
 kept by their geometry, and their workspace is the allocator's memory. `find()` is None where cuFFT is not installed:
 the host computes then, and says so.

@@ -1,10 +1,10 @@
 """Transforms of dense rows of moderate length as one plan: no Python runs between their kernels.
 
 Enters: a tensor, dims, a kind ("forward", "inverse", "half", "whole", "real") and scales. Leaves: a schedule, with the
-tables of roots inside; None for what `spectral/rows.py` computes op by op: other layouts, long rows.
+tables of roots inside; None for what `definitions/spectral/rows.py` computes op by op: other layouts, long rows.
 
 Fewer rows than a register has lanes would leave lanes idle, so a row of them is cut in two factors, whose columns fill
-the lanes; real ones by steps of half the work (`planners/fourier/real.py`). A row with a large prime factor is
+the lanes; real ones by steps of half the work (real.py). A row with a large prime factor is
 convolved with a chirp (Bluestein), by transforms of a length that suits. Otherwise real rows of even length are
 transformed as pairs, of odd length as complex ones.
 """
@@ -19,9 +19,8 @@ from typing import Any
 from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, grain_of
 from ...codegen.text.targets import second_cache
 from ...op.pack import BY_CODE
-from ...planners.fourier import transform as fourier
-from ...planners.fourier.butterflies import fits, times_nest
-from ...planners.fourier.tables import convolution_length, smooth
+from . import transform as fourier
+from .butterflies import fits, times_nest
 from .rows import (
     ALONG,
     FEW,
@@ -43,6 +42,7 @@ from .rows import (
     turns_behind_roots,
     turns_table,
 )
+from .tables import convolution_length, smooth
 
 LONGEST_TABLE = 8192     # points of rows whose tables a plan carries
 MANY_LANES = 4           # from which on a kernel that has a lane for each row takes too long for one row
@@ -296,7 +296,7 @@ class Steps:
         return done
 
     def real_in_two(self, source: int, target: int, parts: tuple[int, int], kind: str, scale: float) -> bool:
-        """Two factors of a row of real numbers (`planners/fourier/real.py`)."""
+        """Two factors of a row of real numbers (real.py)."""
         n1, n2 = parts
         n, bins, few = n1 * n2, n1 * n2 // 2 + 1, n1 // 2 + 1
         between = self.numbers(few * n2)
