@@ -248,7 +248,8 @@ codegen -> codegen.library.attention: tile_attention=forward tile_attention_back
 codegen.library -> codegen.library.convolution: channel_lanes convolve depthwise dots finish micro_kernel overlap
     packing pixels points windows winograd winograd_weight
 definitions -> definitions.attention: attention_device=device attention_flash=flash attention_heads=heads
-    attention_tiles=tiles
+definitions -> planners.attention: attention_tiles=tiles
+definitions.attention -> planners.attention: tiles
 definitions -> definitions.loss: ctc loss_classes=classes loss_enumerated=enumerated loss_linear=linear
     loss_pairs=pairs loss_scale=scale
 definitions -> definitions.spectral: fft=transforms fft_rows=rows spectra=short_time windows

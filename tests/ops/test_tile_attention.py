@@ -13,7 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.library.attention import backward, forward
-from rushlight.definitions.attention import tiles as attention_tiles
+from rushlight.planners.attention import tiles as attention_tiles
 
 CASES = [  # batch, heads, group, length, keys, width, value_width, causal, scale
     (1, 1, 1, 32, 32, 32, 32, False, 0.2),

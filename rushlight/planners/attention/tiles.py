@@ -1,6 +1,6 @@
 """Attention of bfloat16 on processors with tile registers: the launches of its plans.
 
-Enters: what the ops of attention/flash.py get on the CPU, heads of at most 128 elements. Leaves:
+Enters: what the ops of definitions/attention/flash.py get on the CPU, heads of at most 128 elements. Leaves:
 schedules: operands packed in blocks, then the kernel over them (codegen/library/attention/forward.py and
 attention/backward.py). Refuses: nothing, but `fits` says what has no such plan: all else is computed in float32.
 """
@@ -17,7 +17,7 @@ from ...codegen.schedule.cpu.attention import turned_mask_nest
 from ...codegen.schedule.cpu.attention_backward import inner_nest
 from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, number_bits
 from ...codegen.tiles.tiles import BLOCK
-from ...planners.products.tiles import has_tiles
+from ..products.tiles import has_tiles
 
 HEADS = 16             # as many as threads, mostly
 COPIES = 1 << 15  # elements packed, worth a chunk
