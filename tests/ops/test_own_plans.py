@@ -1,5 +1,5 @@
-"""Plans are made by kinds and planners (rushlight/op): a definition states what it computes, and the scheduler makes
-the loops; or it is a library op, and says so.
+"""Plans are made by kinds (rushlight/op) and planners (rushlight/planners): a definition states what it computes, and the
+scheduler makes the loops; or it is a library op, and says so.
 
 Hand-written plans: none. The set below names the library ops whose kernels are written beside them; it may only
 shrink: an op that is stated with `lower` leaves it, and none enters.
@@ -8,28 +8,23 @@ shrink: an op that is stated with `lower` leaves it, and none enters.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import rushlight
 from rushlight.op import Library, Loops, OpDefinition, definitions, load_all
 
 DEFINITIONS = Path(rushlight.__file__).parent / "definitions"
+MADE_IN = ("rushlight.op.", "rushlight.planners.")
 # what plans and kernels are made with: the business of kinds, planners and schedulers
 MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_handle"})
 # `file:name` of functions and classes that write loops, for the launches of library ops in the same file
 LOOPS_OF_LIBRARY_OPS = frozenset({
-    "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
-    "distance.py:pairs_nest", "distance.py:slopes_nest",     # a triangle of pairs: no ranges of fixed size
-    "distinct.py:runs_nest",                                 # places that data decides, one after another
-    "spectral/library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
     "pointwise/incomplete_gamma.py:incomplete_gamma_nest",    # loops as long as elements of a vector need
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
     "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
-    "norm/segments.py:backward_nest", "norm/segments.py:forward_nest",        # rows read three times in a cache
-    "sparse/products.py:product_nest",                       # rows whose lengths data decides
-    "triangles.py:positions_nest",                           # a triangle read row by row
 })  # fmt: skip
 
 
@@ -82,6 +77,13 @@ def test_plans_of_all_definitions_are_their_kinds():
     assert {"Cat", "ConstantPad", "WindowMax", "WindowMaxBackward"} <= stated
     assert {"Sort", "Matmul", "Convolution", "CtcScores"} <= {d.__name__ for d in classes if issubclass(d, Library)}
     for d in classes:
-        assert d.plan is OpDefinition.plan or d.plan.__module__.startswith("rushlight.op."), d
+        assert d.plan is OpDefinition.plan or d.plan.__module__.startswith(MADE_IN), d
         if issubclass(d, Loops):
             assert d.lower is not Loops.lower, d
+
+
+def test_definitions_leave_kernels_and_devices_to_planners():
+    """What a processor or a device has, and which kernel suits sizes, is known to `planners` and `op`."""
+    asked = re.compile(r"^\s*from \.+(codegen|devices)\b", re.M)
+    found = [p.relative_to(DEFINITIONS).as_posix() for p in DEFINITIONS.rglob("*.py") if asked.search(p.read_text())]
+    assert not found, f"ask a planner (rushlight/planners) or op instead: {sorted(found)}"

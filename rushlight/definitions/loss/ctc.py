@@ -13,18 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...codegen.schedule.forms.launch import Launch, Schedule
-from ...loops.expr import Value, cast, const, eq, load, max_, min_, select, var
-from ...loops.nest import For, Local, Nest, Store, operands, rows
 from ...op import Composite, Library, Spec, find_op
-from ...op.pointwise import scalars
+from ...planners.ctc import EDGE, IMPOSSIBLE, scores_schedule
 from ...rules.batching import expanded, wrapped
 from ...rules.levels import shape_is_enough
 from .elements import check_reduction, reduced
-
-ZERO, ONE = const(0, "i64"), const(1, "i64")
-IMPOSSIBLE = float("-inf")
-EDGE = 2                 # columns of -inf before the first position: what the recursion reads there
 
 
 class CtcScores(Library):
@@ -42,11 +35,10 @@ class CtcScores(Library):
         times, items, _ = log_probs.shape
         return Spec((items, times, labels.shape[1] + EDGE), log_probs.dtype)
 
-    def launches(self, args: tuple) -> Schedule:
+    def launches(self, args):
         log_probs, labels, *_, step = args
         times, items, classes = log_probs.shape
-        code, params = log_probs.dtype.code, (times, items, classes, labels.shape[1], step)
-        return Schedule((Launch((code,), lambda: scores_nest(code), tuple(range(6)), params, items, 1),))
+        return scores_schedule(log_probs.dtype.code, times, items, classes, labels.shape[1], step)
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are more items."""
@@ -55,49 +47,6 @@ class CtcScores(Library):
         flat = expanded(log_probs, level).movedim(0, 1).flatten(1, 2).contiguous()
         result = overload.call(flat, *[expanded(t, level).flatten(0, 1).contiguous() for t in others], step)
         return wrapped(result.unflatten(0, (count, items)), level)
-
-
-def log_sum(code: str, *terms: Value) -> Value:
-    """Log of the sum of exponentials, -inf where all are."""
-    top = terms[0]
-    for t in terms[1:]:
-        top = max_(top, t)
-    top = select(eq(top, const(IMPOSSIBLE, code)), const(0.0, code), top)
-    total = scalars.exp(terms[0] - top)
-    for t in terms[1:]:
-        total = total + scalars.exp(t - top)
-    return scalars.log(total) + top
-
-
-def scores_nest(code: str) -> Nest:
-    """The recursion for item i: a serial loop over time, a vector loop over positions."""
-    item, t, s = var("i"), var("t"), var("s")
-    width, classes = var("width"), var("classes")
-    never = const(IMPOSSIBLE, code)
-    line = (item * var("times") + t) * (width + EDGE)
-    label = load(1, item * width + s, "i64")
-    time = var("start") + t * var("step")
-    chance = load(0, (time * var("items") + item) * classes + label, code)
-    before = line - (width + EDGE) + s
-    above = [load(5, before + EDGE - k, code) for k in range(2)]
-    skipped = load(5, before, code) + load(2, item * width + s, code)
-    first = For("s", ZERO, min_(width, const(2, "i64")), (Store(5, line + EDGE + s, chance),))
-    clear = For("c", ZERO, width + EDGE, (Store(5, line + var("c"), never),), vector=True)
-    edge = For("c", ZERO, const(EDGE, "i64"), (Store(5, line + var("c"), never),))
-    recur = For("s", ZERO, width, (Store(5, line + EDGE + s, log_sum(code, *above, skipped) + chance),), vector=True)
-    body = (
-        Local("length", cast(load(3, item, "i64"), "i64")),
-        Local("start", cast(load(4, item, "i64"), "i64")),
-        For("t", ZERO, min_(ONE, var("length")), (clear, first)),
-        For("t", ONE, var("length"), (edge, recur)),
-        For("t", var("length"), var("times"), (clear,)),
-    )
-    return Nest(
-        "ctc_scores",
-        operands([code, "i64", code, "i64", "i64"], [code]),
-        ("times", "items", "classes", "width", "step"),
-        rows(*body),
-    )
 
 
 # --- the extended labels ----------------------------------------------------------------------------------------------

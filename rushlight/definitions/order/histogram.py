@@ -14,18 +14,12 @@ from typing import Any
 from ... import _C
 from ...base.promotion import rank, result_type as common_dtype
 from ...base.shape import holds
-from ...codegen.nvptx.counts import ROOMS, STEP, counting
-from ...codegen.schedule.forms.launch import Launch, Schedule
-from ...codegen.schedule.forms.loops import clear_launch
-from ...devices import handlers
 from ...loops.expr import cast, const, ge, gt, lt, min_, select
 from ...op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type
 from ...op.indexed import Indexed
 from ...op.pointwise import compute_code
+from ...planners.order.counts import counts_schedule, has_counts
 from ...rules.levels import shape_is_enough
-
-COUNTING = 1056     # blocks that keep a unit busy
-MOST = 1 << 31      # elements that written kernels can count
 
 
 class InsertionPoint(Indexed):
@@ -211,18 +205,7 @@ class CountNumbers(Library):
 
     def launches(self, args):
         numbers, bins = args
-        length, code = numbers.numel(), numbers.dtype.code
-        room = next(n for n in ROOMS if n >= bins)
-        portion = -(-length // (COUNTING * STEP)) * STEP
-        counts = Launch(("count", code, room), lambda: counting(code, room), (0, 1), (length, portion, bins),
-                        -(-length // portion), 1)  # fmt: skip
-        return Schedule((clear_launch("i64", (bins,), 1), counts))
-
-
-def has_counts(t: Any, bins: int) -> bool:
-    """Whether `_count_numbers` serves so many numbers there."""
-    handler = handlers.get(t.device.type)
-    return handler is not None and handler.loads_written and 0 < bins <= ROOMS[-1] and 0 < t.numel() < MOST
+        return counts_schedule(numbers.dtype.code, numbers.numel(), bins)
 
 
 def counted(at: Any, bins: int, amounts: Any) -> Any:

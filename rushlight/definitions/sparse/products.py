@@ -10,38 +10,12 @@ from typing import Any
 
 from ... import _C
 from ...base.shape import sparse_coo, sparse_csr
-from ...codegen.schedule.forms.launch import Launch, Schedule, Temp, grain_of
-from ...loops.expr import and_, cast, const, ge, le, load, lt, var
-from ...loops.nest import Check, For, Local, Nest, Store, operands, rows
 from ...op import Composite, Library, OpDefinition, Spec, find_op
+from ...planners.sparse import product_schedule
 from .container import SparseTensor, is_sparse, make, nnz, positions, put_together, rule, sparse_dims, taken, values_of
 from .convert import coalesced, compressed_of, to_compressed, to_coo
 
-ZERO, ONE = const(0, "i64"), const(1, "i64")
 _WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32}
-
-
-def product_nest(code: str) -> Nest:
-    """out[i, :] = sum of values[k] * dense[col[k], :] over the elements k of row i."""
-    i, j, k, n = var("i"), var("j"), var("k"), var("n")
-    at = i * n + j
-    inside = Check(and_(ge(var("c"), ZERO), lt(var("c"), var("inner"))), 5, ONE)
-    step = For(
-        "j", ZERO, n, (Store(4, at, load(4, at, code) + var("v", code) * load(3, var("c") * n + j, code)),), vector=True
-    )
-    each = For(
-        "k", var("first"), var("last"), (Local("c", load(1, k, "i64")), inside, Local("v", load(2, k, code)), step)
-    )
-    clear = For(
-        "z",
-        ZERO,
-        n,
-        (Store(4, i * n + var("z"), cast(const(0.0, "f32") if code[0] != "i" else ZERO, code)),),
-        vector=True,
-    )
-    held = Check(and_(ge(var("first"), ZERO), le(var("last"), var("nnz"))), 5, const(2, "i64"))
-    body = rows(clear, Local("first", load(0, i, "i64")), Local("last", load(0, i + ONE, "i64")), held, each)
-    return Nest("csr_product", operands(["i64", "i64", code, code], [code], ["i64"]), ("n", "nnz", "inner"), body)
 
 
 class CsrProduct(Library):
@@ -58,11 +32,7 @@ class CsrProduct(Library):
 
     def launches(self, args):
         crow, col, values, dense = args
-        count, n, code = crow.shape[0] - 1, dense.shape[1], values.dtype.code
-        grain = grain_of(n * max(1, col.shape[0] // count))
-        params = (n, col.shape[0], dense.shape[0])
-        launch = Launch((code,), lambda: product_nest(code), tuple(range(6)), params, count, grain, 5)
-        return Schedule((launch,), (Temp("i64", (1,)),))
+        return product_schedule(values.dtype.code, crow.shape[0] - 1, col.shape[0], *dense.shape)
 
     def on_error(self, args):
         inner = args[3].shape[0]
