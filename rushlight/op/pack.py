@@ -93,6 +93,7 @@ def packed(
                 packer(kernel)
         own = [placed(k, places, tables) for k in launch.operands]
         error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
+        assert isinstance(error, int), "a cell of errors begins its slot"
         given = launch.constants or constants
         steps.append(Step(kernel, own, list(launch.params), launch.extent, launch.grain, error, given))
     return steps

@@ -1,7 +1,7 @@
 """Planning distances of all pairs of points of a set, and their slopes: triangles, which no ranges of fixed size hold.
 
 Enters: a type, sizes and the order of the norm. Leaves: schedules, and the terms that distances of any two sets are
-made of: orders 0, 1, 2 and infinity have expressions of their own (`usual_order`), of others the order is a number.
+made of: small whole orders and infinity have expressions of their own (`usual_order`), of others the order is a number.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def usual_order(p: float) -> float | None:
     return p if p == float("inf") or p in range(7) else None
 
 
-def term_of(gap: Value, p: float | None, order: Value | None) -> Value:
+def term_of(gap: Value, p: float | None, order: Any) -> Value:
     """What a distance between two coordinates adds to the p-norm; p None: `order` holds it."""
     if p == 0.0:
         return select(scalars.ne(gap, const(0, gap.dtype)), const(1, gap.dtype), const(0, gap.dtype))
@@ -58,7 +58,7 @@ def term_of(gap: Value, p: float | None, order: Value | None) -> Value:
     return term
 
 
-def root_of(total: Value, p: float | None, order: Value | None) -> Value:
+def root_of(total: Value, p: float | None, order: Any) -> Value:
     """The p-norm, from what all coordinates added."""
     if p == 2.0:
         return scalars.sqrt(total)
@@ -67,7 +67,7 @@ def root_of(total: Value, p: float | None, order: Value | None) -> Value:
     return scalars.pow(total, div(const(1, total.dtype), order if p is None else const(p, total.dtype)))
 
 
-def slope_of(gap: Value, p: float | None, order: Value | None, weight: Value, distance: Value) -> Value:
+def slope_of(gap: Value, p: float | None, order: Any, weight: Value, distance: Value) -> Value:
     """What a distance changes by with one coordinate, `gap` being the difference of two: `weight` is what all
     coordinates of the pair share."""
     nothing = const(0, gap.dtype)

@@ -224,7 +224,7 @@ class Walk:
         self.steps: list[Step] = []
         # One product with few rows is over before packing the weight would pay.
         self.packs = len(sizes) > 1 or self.batch >= PACKED_ROWS or self.batch * self.gates * width <= SMALL
-        self.tiles: dict[int, tuple] = {}              # steps of products by their rows, with PLACES for slots
+        self.tiles: dict[int, Step] = {}               # steps of products by their rows, with PLACES for slots
 
     def slot(self, rows: int, cols: int, kind: str = "new") -> tuple:
         return (kind, self.dtype, (rows, cols), None, -1, 0)
@@ -304,10 +304,10 @@ class Walk:
             assert product is not None, "rows of floats are multiplied somehow"
             self.steps += product
         elif self.tiles:
-            product = self.tiles[m]
+            tiled = self.tiles[m]
             given = (a, (self.weight.slot, 0), addend, c, (scratch, 0))
             places = {place: t and (t[0], t[1] * self.size) for place, t in zip(PLACES, given, strict=True)}
-            self.steps.append(product._replace(operands=[places[place] for place in product.operands]))
+            self.steps.append(tiled._replace(operands=[places[place] for place in tiled.operands]))
         else:
             starts = (a[1], c[1], addend[1] if addend else 0)
             self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)

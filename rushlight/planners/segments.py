@@ -71,7 +71,7 @@ def forward_nest(code: str, weight: str | None, bias: str | None, eps: Value) ->
     given = [c for c in (weight, bias) if c is not None]
     out = 1 + len(given)
     guess, mean, k, j = row.local("guess"), row.local("mean"), var("k"), var("j")
-    body = [
+    body: list[Statement] = [
         *row.head,
         *row.fold(("total", lambda k, j: row.element(0, k, j))),
         Local("guess", div(row.local("total"), row.count)),
@@ -106,7 +106,8 @@ def backward_nest(code: str, weight: str | None) -> Nest:
     out = 4 if weight is None else 5
     mean, rstd, k, j = row.local("mean"), row.local("rstd"), var("k"), var("j")
     grad, centred = row.element(0, k, j), row.element(1, k, j) - mean
-    body = [*row.head, *[Local(name, load(2 + n, var("i"), row.compute)) for n, name in enumerate(("mean", "rstd"))]]
+    body: list[Statement] = list(row.head)
+    body += [Local(name, load(2 + n, var("i"), row.compute)) for n, name in enumerate(("mean", "rstd"))]
     body += [Local("sums", const(0, row.compute)), Local("dots", const(0, row.compute))]
     factor = const(1, row.compute) if weight is None else row.parameter(4, weight, k)
     cell = var("i") * var("runs") + k
@@ -129,7 +130,7 @@ def backward_nest(code: str, weight: str | None) -> Nest:
     return Nest("segment_norm_backward", operands(given, [code, row.compute, row.compute]), LAYOUT, rows(*body))
 
 
-def forward_schedule(codes: tuple[str | None, ...], layout: Sequence[int], eps: float) -> Schedule:
+def forward_schedule(codes: tuple[str, str | None, str | None], layout: Sequence[int], eps: float) -> Schedule:
     """Result, mean, reciprocal deviation and variance of rows; `codes` are the types of input, weight and bias."""
     nest = functools.partial(forward_nest, *codes, number_value("eps", eps))
     numbers, params = tuple(range(7 - codes.count(None))), (*layout, *number_bits(eps))

@@ -1,5 +1,5 @@
-"""Plans are made by kinds (rushlight/op) and planners (rushlight/planners): a definition states what it computes, and the
-scheduler makes the loops; or it is a library op, and says so.
+"""Plans are made by kinds (rushlight/op) and planners (rushlight/planners): a definition states what it computes, and
+the scheduler makes the loops; or it is a library op, and says so.
 
 Hand-written plans: none. The set below names the library ops whose kernels are written beside them; it may only
 shrink: an op that is stated with `lower` leaves it, and none enters.

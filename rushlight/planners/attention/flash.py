@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,9 @@ ITEMS = 8                       # blocks of queries there should be, for threads
 FEW_QUERIES = 3                 # up to which each reads keys and values for itself
 FEW_ROWS = 16                   # of which copying costs more than reading them far apart
 WHOLE = ("f32", "f64")          # types that vectors multiply; halves go to tile registers
-NESTS = {"forward": forward_nest, "backward": backward_nest, "inner": inner_nest, "dense": dense_nest}
+NESTS: dict[str, Callable[..., Any]] = {
+    "forward": forward_nest, "backward": backward_nest, "inner": inner_nest, "dense": dense_nest,
+}
 
 
 def launch(key: tuple, operands: Sequence[int], params: Sequence[int], extent: int, grain: int) -> Launch:

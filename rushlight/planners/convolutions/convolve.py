@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
 from itertools import pairwise
 from math import ceil, prod
 from typing import Any
@@ -49,7 +48,7 @@ from .tiles import (
     tile_weight_steps,
     weight_suits_tiles,
 )
-from .walk import WORK, Array, Axis, Walk, Weights, Window, near_rows
+from .walk import WORK, Array, Axis, Finisher, Walk, Weights, Window, near_rows
 from .windows import (
     suits_turned,
     tap_places,
@@ -265,7 +264,7 @@ def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
 
 def packed_weights(
     code: str, tile: Tile, weights: Weights, walk: Walk, spot: tuple[int, int], empty: bool
-) -> tuple[tuple, Placed, int]:
+) -> tuple[Step, Placed, int]:
     """The step that packs weights at `spot`, where the kernel finds them, and how many elements there are."""
     panels, rows = ceil(walk.outs / tile.rows), walk.rows
     if tile.by_lane:
@@ -365,7 +364,7 @@ def forms() -> tuple[str | int, ...]:
 finishers: dict[int, int] = {}
 
 
-def finisher(wishes: Wishes) -> Callable[..., tuple[int, list[Any]]]:
+def finisher(wishes: Wishes) -> Finisher:
     """What gives the address of a kernel, with what is wished to come behind it, and its operands."""
     return functools.partial(finished, wishes.finish)
 

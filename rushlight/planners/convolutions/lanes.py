@@ -8,7 +8,7 @@ results. Refuses nothing: the answer is None where operands lie otherwise, and w
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...codegen.library.convolution import channel_lanes
 from ...codegen.library.interface import kernel_of, tile_of
 from ...loops.record import Record
 from ...op.step import Step
-from .walk import WORK, Axis, Walk, Weights
+from .walk import WORK, Axis, Finisher, Walk, Weights
 from .windows import tap_places
 
 # Columns of a result, by the lanes of a vector, up to which rows in lanes (codegen/library/convolution/depthwise.py)
@@ -168,7 +168,7 @@ def runs_of(walks: Sequence[Walk], planes: Planes, block: Block, lanes: int) -> 
 
 
 def lanes_step(
-    code: str, walks: Sequence[Walk], weights: Weights, bias: int | None, finished: Callable[..., tuple]
+    code: str, walks: Sequence[Walk], weights: Weights, bias: int | None, finished: Finisher
 ) -> Step | None:
     """The step computing all of the (collapsed) walks; None where they do not suit it. `finished`: as of
     `depthwise_step`."""

@@ -55,7 +55,7 @@ def dense_array(slot: int, channels: int, counts: tuple[int, ...], offset: int =
     return Array(slot, channels * prod(counts), channels * prod(counts), prod(counts), strides, offset)
 
 
-def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[tuple, Walk, int]:
+def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[Step, Walk, int]:
     """The step that copies the pixels a walk meets to `offset` of slot `scratch`, the walk over them, and how many
     elements they are."""
     counts = tuple([a.count for a in walk.axes])
@@ -69,7 +69,7 @@ def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[tuple, W
     return step, result, walk.images * walk.channels * prod(counts)
 
 
-def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) -> tuple[tuple, Walk, int]:
+def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) -> tuple[Step, Walk, int]:
     """The step that lays the pixels of all images side by side for every output, the walk that finds its result there,
     and how many elements they are."""
     counts, r, size = tuple([a.count for a in walk.axes]), walk.result, tile_of(code).size

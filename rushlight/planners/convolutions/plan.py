@@ -14,6 +14,7 @@ from typing import Any
 
 from ...codegen.schedule.forms.wishes import Wishes
 from ...devices import handlers
+from ...op.extern import own_function
 from ...op.library import Room
 from ...op.registry import find_op
 from ...op.step import Step
@@ -95,7 +96,9 @@ def on_device(name: str, rest: tuple) -> Callable:
 
     def run(*tensors: Any) -> None:
         *given, out = tensors
-        if handlers[out.device.type].own(name)(out, *given, *rest) is NotImplemented:
+        own = own_function(name, out.device)
+        assert own is not None, f"{name}: a step for devices that have a function for it"
+        if own(out, *given, *rest) is NotImplemented:
             handlers[out.device.type].fall_back(name)
             out.copy_(find_op(name)(*[t.to("cpu") for t in given], *rest))
 

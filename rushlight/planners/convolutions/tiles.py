@@ -8,7 +8,6 @@ nothing: `suits_depthwise`, `suits_tiles` and `weight_suits_tiles` say what thes
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from itertools import product as combinations
 from math import ceil
 
@@ -18,7 +17,7 @@ from ...codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from ...loops.record import Record
 from ...op.pack import packer
 from ...op.step import Step
-from .walk import WORK, Axis, Walk, Weights
+from .walk import WORK, Axis, Finisher, Walk, Weights
 
 # --- one channel per group --------------------------------------------------------------------------------------------
 
@@ -89,7 +88,7 @@ def suits_depthwise(walk: Walk) -> bool:
 
 
 def depthwise_step(
-    code: str, walk: Walk, weights: Weights, bias: int | None, finished: Callable[..., tuple]
+    code: str, walk: Walk, weights: Weights, bias: int | None, finished: Finisher
 ) -> Step | None:
     """The step computing a depthwise walk; None if its geometry does not fit. `finished` gives the kernel, and its
     operands, with what comes behind it (planners/convolutions/convolve.py)."""
@@ -223,7 +222,7 @@ def tile_steps(
     bias: int | None,
     scratch: int,
     offset: int,
-    finished: Callable[..., tuple],
+    finished: Finisher,
     form: Form = SMALL,
 ) -> tuple[list[Step], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time,

@@ -7,12 +7,17 @@ convolutions/tiles.py) make steps. Refuses nothing.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from itertools import product as combinations
 from math import ceil, gcd, prod
+from typing import Any
 
 from ...codegen.library.convolution import convolve, micro_kernel
 from ...loops.record import Record
 
+# What gives the address of a kernel, with what is to come behind it, and its operands: of an interface, a type, a shape
+# of tiles, and the operands without what comes behind.
+Finisher = Callable[..., tuple[int, list[Any]]]
 WORK = 1 << 20           # multiply-adds worth a chunk
 
 

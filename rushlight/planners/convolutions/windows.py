@@ -8,7 +8,6 @@ overlap. Refuses nothing: the answer is None where another form pays (planners/c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise, product as combinations
 from math import prod
 
@@ -20,7 +19,7 @@ from ...codegen.text.targets import vector_bits
 from ...op.step import Step
 from ..products.gemm import Matrix, tiled_steps
 from .pixels import gathered_gradients
-from .walk import Array, Walk, Weights, Window
+from .walk import Array, Finisher, Walk, Weights, Window
 
 FEW_PIXELS = 256         # pixels up to which packed weights are not used often enough
 FEWER_PIXELS = 96        # nor transformed ones, where windows are 3x3
@@ -123,7 +122,7 @@ def scattering_pays(code: str, strided: bool, weights: int, pixels: int) -> bool
 
 def scattered_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
-    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
+    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Finisher,
 ) -> tuple[list[Step], int] | None:  # fmt: skip
     """Steps of a transposed convolution to `shape` (channels, spatial...): the products of every pixel with all weights
     of its channels, [image, pixel, output, tap], then their sums. `finished`: as of `depthwise_step`."""
@@ -163,7 +162,7 @@ def scattered_steps(
 
 def lined_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
-    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
+    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Finisher,
     few: bool,
 ) -> tuple[list[Step], int] | None:  # fmt: skip
     """The same with strides, of more pixels, or to `few` outputs: products [image, output, tap, pixel], of which

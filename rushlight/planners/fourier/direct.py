@@ -58,22 +58,23 @@ def direct_launch(
     last = input.ndim - 1
     if not input.ndim or not len(dim) or not input._is_contiguous() or input.device.type != "cpu":
         return None
-    order = list(zip(dim, scales, strict=True))
+    scaled = list(zip(dim, scales, strict=True))
+    order: list[tuple[int, str, float]]
     if kind in ("forward", "inverse"):
-        order = [(d, kind, scale) for d, scale in reversed(order)]
+        order = [(d, kind, scale) for d, scale in reversed(scaled)]
     elif dim[-1] != last:
         return None
     elif kind == "real":
-        order = [*((d, "inverse", scale) for d, scale in order[:-1]), (last, kind, scales[-1])]
+        order = [*((d, "inverse", scale) for d, scale in scaled[:-1]), (last, kind, scales[-1])]
     else:
-        order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(order[:-1]))]
+        order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(scaled[:-1]))]
     code, shape = to_complex(input.dtype).code, list(input.shape)
     outer = min(dim)
     images = math.prod(shape[:outer])
     each = images_at_once(images, math.prod(shape[outer:]), len(order), code)
     steps = Steps(code, input.numel() // shape[-1] // (images // each), size)
     block = [each, *shape[outer:]]
-    if not steps.chain(block, [(d - outer + 1, *rest) for d, *rest in order]):
+    if not steps.chain(block, [(d - outer + 1, way, scale) for d, way, scale in order]):
         return None
     if kind == "real":
         block[-1] = size

@@ -86,11 +86,11 @@ def pairs_step(
 ) -> Launch:
     """The kernel between spectra and pairs; `table` is the number of the table of roots, or the table."""
     source, target = operands
-    given = isinstance(table, bytes)
+    place, constants = ((-1, 0), table) if isinstance(table, bytes) else (table, b"")
     return Launch(
-        (code, kind), lambda: pairs_nest(code, kind), (source, (-1, 0) if given else table, target),
-        (n, *number_bits(scale)), count, grain_of(n), constants=table if given else b"",
-    )  # fmt: skip
+        (code, kind), lambda: pairs_nest(code, kind), (source, place, target), (n, *number_bits(scale)), count,
+        grain_of(n), constants=constants,
+    )
 
 
 def to_complex(dtype: Any) -> Any:

@@ -34,7 +34,8 @@ def runs_nest(code: str, inverse: bool, counts: bool) -> Nest:
         more = [Assign("run_length", select(starts, ONE, length + ONE)), Store(3, run, length)] if counts else []
         return [*body, *([Store(2, at, run)] if inverse else ()), *more]
 
-    first = [Local("run", ZERO), Local("run_length", ONE), Local("kept", load(0, ZERO, code)), Local("previous", kept)]
+    first: list[Statement] = [Local("run", ZERO), Local("run_length", ONE)]
+    first += [Local("kept", load(0, ZERO, code)), Local("previous", kept)]
     first += [Store(1, ZERO, kept), *([Store(2, ZERO, ZERO)] if inverse else ())]
     first += [Store(3, ZERO, ONE)] if counts else []
     last, whole = var("length"), idiv(var("length") - 1, const(TOGETHER, "i64")) * TOGETHER

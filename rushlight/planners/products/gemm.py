@@ -499,11 +499,11 @@ class Product(Record):
         places = [(x.slot, which * x.batch * self.size) for x in (self.a, self.b, self.c)]
         return Step(blas.kernels()[self.code], places, params, extent, grain, -1)
 
-    def batched(self, batch: int, grain: int) -> tuple:
+    def batched(self, batch: int, grain: int) -> Step:
         """Whole matrices are the parts."""
         return self.step(self.m, self.n, (self.a.batch, self.b.batch, self.c.batch), (0, 0), 0, batch, grain)
 
-    def shared(self, which: int) -> tuple:
+    def shared(self, which: int) -> Step:
         """Strips of one matrix are the parts, of its longer side: each packs the other operand, so they are few.
         Their number depends on size alone."""
         by_rows = self.n < 2 * self.m
@@ -521,7 +521,7 @@ class Product(Record):
 
 def generated(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float
-) -> tuple:
+) -> Step:
     """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
     if device.type == "cpu" and code in SIZES and beta == 0.0 and n <= TINY and 0 < k <= TINY:
         if batch >= MANY_TINY and m <= TINY:

@@ -30,7 +30,7 @@ def has_dots(code: str) -> bool:
 def group_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, batch: int = 1,
     dots: Dots | None = None,
-) -> tuple[list[tuple], tuple[int, int, int]] | None:  # fmt: skip
+) -> tuple[list[Step], tuple[int, int, int]] | None:  # fmt: skip
     """c = a @ b of int8 (c is int32) or bfloat16. The scratch slots are `scratch` and the two after it.
 
     `dots`: the instruction, by default this processor's."""

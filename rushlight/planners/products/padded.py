@@ -105,7 +105,7 @@ def padded_steps(
 
 def copied(
     code: str, device: Any, source: Any, target: Any, count: int, length: int, step: int, target_step: int
-) -> tuple:
+) -> Step:
     """A step that copies lines to another distance from each other."""
     result = kernel_of(code, device, "copy", [code], expr.arg(0, code))
     return Step(result, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)

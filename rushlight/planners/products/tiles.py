@@ -40,7 +40,7 @@ def has_tiles(code: str = "bf16") -> bool:
 def tile_steps(
     code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1,
     bias: int | None = None,
-) -> tuple[list[tuple], tuple[int, int]] | None:  # fmt: skip
+) -> tuple[list[Step], tuple[int, int]] | None:  # fmt: skip
     """bfloat16, or int8 summed in int32, on tile registers: pack the operands, multiply.
     Returns steps and the bytes of the two scratch slots. `bias`: a slot of n numbers that are added before rounding.
 
@@ -78,12 +78,12 @@ class TilePlan:
         pitch = self.a.row * self.kind.size
         return bool(pitch % TILE_PITCH) and self.m >= 32 and not (self.k % self.kind.deep or pitch % 64)
 
-    def steps(self, scratch: int, batch: int, bias: int | None) -> tuple[list[tuple], tuple[int, int]]:
+    def steps(self, scratch: int, batch: int, bias: int | None) -> tuple[list[Step], tuple[int, int]]:
         """Steps, and the bytes of the scratch slots."""
         pack = tile_packs.pack_kernel(self.kind, *self.turned).address if any(self.strips) else 0
         multiply, shape = tile_products.product_kernel(self.kind, *self.turned).address, self.shape(bias is not None)
         sizes, count = (self.kind.size, self.kind.size, result_size(self.kind.code)), sum(self.strips)
-        outs: list[tuple] = []
+        outs: list[Step] = []
         for i in range(batch):
             x, y, z = ((o.slot, i * o.batch * size) for o, size in zip((self.a, self.b, self.c), sizes, strict=True))
             if pack:
