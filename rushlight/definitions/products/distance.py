@@ -41,8 +41,6 @@ LARGE = 25               # points on one side from which a matrix product pays
 # --- the kernel -------------------------------------------------------------------------------------------------------
 
 
-
-
 class SetDistances(Loops):
     """[B, P, R]: distances of sets of points [B, P, M] from others, given as [B, M, R]: lanes are points, which may
     have few numbers."""
