@@ -70,7 +70,7 @@ def _named(x: Any) -> tuple[str]:
     return (str(x).rpartition(".")[2],)
 
 
-DTYPES = {_named(d)[0]: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
+_DTYPES = {_named(d)[0]: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 _SHAPES = {x.name: x for x in vars(shape).values() if isinstance(x, (shape.layout, shape.memory_format))}
 
 CONSTANTS = Codec()
@@ -85,5 +85,5 @@ CONSTANTS.add(dict, "dict", lambda x: chain.from_iterable(x.items()),
 CONSTANTS.add(complex, "complex", lambda x: (x.real, x.imag), complex)
 CONSTANTS.add(bytes, "bytes", lambda x: (x.hex(),), bytes.fromhex)
 CONSTANTS.add(type(...), "...", lambda x: (), lambda: ...)
-CONSTANTS.add(_C.dtype, "dtype", _named, DTYPES.__getitem__)
+CONSTANTS.add(_C.dtype, "dtype", _named, _DTYPES.__getitem__)
 CONSTANTS.add(_C.device, "device", lambda x: (str(x),), _C.device)
