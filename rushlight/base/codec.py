@@ -74,6 +74,7 @@ _DTYPES = {_named(d)[0]: d for d in vars(_C).values() if isinstance(d, _C.dtype)
 _SHAPES = {x.name: x for x in vars(shape).values() if isinstance(x, (shape.layout, shape.memory_format))}
 
 CONSTANTS = Codec()
+_kind: type
 for _kind in (tuple, list, set, frozenset):
     CONSTANTS.add(_kind, _kind.__name__, iter, _listed(_kind))
 for _kind in (slice, range):

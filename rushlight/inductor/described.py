@@ -17,9 +17,8 @@ from typing import Any
 from .. import _C
 from ..base.codec import Codec
 from ..base.disk_cache import NotKept
-from ..base.late import import_module
 from ..op.indexed import _Shape
-from ..op.stored import NAMED, home_of, is_own, named
+from ..op.stored import NAMED, home_of, module_named, named
 from .values import Buffer, Value
 
 RECORDS = {record.__name__: record for record in (Buffer, Value, _Shape)}
@@ -30,7 +29,7 @@ RECORDS = {record.__name__: record for record in (Buffer, Value, _Shape)}
 
 def _function_parts(f: types.FunctionType) -> tuple:
     home, code = home_of(f), f.__code__
-    if not is_own(home) or _code(home, code.co_qualname, code.co_firstlineno) is not code:
+    if _code(home, code.co_qualname, code.co_firstlineno) is not code:
         raise NotKept(f"it holds the function {f.__module__}.{f.__qualname__}")
     try:
         cells = [c.cell_contents for c in f.__closure__ or ()]
@@ -40,20 +39,18 @@ def _function_parts(f: types.FunctionType) -> tuple:
 
 
 def _function(home: str, qualified: str, line: int, cells: list[Any], defaults: Any, by_name: Any) -> Callable:
-    if not is_own(home):
-        raise NotKept(f"it holds a function of {home}")
     code = _code(home, qualified, line)
     if code is None or len(code.co_freevars) != len(cells):
         raise NotKept(f"it holds no function {home}.{qualified}")
     held = tuple(map(types.CellType, cells))
-    result = types.FunctionType(code, vars(import_module(home)), code.co_name, defaults, held)
+    result = types.FunctionType(code, vars(module_named(home)), code.co_name, defaults, held)
     result.__kwdefaults__ = by_name
     return result
 
 
 def _code(home: str, qualified: str, line: int) -> types.CodeType | None:
     """The code of that name and line, found from the module inwards; None where there is not just one."""
-    places: list[Any] = [import_module(home)]
+    places: list[Any] = [module_named(home)]
     for name in qualified.split("."):
         inner: list[Any] = []
         for place in places:
@@ -91,9 +88,7 @@ def _record(name: str, fields: dict[str, Any]) -> Any:
 
 
 def _module(name: str) -> Any:
-    if not is_own(name) and name != "math":
-        raise NotKept(f"it holds the module {name}")
-    return import_module(name)
+    return module_named(name, "math")
 
 
 HELD = Codec(NAMED)

@@ -20,7 +20,6 @@ from .definition import OpDefinition
 from .registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]
-_LIBRARIES = ("math", "_operator")
 # of Python's built-in functions
 _COMPUTING = frozenset(("abs", "all", "any", "divmod", "len", "max", "min", "pow", "round", "sorted", "sum"))
 _op_names: dict[int, str] = {}
@@ -66,10 +65,15 @@ def _overload(name: str, number: int) -> Any:
 # --- functions and classes --------------------------------------------------------------------------------------------
 
 
-def is_own(home: str) -> bool:
-    """Whether a module is of this package, and its source counts for compiled graphs."""
-    parts = home.split(".")
-    return parts[0] == _ROOT and (len(parts) < 3 or sources.takes_part(parts[1]))
+def module_named(home: str, *others: str) -> Any:
+    """A module of this package whose source counts for compiled graphs, or one of `others`."""
+    root, *parts = home.split(".")
+    if home not in others and (root != _ROOT or (len(parts) > 1 and not sources.takes_part(parts[0]))):
+        raise NotKept(f"it holds something of {home}")
+    try:
+        return import_module(home)
+    except ImportError as error:
+        raise NotKept(f"there is no module {home}") from error
 
 
 def home_of(x: Any) -> str:
@@ -87,7 +91,7 @@ def named(x: Any) -> tuple[str, str]:
 
 
 def _lookup(home: str, name: str) -> Any:
-    found = member(import_module(home), name) if is_own(home) or home in (*_LIBRARIES, "builtins") else None
+    found = member(module_named(home, "math", "_operator", "builtins"), name)
     is_known = isinstance(found, type) or home != "builtins" or name in _COMPUTING
     is_whole = isinstance(found, (type, types.FunctionType, types.BuiltinFunctionType))
     if not (is_known and is_whole and (home_of(found), found.__qualname__) == (home, name)):      # not what it imports

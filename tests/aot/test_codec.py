@@ -23,8 +23,8 @@ def there_and_back(codec: Codec, x: Any) -> Any:
 
 @pytest.mark.parametrize("x", [
     True, 2.5, None, "list", ["list", ("tuple", [])], {1: {"a": (2,)}, (3, 4): {}}, {1, 2}, frozenset((1,)),
-    range(1, 9, 2), slice(None, 3), slice((1, 2), None, 2), 1 - 2j, b"\0\xff", ..., rl.bfloat16, rl.device("cpu"), rl.strided,
-    rl.channels_last, (rl.float32, [rl.device("meta")]),
+    range(1, 9, 2), slice(None, 3), slice((1, 2), None, 2), 1 - 2j, b"\0\xff", ..., rl.bfloat16, rl.device("cpu"),
+    rl.strided, rl.channels_last, (rl.float32, [rl.device("meta")]),
 ], ids=repr)
 def test_constants_come_back(x: Any) -> None:
     for codec in (CONSTANTS, NAMED, HELD):
@@ -56,7 +56,8 @@ def test_what_no_other_process_knows_is_refused(x: Any) -> None:
     ["bytes", "no hex"], ["dict", 1], ["complex", "a", "b"], ["op", "no such op"], ["overload", "sin", 99],
     ["named", "os", "system"], ["named", "builtins", "exec"], ["named", "rushlight.base.late", "os.system"],
     ["named", "rushlight.base.late", "_ROOT"], ["tuple", ["named", "subprocess", "run"]],
-    ["function", "os", "popen", 1, ["list"], None, None], ["module", "os"], ["record", "Tensor", ["dict"]],
+    ["function", "os", "popen", 1, ["list"], None, None], ["module", "os"], ["module", "rushlight.nowhere"],
+    ["record", "Tensor", ["dict"]],
 ])
 def test_foreign_data_is_refused(data: Any) -> None:
     for codec in (CONSTANTS, NAMED, HELD):
