@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("symbols",),
     ("base.shape",),
     ("base.assertions",),
-    ("base.dtype",),
+    ("base.dtype", "base.codec"),
     ("base.promotion",),
     ("devices",),
     ("loops",),

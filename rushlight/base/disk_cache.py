@@ -34,6 +34,10 @@ _NEW = "new-"
 _written = 0
 
 
+class NotKept(ValueError):  # noqa: N818 - no error: it is made again in every process
+    """Something that no other process can know, or that none of this package's would have written."""
+
+
 def folder() -> str:
     """Where files live; it may not exist yet."""
     return environment.get("RUSHLIGHT_CACHE") or os.path.join(

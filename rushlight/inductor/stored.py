@@ -15,9 +15,10 @@ from typing import Any
 from .. import _C
 from ..aot import settings as aot_settings
 from ..aot.runtime import boxed
+from ..base.codec import CONSTANTS, Codec
+from ..base.disk_cache import NotKept
 from ..base.show import shown_words
 from ..codegen.stored import cache
-from ..codegen.stored.graphs import NotKept
 from ..op.step import Step
 from ..planners.products import blas
 from . import settings
@@ -25,7 +26,7 @@ from .compiled import Compiled, Description, PlanParts
 from .sized import Member, Sized
 
 _SILENT = frozenset(("recompiles", "breaks", "cache"))      # words that compiling graphs has nothing to say to
-_NUMBERS = (bool, int, float)
+NUMBERS = Codec(CONSTANTS)      # of plans; those that are computed for each call are registers
 
 
 class Keeper:
@@ -69,16 +70,16 @@ class Keeper:
         return None if result is None else boxed(Compiled(result))
 
     def described_value(self, value: Any) -> Any:
-        return _named_functions().described(value)
+        return _held().described(value)
 
     def restored_value(self, data: Any) -> Any:
-        return _named_functions().restored(data)
+        return _held().restored(data)
 
 
-def _named_functions() -> Any:
-    from . import described as found  # noqa: PLC0415 - most plans call none
+def _held() -> Codec:
+    from .described import HELD  # noqa: PLC0415 - most plans call no functions
 
-    return found
+    return HELD
 
 
 # --- plans for many sizes ---------------------------------------------------------------------------------------------
@@ -114,13 +115,13 @@ class StoredSized:
 def _member(plan: Member) -> Any:
     return {
         "plan": described(plan.compiled.description), "which": plan.inputs, "numbers": plan.numbers,
-        "others": [(k, _value(x)) for k, _, x in plan.others], "program": plan.program,
+        "others": [(k, _held().described(x)) for k, _, x in plan.others], "program": plan.program,
     }  # fmt: skip
 
 
 def _restored_member(data: Any) -> Member | None:
     found = restored(data["plan"])
-    others = [(k, _named_functions().restored(x)) for k, x in data["others"]]
+    others = [(k, _held().restored(x)) for k, x in data["others"]]
     return None if found is None else Member(Compiled(found), data["which"], data["numbers"], others, data["program"])
 
 
@@ -172,51 +173,37 @@ def described(description: Description) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _value(x: Any) -> Any:
-    return _named_functions().described(x)
-
-
 def _output(x: Any) -> Any:
-    return _register(x) if isinstance(x, _C.Extent) else _value(x)
+    return (NUMBERS if isinstance(x, _C.Extent) else _held()).described(x)
 
 
 def _restored_output(x: Any) -> Any:
-    return _restored_number(x) if type(x) is list and x[0] == "register" else _named_functions().restored(x)
+    return (NUMBERS if type(x) is list and x[0] == "register" else _held()).restored(x)
+
+
+def _register(number: int) -> _C.Extent:
+    result = _C.Extent()
+    result.register = number
+    return result
+
+
+NUMBERS.add(_C.Extent, "register", lambda x: (x.register,), _register, derived=True)
 
 
 def _parts(parts: PlanParts, kernels: _Kernels) -> list[Any]:
-    name = _named_functions().dtype_name
-    slots = [(kind, name(dtype), _numbers(sizes), strides and _numbers(strides), source, *_numbers((offset,)))
-             for kind, dtype, sizes, strides, source, offset in parts.slots]  # fmt: skip
+    slots = [[kind, *_numbers((dtype,)), _numbers(sizes), strides and _numbers(strides), source, *_numbers((offset,))]
+             for kind, dtype, sizes, strides, source, offset in parts.slots]
     return [parts.num_inputs, slots, [_step(step, kernels) for step in parts.steps]]
 
 
 def _numbers(numbers: Sequence[Any]) -> list[Any]:
-    return [n if type(n) in _NUMBERS else _register(n) for n in numbers]
-
-
-def _register(n: Any) -> list[Any]:
-    """A number that is computed for each call."""
-    if not isinstance(n, _C.Extent):
-        raise NotKept(f"a plan holds {n!r:.60}")
-    return ["register", n.register]
-
-
-def _restored_number(n: Any) -> Any:
-    if type(n) is not list:
-        return n
-    kind, register = n
-    if kind != "register":
-        raise ValueError(f"no number is a {kind}")
-    result = _C.Extent()
-    result.register = register
-    return result
+    return [*map(NUMBERS.described, numbers)]
 
 
 def _step(step: Step, kernels: _Kernels) -> list[Any]:
     if isinstance(step.kernel, tuple):
         raise NotKept("a step runs on another device")
-    own = kernels.place(step.kernel) if isinstance(step.kernel, int) else ["call", _value(step.kernel)]
+    own = kernels.place(step.kernel) if isinstance(step.kernel, int) else ["call", _held().described(step.kernel)]
     places = [_numbers(o) if isinstance(o, tuple) else o for o in step.operands]
     numbers = _numbers(step.params), *_numbers((step.extent, step.grain, step.error))
     on_error = None if step.on_error is None else _described_error(step.on_error)
@@ -226,12 +213,12 @@ def _step(step: Step, kernels: _Kernels) -> list[Any]:
 def _described_error(function: Callable) -> Any:
     """What names an error. Those of plans for many sizes hold their sizes, and are not asked (`_never`)."""
     try:
-        return _value(function)
+        return _held().described(function)
     except NotKept:
         if not any(isinstance(c.cell_contents, _C.Extent) or _holds_sizes(c.cell_contents)
                    for c in getattr(function, "__closure__", None) or ()):  # fmt: skip
             raise
-        return _value(_never)
+        return _held().described(_never)
 
 
 def _holds_sizes(x: Any) -> bool:
@@ -261,13 +248,13 @@ def restored(data: dict[str, Any]) -> Description | None:
 
 def _restored_parts(data: list[Any], kernels: Sequence[Any]) -> PlanParts:
     num_inputs, slots, steps = data
-    found = tuple([(kind, getattr(_C, dtype), _restored_numbers(sizes), strides and _restored_numbers(strides), source,
-                    _restored_number(offset)) for kind, dtype, sizes, strides, source, offset in slots])  # fmt: skip
+    found = tuple([(kind, NUMBERS.restored(dtype), _restored_numbers(sizes), strides and _restored_numbers(strides),
+                    source, NUMBERS.restored(offset)) for kind, dtype, sizes, strides, source, offset in slots])
     return PlanParts(num_inputs, found, tuple([_restored_step(step, kernels) for step in steps]))
 
 
 def _restored_numbers(numbers: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([n if type(n) is int else _restored_number(n) for n in numbers])
+    return tuple([n if type(n) is int else NUMBERS.restored(n) for n in numbers])
 
 
 def _restored_step(step: list[Any], kernels: Sequence[Any]) -> Step:
@@ -295,7 +282,7 @@ def later(data: Any) -> Callable:
 
     def call(*args: Any) -> Any:
         if not found:
-            found.append(_named_functions().restored(data))
+            found.append(_held().restored(data))
         return found[0](*args)
 
     return call

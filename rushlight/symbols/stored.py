@@ -2,7 +2,7 @@
 
 Enters: formulas and a `ShapeEnv` in which every symbol has a hint. Leaves: what JSON holds; and the other way round,
 formulas, and an env that answers whether other sizes meet what was assumed. Operations are named, and only those that
-formulas know are ever computed. Refuses (ValueError): symbols that stand for elements, whose checks somebody has to
+formulas know are ever computed. Refuses (`NotKept`): symbols that stand for elements, whose checks somebody has to
 make.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.disk_cache import NotKept
 from .env import Guard
 from .expression import OPERATIONS, Atom, Expression, Formula, apply, atom, number, of_atom
 from .real import FUNCTIONS, RELATIONS, Real, Truth, known_truth, real, real_number, truth
@@ -30,7 +31,7 @@ def described(f: Formula) -> Any:
             return ["real number", f.value.hex()]
         if f.arguments:
             return ["real", f.function, *map(described, f.arguments)]
-    raise ValueError(f"{f!r} is no formula of sizes")
+    raise NotKept(f"{f!r} is no formula of sizes")
 
 
 def _atom(a: Atom) -> Any:
@@ -56,13 +57,13 @@ def restored(data: Any) -> Any:
     name, *arguments = rest
     known = RELATIONS.keys() | {"and", "or", "not"} if kind == "truth" else FUNCTIONS
     if kind not in ("truth", "real") or name not in known:
-        raise ValueError(f"there is no {kind} {name}")
+        raise NotKept(f"there is no {kind} {name}")
     return (truth if kind == "truth" else real)(name, *map(restored, arguments))
 
 
 def _applied(name: str, arguments: list[Any]) -> Expression:
     if name not in OPERATIONS:
-        raise ValueError(f"there is no operation {name}")
+        raise NotKept(f"there is no operation {name}")
     return apply(name, *map(restored, arguments))
 
 
@@ -72,7 +73,7 @@ def _applied(name: str, arguments: list[Any]) -> Expression:
 def described_env(env: ShapeEnv) -> Any:
     """What says whether other sizes will do."""
     if env.stand_ins or env.deferred:
-        raise ValueError("symbols stand for elements of tensors")
+        raise NotKept("symbols stand for elements of tensors")
     return {
         "specialize_zero_one": env.specialize_zero_one, "hints": env.hints,
         "guards": [[described(g.truth), g.location] for g in env.guards],

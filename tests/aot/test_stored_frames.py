@@ -404,7 +404,7 @@ def test_damaged_entries_are_made_again(damage: Callable, folder: Any) -> None:
     lambda data: {**data, "rows": []}, lambda data: {**data, "rows": [["Local", None, "other"]] * 9},
     lambda data: {**data, "inputs": [0, 0, 0, 99]}, lambda data: {**data, "left": ["call", "os.system"]},
     lambda data: {**data, "guards": [["no such guard", 0, None, 0]]},
-    lambda data: {**data, "graph": {**data["graph"], "nodes": [["call_function", "os:system", [], []]]}},
+    lambda data: {**data, "graph": {**data["graph"], "nodes": [["call", ["named", "os", "system"], ["tuple"]]]}},
 ])  # fmt: skip
 def test_entries_that_say_something_else_are_made_again(change: Callable, folder: Any) -> None:
     _, before = happened(wave, rl.ones(3, 4))
@@ -416,9 +416,14 @@ def test_entries_that_say_something_else_are_made_again(change: Callable, folder
     assert counts == MADE and rl.equal(before, after)
 
 
-def test_graphs_call_nothing_but_ops(folder: Any) -> None:
-    from rushlight.aot.graphs import data as graph_data
+@pytest.mark.parametrize("target", [
+    ["named", "os", "system"], ["named", "builtins", "exec"], ["named", "subprocess", "run"], ["op", "no such op"],
+    ["named", "rushlight.compat.run", "main"], ["named", "rushlight.base.late", "os.system"],
+    ["named", "rushlight.base.late", "importlib"], ["method", "", "join"], ["function"], ["no such kind"], [[]],
+])
+def test_graphs_call_nothing_but_ops(target: Any, folder: Any) -> None:
+    from rushlight.aot.graphs.data import StoredModule
 
-    for name in ("os:system", "builtins:exec", "subprocess:run", "rushlight.compat.run:main", "no such op"):
-        with pytest.raises((stored_graphs.NotKept, LookupError)):
-            graph_data.target_named(name)
+    nodes = [["input"], ["call", target, ["tuple", ["node", 0]], ["dict"]], ["output", ["tuple", ["node", 1]]]]
+    with pytest.raises((ValueError, LookupError, TypeError)):
+        _ = StoredModule(nodes, {}).module

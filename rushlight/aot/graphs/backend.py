@@ -20,7 +20,7 @@ from ...aten.plain import ASSERT_SCALAR
 from ...autograd import grad_mode
 from ...base import show
 from ...base.assertions import CheckFailed
-from ...codegen.stored.graphs import NotKept
+from ...base.disk_cache import NotKept
 from ...dynamo import settings
 from ...dynamo.convert import is_told
 from ...dynamo.record.breaks import Unfit

@@ -18,19 +18,19 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ...base import settings, show
+from ...base.codec import CONSTANTS
 from ...base.digest import digest
+from ...base.disk_cache import NotKept
 from ...codegen.stored import graphs as stored_graphs
-from ...codegen.stored.graphs import NotKept
 from ...dispatch import table
 from ...dispatch.modes import state as modes
-from ...dynamo.stored.values import described_value
 from ...loops.record import Record
 from ...nn import Parameter
 from ...rules import levels
 from ..metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from . import data as graph_data
 
-FORMAT = 3
+FORMAT = 4
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
 counts: Counter[str] = Counter()
 frame_counts: Counter[str] = Counter()      # and to frames
@@ -89,7 +89,7 @@ def inputs_text(inputs: Sequence[Any], dims: Sequence[tuple[int, ...]]) -> str:
     found: list[Any] = []
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
-            found.append("a symbol" if dims[i] else described_value(x))
+            found.append("a symbol" if dims[i] else CONSTANTS.described(x))
             continue
         if type(x) not in (Tensor, Parameter) or x._keys:
             raise NotKept(f"an input is a {type(x).__name__} with rules of its own")
@@ -118,10 +118,7 @@ def _described_numbers(env: Any, formulas: Mapping[int, Any]) -> Any:
         return None
     from ...symbols.stored import described, described_env  # noqa: PLC0415 - most graphs have no symbols
 
-    try:
-        return [described_env(env), [[k, described(f)] for k, f in formulas.items()]]
-    except ValueError as error:
-        raise NotKept(str(error)) from error
+    return [described_env(env), [[k, described(f)] for k, f in formulas.items()]]
 
 
 def _restored_numbers(data: Any) -> tuple[Any, ...]:

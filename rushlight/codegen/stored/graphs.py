@@ -20,11 +20,7 @@ from ...base.digest import digest
 from ..text.targets import host_identity
 from . import cache
 
-MAGIC = b"RLGRAPH1\n"
-class NotKept(Exception):  # noqa: N818 - no error: it is compiled in every process
-    """Something that no other process can know."""
-
-
+MAGIC = b"RLGRAPH2\n"
 _used: dict[bytes, bytes] = {}      # the entries of this process: digest -> contents
 _noting: list[set[bytes]] = []      # who wants to know which are found or made from now on
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from ... import _C
 from ...base.digest import digest
-from ...codegen.stored.graphs import NotKept
-from ...op.registry import _aliases, ops
+from ...base.disk_cache import NotKept
+from ...op.stored import op_name
 
 _ROOT = __name__.partition(".")[0]
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
@@ -139,18 +139,3 @@ def check_untouched(kind: type) -> None:
         if type(value) is types.FunctionType and not is_settled(value.__globals__.get("__name__")):
             if value.__globals__.get("__name__") is not None:      # made by the library: named tuples, dataclasses
                 raise NotKept(f"{kind.__qualname__}.{name} is the program's")
-
-
-def op_name(op: Any) -> str:
-    """The name of one of our ops: by what it is, not by the name it shows, which some have from others."""
-    if len(_op_names) != len(ops) + len(_aliases):
-        _op_names.clear()
-        _op_names.update({id(op): f"alias {name}" for name, op in _aliases.items()})
-        _op_names.update({id(op): name for name, op in ops.items()})
-    name = _op_names.get(id(op))
-    if name is None or "::" in name:
-        raise NotKept(f"the graph calls {op}, which the program defined")
-    return name
-
-
-_op_names: dict[int, str] = {}

@@ -20,13 +20,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..._C import Tensor
+from ...base.codec import CONSTANTS, PLAIN, member
 from ...base.digest import digest
+from ...base.disk_cache import NotKept
 from ...base.sources import PACKAGE, takes_part
 from ...codegen.stored import graphs as stored_graphs
-from ...codegen.stored.graphs import NotKept
 from ...loops.record import Record
 from ...nn import Buffer, Module, Parameter
 from ...nn.modules import hooks
+from ...op.stored import home_of
 from .. import settings
 from ..bytecode.emitter import Emitter
 from ..record import marks
@@ -35,9 +37,9 @@ from ..values import sources
 from ..values.guards import Assumed, Guard, GuardTree, Kind, Modes, Symbolic, TensorLayout, mode_guard
 from ..values.sources import Constant, Local, Source
 from .fingerprints import Fingerprints, is_settled
-from .values import JSON, Described, Writer, described_value, restored_value
+from .values import Described, Writer
 
-FORMAT = 2
+FORMAT = 3
 _PACKAGE = PACKAGE + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # of Python's library: what may be interpreted, since nothing in it looks at the machine
@@ -86,17 +88,17 @@ def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: A
         return None
     exact = [(name, _shown(value, (isinstance(value, Tensor) or type(value) is int) and dynamic(Local(name), value)))
              for name, value in given.items()]  # fmt: skip
-    rough = [(name, type(given[name]).__qualname__ if type(given[name]) in JSON else shown) for name, shown in exact]
+    rough = [(name, type(given[name]).__qualname__ if type(given[name]) in PLAIN else shown) for name, shown in exact]
     names = [digest(f"{text} {shown}".encode()) for shown in (exact, rough)]
     return Place(*names, function, frames, prints)
 
 
 def _flags() -> list[Any]:
     """Switches that programs may ask for."""
-    found = [sorted((k, v) for k, v in vars(settings).items() if type(v) in JSON)]
+    found = [sorted((k, v) for k, v in vars(settings).items() if type(v) in PLAIN)]
     for name, module in sorted(sys.modules.items()):
         if name.startswith(f"{__name__.partition('.')[0]}.backends."):
-            found.append((name, sorted((k, v) for k, v in vars(module).items() if type(v) in JSON)))
+            found.append((name, sorted((k, v) for k, v in vars(module).items() if type(v) in PLAIN)))
     return found
 
 
@@ -117,7 +119,7 @@ def _shown(value: Any, dynamic: Any) -> Any:
         return type(value).__qualname__, value.training, [*_sizes_in(value)]
     if type(value) is int and dynamic and value > 1:
         return "s"
-    return repr(value) if type(value) in JSON else type(value).__qualname__
+    return repr(value) if type(value) in PLAIN else type(value).__qualname__
 
 
 def _sizes_in(module: Module) -> Any:
@@ -317,7 +319,7 @@ class _Describer:
             elif kind.__name__ not in _READ:
                 raise NotKept(f"it relies on {source}")
             elif kind.fields[-1] != "base":
-                key = described_value(getattr(source, kind.fields[-1]))
+                key = CONSTANTS.described(getattr(source, kind.fields[-1]))
             found = self._row_of[source] = len(self.rows)
             self.rows.append([kind.__name__, parent, key])
         return found
@@ -334,8 +336,8 @@ class _Describer:
             return ["scope", name]
         if type(value) is types.ModuleType:
             return ["module", value.__name__]
-        home, name = _home(value), getattr(value, "__qualname__", "")
-        if is_settled(home) and _named(home, name) is value:
+        home, name = home_of(value), getattr(value, "__qualname__", "")
+        if is_settled(home) and member(sys.modules.get(home), name) is value:
             return ["named", home, name]
         name = getattr(value, "__name__", "")
         for text, kind in self._things.items() if type(value) is types.FunctionType else ():
@@ -355,11 +357,11 @@ class _Describer:
         if kind in (Kind.TYPE_IS, Kind.ID_IS):
             told: Any = self.thing(value)
         elif kind in _VALUES:
-            told = described_value(value)
+            told = CONSTANTS.described(value)
         elif kind is Kind.TENSOR:
             if _TENSORS.get(value.type.__name__) is not value.type:
                 raise NotKept(f"it takes a {value.type.__name__}")
-            rest = [described_value(getattr(value, name)) for name in TensorLayout.fields[1:]]
+            rest = [CONSTANTS.described(getattr(value, name)) for name in TensorLayout.fields[1:]]
             told = [value.type.__name__, *rest]
         elif kind is Kind.ALIASED:
             told = self.source(value)
@@ -375,19 +377,6 @@ class _Describer:
         return [kind.value, self.source(guard.source), told, place]
 
 
-def _home(x: Any) -> str:
-    """The module that a function or class was written in."""
-    return (x.__globals__.get("__name__") if type(x) is types.FunctionType else getattr(x, "__module__", "")) or ""
-
-
-def _named(home: str, name: str) -> Any:
-    """What a module that is loaded has under a name; None where there is nothing."""
-    found: Any = sys.modules.get(home)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
 def _described_relation(holds: Any) -> Any:
     """A relation of a symbolic guard."""
     if holds is operator.eq:
@@ -396,10 +385,7 @@ def _described_relation(holds: Any) -> Any:
         raise NotKept("it relies on what was assumed of real numbers")
     from ...symbols.stored import described_env  # noqa: PLC0415 - most frames have no symbols
 
-    try:
-        return [holds.names, described_env(holds.env)]
-    except ValueError as error:
-        raise NotKept(str(error)) from error
+    return [holds.names, described_env(holds.env)]
 
 
 def _restored_relation(data: Any) -> Callable[..., bool]:
@@ -457,7 +443,7 @@ class _Restorer:
                 value = self.constant(*key)
                 found = Constant(value, str(getattr(value, "__qualname__", key[-1]))), value
             else:
-                key = restored_value(key)
+                key = CONSTANTS.restored(key)
                 read, cls = _READ[kind], getattr(sources, kind)
                 source, owner = (None, self.scope) if parent is None else self.followed(parent)
                 fields = ([] if parent is None else [source]) + ([] if cls.fields[-1] == "base" else [key])
@@ -474,7 +460,7 @@ class _Restorer:
         if kind == "globals":
             return self.scope.globals
         if kind == "named":
-            value = _named(name, inner) if is_settled(name) else None
+            value = member(sys.modules.get(name), inner) if is_settled(name) else None
             if value is None:
                 raise Other(f"{name} has no {inner}")
             return value
@@ -506,9 +492,9 @@ class _Restorer:
         elif kind is Kind.ID_IS:
             value = self.meet(self.value(source), told)
         elif kind in _VALUES:
-            value = restored_value(told)
+            value = CONSTANTS.restored(told)
         elif kind is Kind.TENSOR:
-            value = TensorLayout(_TENSORS[told[0]], *map(restored_value, told[1:]))
+            value = TensorLayout(_TENSORS[told[0]], *map(CONSTANTS.restored, told[1:]))
         elif kind is Kind.ALIASED:
             value = self.source(told)
         elif kind is Kind.NOT_ALIASED:

@@ -1,6 +1,6 @@
-"""Values of captured frames as data: constants, and what a frame returned or held where its graph broke.
+"""Values of captured frames as data: what a frame returned or held where its graph broke.
 
-Enters: constants; values of the interpreter, with what is known of them (`Left`). Leaves: what JSON holds, in terms of
+Enters: values of the interpreter, with what is known of them (`Left`). Leaves: what JSON holds, in terms of
 the graph's results, of where objects from outside are found, and of constants; and the other way round, code that makes
 the values again. Of functions it knows a fixed few by name; nothing else that is read is ever called. Refuses
 (`NotKept`): objects that hold anything else.
@@ -15,58 +15,18 @@ from typing import TYPE_CHECKING, Any
 from ... import _C
 from ..._C import Tensor
 from ...base import shape
-from ...codegen.stored.graphs import NotKept
+from ...base.codec import CONSTANTS, PLAIN
+from ...base.disk_cache import NotKept
 from ..record.acts import ACTS, spent
 from ..values.sources import Constant, Source
 
 if TYPE_CHECKING:
     from ..bytecode.emitter import Emitter
 
-JSON = (bool, int, float, str, type(None))
 _FROM_MEMBERS: dict[str, type] = {kind.__name__: kind for kind in (set, frozenset, shape.Size)}
 _ITERATORS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (iter, enumerate, zip, reversed)}
-_CONSTANTS = (complex, bytes, range, type(...), _C.dtype, _C.device, shape.layout, shape.memory_format)
+_WHOLE = (complex, bytes, range, type(...), _C.dtype, _C.device, shape.layout, shape.memory_format)
 _SYMBOLIC = (_C.SymbolicInt, _C.SymbolicFloat, _C.SymbolicBool)
-
-
-# --- constants --------------------------------------------------------------------------------------------------------
-
-
-def described_value(x: Any) -> Any:
-    """A constant as JSON holds it."""
-    kind = type(x)
-    if kind in JSON:
-        return x
-    if kind in (tuple, list, set, frozenset):
-        return [kind.__name__, [described_value(v) for v in x]]
-    if kind is _C.dtype:
-        return ["dtype", str(x).rpartition(".")[2]]
-    if kind is _C.device:
-        return ["device", str(x)]
-    if isinstance(x, (shape.layout, shape.memory_format)):
-        return ["shape", str(x).rpartition(".")[2]]
-    if kind is complex:
-        return ["complex", x.real, x.imag]
-    if kind is bytes:
-        return ["bytes", x.hex()]
-    if kind in (slice, range):
-        return [kind.__name__, [described_value(v) for v in (x.start, x.stop, x.step)]]
-    if x is ...:
-        return ["..."]
-    raise NotKept(f"it relies on {x!r:.60}")
-
-
-def restored_value(x: Any) -> Any:
-    return _RESTORED[x[0]](*x[1:]) if type(x) is list else x
-
-
-_RESTORED: dict[str, Callable[..., Any]] = {
-    **{kind.__name__: lambda parts, kind=kind: kind(map(restored_value, parts))
-       for kind in (tuple, list, set, frozenset)},
-    **{kind.__name__: lambda parts, kind=kind: kind(*map(restored_value, parts)) for kind in (slice, range)},
-    "dtype": lambda name: getattr(_C, name), "device": _C.device, "shape": lambda name: getattr(shape, name),
-    "complex": complex, "bytes": bytes.fromhex, "...": lambda: ...,
-}  # fmt: skip
 
 
 # --- what a frame left ------------------------------------------------------------------------------------------------
@@ -106,17 +66,17 @@ class Described:
             return self.result(self.left.recorder.nodes.get(id(value)))
         if kind.__name__ == "Unread":
             return self.source(value.source)
-        if kind in JSON:
+        if kind in PLAIN:
             return ["value", value]
         if isinstance(value, _SYMBOLIC):
             found = self.left.recorder.argument(value)
-            return ["value", found] if type(found) in JSON else self.result(found)
+            return ["value", found] if type(found) in PLAIN else self.result(found)
         if kind is types.BuiltinFunctionType and not isinstance(value.__self__, Tensor):
             return ["object", self.row(Constant(value, value.__name__))]
         if kind is types.FunctionType:
             return self.function(value)
-        if kind in _CONSTANTS:
-            return ["value", described_value(value)]
+        if kind in _WHOLE:
+            return ["value", CONSTANTS.described(value)]
         rule = _RULES.get(kind)
         if rule is None:
             raise NotKept(f"it leaves a {kind.__name__}")
@@ -167,9 +127,10 @@ class Described:
 
     def cell(self, value: types.CellType) -> list[Any]:
         try:
-            return ["cell", [self.of(value.cell_contents)]]
-        except ValueError:
-            return ["cell", []]
+            held = [value.cell_contents]
+        except ValueError:      # an empty one
+            held = []
+        return ["cell", [self.of(x) for x in held]]
 
     def function(self, value: types.FunctionType) -> list[Any]:
         if id(value) in self.left.own:
@@ -241,7 +202,7 @@ class Writer:
         elif kind == "object":
             emitter.load_const(self.found(what)[1])
         elif kind == "value":
-            emitter.load_const(restored_value(what))
+            emitter.load_const(CONSTANTS.restored(what))
         elif kind == "again":
             emitter.load_local(self._locals[what])
         else:
