@@ -66,13 +66,16 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple:
-        from .. import _tensor, _utils  # they bring sparse and nested tensors along
+        from .. import _tensor  # these two bring sparse and nested tensors along
+        from ..tensors import pickling
 
-        state = _utils._get_obj_state(self)
+        state = pickling._get_obj_state(self)
         if self._backward_hooks:
             _tensor._warn_of_hooks(self)
         args = (self.data, self.requires_grad, OrderedDict())
-        return (_utils._rebuild_parameter_with_state, (*args, state)) if state else (_utils._rebuild_parameter, args)
+        if state:
+            return pickling._rebuild_parameter_with_state, (*args, state)
+        return pickling._rebuild_parameter, args
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):

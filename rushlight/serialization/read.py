@@ -21,7 +21,7 @@ from .. import _C
 from .._C import UntypedStorage
 from ..base import environment
 from ..dispatch.modes import state as modes
-from ..storage import TypedStorage, over_buffer
+from ..tensors.storages import TypedStorage, over_buffer
 from . import names, options
 from .archive import Entry, PyTorchFileReader, is_zip
 from .locations import is_meta, restore_of

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from typing import Any
 
-from .. import _utils
 from .._C import Tensor
+from ..tensors import pickling
 from . import allowed, names
 
 _INT, _UINT, _SHORT, _LONG, _DOUBLE = (struct.Struct(form) for form in ("<i", "<I", "<H", "<Q", ">d"))
@@ -333,8 +333,8 @@ def _build(u: Unpickler) -> None:
         if hasattr(target, "__setstate__"):
             target.__setstate__(state)
         else:
-            _utils._set_obj_state(target, state)
-    elif cls is _utils.parameter_class():
+            pickling._set_obj_state(target, state)
+    elif cls is pickling.parameter_class():
         target.__setstate__(state)
     else:
         raise UnpicklingError(

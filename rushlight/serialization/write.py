@@ -16,10 +16,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import _C, storage as storages
+from .. import _C
 from .._C import UntypedStorage
 from .._tensor import reduce_tensor
-from ..storage import TypedStorage, legacy_class
+from ..tensors.storages import TypedStorage, legacy_class, moved
 from . import options
 from .archive import PyTorchFileWriter, archive_name_of
 from .locations import location_tag
@@ -128,7 +128,7 @@ def _host_view(storage: UntypedStorage) -> memoryview:
     """The bytes of a storage, on the host; a hole of zeros where data are to be left out."""
     if storage.device.type == "meta" or options.local.skip_data:
         return memoryview(bytes(storage.nbytes()))
-    return memoryview(storages.moved(storage, "cpu"))
+    return memoryview(moved(storage, "cpu"))
 
 
 # --- the archive ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
-from ..storage import TypedStorage
+from .storages import TypedStorage
 
 _DTYPES = (
     _C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.float32, _C.float64, _C.complex32,

@@ -14,11 +14,11 @@ from .._C import Tensor, UntypedStorage
 from ..base.promotion import set_default_dtype
 from ..base.shape import INTS, Size
 from ..devices import find
+from ..dispatch.overrides import handle_torch_function, is_tensor_like, overridable
 from ..op import find_op
-from ..overrides import handle_torch_function, is_tensor_like, overridable
-from ..storage import TypedStorage
 from . import legacy_types
 from .interop import seen_by_modes
+from .storages import TypedStorage
 
 # --- questions --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.anomaly_mode import set_detect_anomaly
 from ..op import find_op
-from ..storage import STORAGE_NAMES, legacy_class
+from ..tensors.storages import STORAGE_NAMES, legacy_class
 
 # --- products with sparse matrices ------------------------------------------------------------------------------------
 

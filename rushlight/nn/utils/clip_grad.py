@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._C import Tensor
-from ..._utils import is_compiling
 from ...autograd.grad_mode import no_grad
 from ...op import find_op
 from ...tensors.interop import tensor
+from ...torch_names.questions import is_compiling
 
 
 def _tensors(parameters: Any) -> list[Tensor]:
