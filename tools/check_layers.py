@@ -153,7 +153,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 3500, "_decomp": 2000, "aot": 4100, "autograd": 2700, "base": 2300, "codegen": 22600, "csrc": 24900,
+    LOOSE: 2800, "_decomp": 2000, "aot": 4100, "autograd": 2700, "base": 2300, "codegen": 22600, "csrc": 24900,
     "cuda": 2800, "definitions": 35100, "devices": 4500, "dispatch": 2500, "distributed": 24700,
     "distributions": 5800, "dynamo": 14500, "export": 5900, "freestanding": 1700, "fx": 8600, "inductor": 5000,
     "loops": 6900, "nn": 10800, "onnx": 4000, "op": 4200, "optim": 4100, "planners": 9200, "rules": 1700,

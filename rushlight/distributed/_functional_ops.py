@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..aten.namespaces import namespace
-from ..library import CustomOp, _file, register_autograd
+from ..library import register_autograd
+from ..library.definition import CustomOp, file_op
 from ..op.schema import parse
 from . import collectives as c
 from .groups import _world, get_rank
@@ -202,7 +203,7 @@ for collective in (
     InPlace("broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)", _spread),
     Ends(),
 ):
-    _file(collective)
+    file_op(collective)
 
 
 class Legacy(CustomOp):
@@ -237,7 +238,7 @@ for schema in (
     " int group_size) -> Tensor",
     "wait_tensor(Tensor self) -> Tensor",
 ):
-    _file(Legacy(schema))
+    file_op(Legacy(schema))
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

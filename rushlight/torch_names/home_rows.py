@@ -61,6 +61,12 @@ dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting cl
 dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
+library.checks -> library: OpCheckError opcheck
+library.custom_ops -> library: CustomOpDef custom_op triton_op wrap_triton
+library.registration -> library: Library define get_kernel impl
+library.rules -> library: FakeContext get_ctx impl_abstract register_autocast register_autograd register_fake
+    register_kernel register_torch_dispatch register_vmap
+library.schemas -> library: infer_schema
 dispatch.overrides -> overrides: has_torch_function handle_torch_function wrap_torch_function is_tensor_like
     has_torch_function_unary has_torch_function_variadic BaseTorchFunctionMode _get_current_function_mode
     _get_current_function_mode_stack _is_torch_function_mode_enabled _len_torch_function_stack _push_mode _pop_mode

@@ -19,7 +19,7 @@ from ...dispatch.modes import disable_dispatch_modes
 from ...fake import FakeTensor, FakeTensorMode
 from ...fx.graph_module import GraphModule
 from ...fx.node import _draws
-from ...library import CustomOp
+from ...library.definition import CustomOp
 from ...op.schema import parse
 from ...utils import _pytree as pytree
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...library import CustomOp
+from ...library.definition import CustomOp
 from ...op.schema import parse
 from ...tensors import interop
 from ...utils import _pytree as pytree
