@@ -45,7 +45,8 @@ def get_default_nowrap_functions() -> set[Callable]:
 
 def _listed() -> dict[Any, dict[str, Callable]]:
     """Namespace -> name -> function: the ops and functions under their public names, and what is on Tensor."""
-    torch, ignored, found = _package(), get_ignored_functions(), {}
+    torch, ignored = _package(), get_ignored_functions()
+    found: dict[Any, dict[str, Callable]] = {}
     for path in _SPACES:
         space = functools.reduce(getattr, filter(None, path.split(".")), torch)
         named = {**vars(space), **published(path)}
@@ -83,10 +84,10 @@ def _stand_in(function: Callable) -> Callable:
 
         kinds, params = inspect.Parameter, max((o.definition.spec.params for o in function.overload_list), key=len)
         with contextlib.suppress(ValueError):   # Python has no name "from", and wants defaults last
-            stand_in.__signature__ = inspect.Signature([
+            vars(stand_in)["__signature__"] = inspect.Signature([
                 kinds(p.name, kinds.KEYWORD_ONLY if p.keyword_only else kinds.POSITIONAL_OR_KEYWORD,
                       default=kinds.empty if p.required else p.default) for p in params
-            ])  # fmt: skip
+            ])
     return stand_in
 
 

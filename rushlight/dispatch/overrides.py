@@ -241,9 +241,13 @@ def install() -> None:
     """Give tensors their default `__torch_function__` and the wrapper constructor."""
     _C._autograd_callbacks["subclass_detach"] = detach_or_override
     _C._autograd_callbacks["tensor_backward"] = backward_or_override
-    Tensor.__torch_function__ = classmethod(default_torch_function)
-    Tensor.__torch_dispatch__ = _C._disabled_torch_function_impl
-    Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
+    methods = {
+        "__torch_function__": classmethod(default_torch_function),
+        "__torch_dispatch__": _C._disabled_torch_function_impl,
+        "_make_wrapper_subclass": staticmethod(make_wrapper_subclass),
+    }
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
 
 
 def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict[str, Any] | None) -> Any:

@@ -24,7 +24,7 @@ STORAGE_DTYPES: dict[str, _C.dtype] = {
     "IntStorage": _C.int32, "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8,
     "BoolStorage": _C.bool, "BFloat16Storage": _C.bfloat16, "ComplexDoubleStorage": _C.complex128,
     "ComplexFloatStorage": _C.complex64,
-}  # fmt: skip
+}
 STORAGE_NAMES: dict[_C.dtype, str] = {dtype: name for name, dtype in STORAGE_DTYPES.items()}
 
 _mapped_files: dict[int, str] = {}    # address of a mapping -> name of the file
@@ -215,7 +215,7 @@ def _converted(self: Any, dtype: _C.dtype) -> TypedStorage:
 _CASTS = {"bfloat16": _C.bfloat16, "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "complex_double": _C.complex128,
           "complex_float": _C.complex64, "double": _C.float64, "float": _C.float32, "half": _C.float16, "int": _C.int32,
           "long": _C.int64, "short": _C.int16, "float8_e4m3fn": _C.float8_e4m3fn,
-          "float8_e5m2": _C.float8_e5m2}  # fmt: skip
+          "float8_e5m2": _C.float8_e5m2}
 
 
 def _type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -235,7 +235,7 @@ _METHODS: dict[str, Any] = {
     "is_sparse": False, "is_sparse_csr": False, "__getitem__": _get, "__setitem__": _set, "__repr__": _text,
     "__reduce_ex__": _reduce_storage, "__deepcopy__": deepcopy_storage, "__iter__": lambda self: iter(self.tolist()),
     "__copy__": _clone, "__sizeof__": lambda self: 64 + self.nbytes(),
-}  # fmt: skip
+}
 _get_byte = UntypedStorage.__getitem__
 
 
