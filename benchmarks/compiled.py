@@ -198,7 +198,7 @@ def first_call(session: Session, library: str, code: str, folder: str) -> tuple[
     try:
         # compilers called by other processes would not be counted: PyTorch is to call them itself
         told = run_python(code, RUSHLIGHT_CACHE=folder, RUSHLIGHT_GRAPH_CACHE="1", TORCHINDUCTOR_CACHE_DIR=folder,
-                          TORCHINDUCTOR_COMPILE_THREADS=threads, OMP_NUM_THREADS=threads).split()  # fmt: skip
+                          TORCHINDUCTOR_COMPILE_THREADS=threads, OMP_NUM_THREADS=threads).split()
         return float(told[0]), float(told[1])
     except RuntimeError as error:
         return f"{library} failed: {error}"
@@ -215,7 +215,7 @@ def first_calls(session: Session) -> Section:
         for library in LIBRARIES:
             with tempfile.TemporaryDirectory() as folder:
                 code = FIRST.format(library=library, threads=session.threads, setup=setup(name, what),
-                                    clock=FIRST_CLOCKS[session.clock])  # fmt: skip
+                                    clock=FIRST_CLOCKS[session.clock])
                 for state in ("cold", "warm"):
                     taken[library, state] = first_call(session, library, code, folder)
         for state, most in (("cold", 3.0), ("warm", 0.3)):
@@ -264,7 +264,7 @@ FLOORS: dict[str, tuple[str, int, int]] = {
         "for t in tensors:\n    t.grad = torch.randn(125000)\n"
         "optimizer = torch.optim.AdamW(tensors)\noptimizer.step()\n"
         "step = torch.compile(optimizer.step)", 7 * 25_000_000, 10 * 25_000_000),
-}  # fmt: skip
+}
 FLOOR = """
 import time
 from time import CLOCK as clock

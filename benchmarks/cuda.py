@@ -70,7 +70,7 @@ def small(lib: Any) -> dict[str, tuple[float, str]]:
         "host: softmax": (host_us(lib, lambda: lib.softmax(row, -1)), "us"),
         "host: matmul 64": (host_us(lib, lambda: square @ square), "us"),
         "host: empty": (host_us(lib, lambda: lib.empty(4, 4, device="cuda")), "us"),
-    }  # fmt: skip
+    }
 
 
 def moving(lib: Any, dtype: Any, size: int) -> dict[str, tuple[int, Callable]]:
@@ -84,7 +84,7 @@ def moving(lib: Any, dtype: Any, size: int) -> dict[str, tuple[int, Callable]]:
         "sum columns": (n, lambda: x.sum(0)), "softmax": (2 * n, lambda: F.softmax(x, -1)),
         "layer_norm": (2 * n, lambda: F.layer_norm(x, (COLS,), w, w)),
         "transposed copy": (2 * n, lambda: x.t().contiguous()),
-    }  # fmt: skip
+    }
 
 
 def bandwidth(lib: Any) -> dict[str, tuple[float, str]]:
@@ -108,7 +108,7 @@ def orders(lib: Any) -> dict[str, tuple[float, str]]:
     """Sorts, selections and running sums of long rows, and of many."""
     results = {}
     for name, shape in (("2^20", (1 << 20,)), ("2^24", (1 << 24,)), ("[4096, 1000]", (4096, 1000)),
-                        ("[256, 50257]", (256, 50257)), ("[65536, 128]", (65536, 128))):  # fmt: skip
+                        ("[256, 50257]", (256, 50257)), ("[65536, 128]", (65536, 128))):
         x = lib.randn(shape, device="cuda")
         cases = {"sort": lambda x=x: x.sort(), "topk 50": lambda x=x: x.topk(50), "cumsum": lambda x=x: x.cumsum(-1)}
         for case, f in cases.items():
@@ -200,7 +200,7 @@ def steps(lib: Any, name: str, loss: Callable, optimizer: Any) -> dict[str, tupl
     return {
         name: (statistics.median(found[3:]) * 1e3, "ms"), f"{name} first": (found[0], "s"),
         f"{name} memory": (memory, "GiB"),
-    }  # fmt: skip
+    }
 
 
 def gpt2_eager(lib: Any) -> dict[str, tuple[float, str]]:
@@ -224,7 +224,7 @@ def train_compiled(lib: Any) -> dict[str, tuple[float, str]]:
 
 
 PARTS = (small, bandwidth, products, orders, attention, train, train_compiled, gpt2_eager, resnet_eager, gpt2_compiled,
-         resnet_compiled)  # fmt: skip
+         resnet_compiled)
 
 
 def first_result(name: str) -> float:

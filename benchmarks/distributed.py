@@ -162,9 +162,9 @@ def show_memory(ranks: int) -> None:
     for label, expected in (("between steps", 3 * parameters / ranks), ("peak", 3 * parameters / ranks + activations)):
         got = found[f"sharded, {label}"]
         print(f"{label:16}{got / 1e6:9.2f} MB in each of {ranks}; expected {expected / 1e6:8.2f} MB, ratio "
-              f"{got / expected:.3f}; one process {found[f'alone, {label}'] / 1e6:.2f} MB")  # fmt: skip
+              f"{got / expected:.3f}; one process {found[f'alone, {label}'] / 1e6:.2f} MB")
     print(f"parameters {parameters / 1e6:.2f} MB, activations {activations / 1e6:.2f} MB "
-          f"({found['forward'] / 1e6:.2f} MB in forward)")  # fmt: skip
+          f"({found['forward'] / 1e6:.2f} MB in forward)")
 
 
 def overhead(rank: int, ranks: int, path: str) -> None:
@@ -230,7 +230,7 @@ def run_once(name: str, ranks: int, only: str) -> dict[str, float]:
             stdout=subprocess.PIPE if r == 0 else subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
         )
         for r in range(ranks)
-    ]  # fmt: skip
+    ]
     text = processes[0].communicate()[0]
     for process in processes:
         process.wait()

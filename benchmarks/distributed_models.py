@@ -80,7 +80,7 @@ def _op(name: str) -> Any:
 SPREAD = {
     "FSDP2 GPT step": fsdp_step, "TP GPT step": tensor_parallel_step,
     **{f"50 DTensor {name} 8x8": _op(name) for name in ("add", "matmul", "sum", "view")},
-}  # fmt: skip
+}
 
 
 # --- overlap ----------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def overlap(rank: int, ranks: int, path: str) -> None:
         found[label] = {
             "arithmetic": measured(lambda: compute(x, w)), "sending": measured(lambda: send(g)),  # noqa: B023
             "both": measured(lambda: together(x, w, g)),  # noqa: B023
-        }  # fmt: skip
+        }
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:
@@ -160,4 +160,4 @@ def show_overlap(found: dict[str, dict[str, float]]) -> None:
         hidden = (total - times["both"]) / min(times["arithmetic"], times["sending"])
         print(f"{label:16}arithmetic {times['arithmetic'] * 1e3:7.1f} ms, sending {times['sending'] * 1e3:7.1f} ms, "
               f"both compiled {times['both'] * 1e3:7.1f} ms: {times['both'] / total:.2f} of the sum, "
-              f"{hidden * 100:.0f}% of the shorter hidden")  # fmt: skip
+              f"{hidden * 100:.0f}% of the shorter hidden")

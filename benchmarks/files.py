@@ -43,7 +43,7 @@ OTHERS = (
          SETUP.format(state=STATES["100 x 2 MB"], options="") + "file = io.BytesIO(open(path, 'rb').read())"),
     Case("load the older format, 100 x 2 MB", "torch.load(path)",
          SETUP.format(state=STATES["100 x 2 MB"], options=", _use_new_zipfile_serialization=False")),
-)  # fmt: skip
+)
 
 
 def cases() -> tuple[Case, ...]:

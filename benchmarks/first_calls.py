@@ -141,7 +141,7 @@ LAYERS = (
     tensors("sort", "x.sort()[0]", {"x": "32, 100"}, {"x": "20, 150"}),
     tensors("topk", "x.topk(5)[0]", {"x": "32, 100"}, {"x": "20, 150"}),
     Layer("AdamW, a step", "o.step()", STEP.format("64, 32", "8, 64"), STEP.format("48, 20", "8, 48")),
-)  # fmt: skip
+)
 
 
 def first_calls(layer: Layer, rounds: int) -> tuple[list[float], list[float]]:

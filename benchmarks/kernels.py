@@ -296,7 +296,7 @@ RESAMPLING = Group("resampling", "Interpolation, grids, padding and columns of i
         "circular")),
     picture("unfold 3x3", "F.unfold(x, 3, padding=1)", "8, 64, 56, 56"),
     picture("pixel_shuffle 2", "F.pixel_shuffle(x, 2)", "8, 64, 56, 56"),
-))  # fmt: skip
+))
 
 GROUPS = (CONVOLUTION, RESIDUAL, POOLING, RESAMPLING, RANDOM, ATTENTION, SHORT, NORMS, ORDER, SPECTRA, LINALG)
 

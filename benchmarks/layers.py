@@ -148,7 +148,7 @@ def mobilenet() -> list:
         (16, 16, 112, 3, 1, 16), (16, 64, 112, 3, 2, 24), (24, 72, 56, 3, 1, 24), (24, 72, 56, 5, 2, 40),
         (40, 120, 28, 5, 1, 40), (40, 240, 28, 3, 2, 80), (80, 200, 14, 3, 1, 80), (80, 480, 14, 3, 1, 112),
         (112, 672, 14, 5, 2, 160), (160, 960, 7, 5, 1, 160),
-    ):  # fmt: skip
+    ):
         if inside != channels:
             result.append(convolution("MobileNetV3", inside, channels, size, 1))
         result.append(convolution("MobileNetV3", channels, channels, size, kernel, stride, channels))

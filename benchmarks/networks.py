@@ -76,7 +76,7 @@ MOBILE = (
     (40, 240, 40, 5, True, "Hardswish", 1), (40, 120, 48, 5, True, "Hardswish", 1),
     (48, 144, 48, 5, True, "Hardswish", 1), (48, 288, 96, 5, True, "Hardswish", 2),
     (96, 576, 96, 5, True, "Hardswish", 1), (96, 576, 96, 5, True, "Hardswish", 1),
-)  # fmt: skip
+)
 
 
 def mobilenet(torch: Any, classes: int = 1000) -> Any:
@@ -93,7 +93,7 @@ def mobilenet(torch: Any, classes: int = 1000) -> Any:
             super().__init__()
             few = max(8, (channels // 4 + 4) // 8 * 8)
             self.weights = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, few, 1), nn.ReLU(),
-                                         nn.Conv2d(few, channels, 1), nn.Hardsigmoid())  # fmt: skip
+                                         nn.Conv2d(few, channels, 1), nn.Hardsigmoid())
 
         def forward(self, x: Any) -> Any:
             return x * self.weights(x)
@@ -112,7 +112,7 @@ def mobilenet(torch: Any, classes: int = 1000) -> Any:
     return nn.Sequential(
         layer(3, 16, 3, 2, 1, "Hardswish"), *[Block(*sizes) for sizes in MOBILE], layer(96, 576, 1, 1, 1, "Hardswish"),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes),
-    )  # fmt: skip
+    )
 
 
 def unet(torch: Any, width: int = 16, classes: int = 2) -> Any:

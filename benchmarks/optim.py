@@ -63,7 +63,7 @@ ADAMW = Group("optim_adamw",
     tuple(
     against("AdamW", LARGE, label, f", {options}") for label,
     options in (("fused", "fused=True"), ("foreach", "foreach=True"), ("single", "foreach=False"))),
-    worst_bar=2.0)  # fmt: skip
+    worst_bar=2.0)
 # SGD computes next to nothing: both libraries wait for the same memory.
 OTHERS = Group("optim_fused", "Other optimizers over the same parameters, against PyTorch's fused=True", tuple(
     against(name, LARGE, "fused", ", fused=True") for name in MADE if name != "AdamW"), worst_bar=1.0)
@@ -89,7 +89,7 @@ STEPS = Group(
 ALONE = Group("optim_step", "optimizer.step() alone, the same MLP", tuple(
     Case(name, "optimizer.step()",
          f"{TINY}\noptimizer = torch.optim.{name}(model.parameters(), lr=1e-3)\ncriterion(model(x), y).backward()")
-    for name in ("SGD", "AdamW", "RMSprop", "NAdam")), worst_bar=4.0)  # fmt: skip
+    for name in ("SGD", "AdamW", "RMSprop", "NAdam")), worst_bar=4.0)
 
 
 COPY = Group("optim_floor", f"The floor: a copy of {ELEMENTS:,} floats", (

@@ -177,7 +177,7 @@ def main(arguments: list[str] | None = None) -> None:
         below += [(theirs / ours, name)] if theirs < ours else []
         top = max(rates) * options.threads / (2 if name.startswith(("f64", "c128")) else 1)
         print(f"{name:44s} {theirs * 1e6:9.1f}u {ours * 1e6:9.1f}u {theirs / ours:6.2f} {2e-9 * work / ours:8.1f}"
-              f" {2 * work / ours / top:5.0%}", flush=True)  # fmt: skip
+              f" {2 * work / ours / top:5.0%}", flush=True)
         samples.clear()
         gc.collect()
     print(f"{len(ratios)} cases, geometric mean {statistics.geometric_mean(ratios):.3f}, {len(below)} below 1:")

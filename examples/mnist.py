@@ -41,7 +41,7 @@ def make_network(torch: Any, size: int) -> Any:
         nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(),                      # (batch, 32 * (size // 2)²)
         nn.Linear(32 * (size // 2) ** 2, 128), nn.ReLU(), nn.Dropout(0.5),
         nn.Linear(128, 10),
-    )  # fmt: skip
+    )
 
 
 def train_epoch(torch: Any, network: Any, optimizer: Any, loader: Any) -> float:

@@ -37,7 +37,7 @@ from rushlight.distributed.tensor.parallel import (
     RowwiseParallel,
     SequenceParallel,
     parallelize_module,
-)  # fmt: skip
+)
 
 nn, F = torch.nn, torch.nn.functional
 DIMS = ("pipeline", "data", "expert", "context", "tensor")      # ranks that talk most are neighbours
@@ -179,14 +179,14 @@ def spread(model: nn.Sequential, mesh: DeviceMesh) -> None:
             columns, rows = ColwiseParallel(), RowwiseParallel(output_layouts=Shard(1))
             plan = {"norm1": SequenceParallel(), "norm2": SequenceParallel(), "attention": cut,
                     "attention.query": columns, "attention.key": columns, "attention.value": columns,
-                    "attention.out": rows}  # fmt: skip
+                    "attention.out": rows}
             if isinstance(part.mlp, MLP):
                 plan |= {"mlp": cut, "mlp.up": columns, "mlp.down": rows}
             else:                                      # every rank of the tensor dimension asks all experts
                 plan["mlp"] = PrepareModuleInputOutput(
                     input_layouts=Shard(1), desired_input_layouts=Replicate(), use_local_input=True,
                     output_layouts=Replicate(), desired_output_layouts=Shard(1),
-                )  # fmt: skip
+                )
         parallelize_module(part, mesh, plan)
 
 

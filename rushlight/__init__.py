@@ -30,7 +30,6 @@ from . import (  # noqa: F401
     dispatch as _dispatch,
     op,
     ops,
-    overrides as _overrides,
     version as _version,
     wiring as _wiring,
 )
@@ -101,8 +100,8 @@ from .base.shape import (
     strided,
 )
 from .devices import default_device as get_default_device, set_default_device
+from .dispatch import overrides as _overrides
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 from .tensors import methods as _tensor_methods  # noqa: F401
 from .tensors.interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .tensors.legacy_types import TYPES as _LEGACY_TYPES
@@ -132,6 +131,7 @@ from .tensors.plain_functions import (
     typename,
     zero_,
 )
+from .tensors.storages import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 
 __version__ = _version.TorchVersion(_version.__version__)
 
@@ -221,6 +221,7 @@ _SUBPACKAGES = frozenset((
     "onnx",
     "optim",
     "monitor",
+    "overrides",
     "package",
     "planners",
     "profiler",
@@ -232,13 +233,14 @@ _SUBPACKAGES = frozenset((
     "signal",
     "sparse",
     "special",
+    "storage",
     "testing",
     "torch_version",
     "types",
     "utils",
     "version",
     "xpu",
-))  # fmt: skip
+))
 
 
 # Single names and the subpackage each is imported from at first use.

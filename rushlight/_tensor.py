@@ -14,14 +14,15 @@ import warnings
 from collections import OrderedDict
 from typing import Any
 
-from . import _C, _utils
+from . import _C
 from ._C import Tensor, UntypedStorage
 from .base import homes, late
 from .base.shape import sparse_coo, strided
 from .definitions.nested import container as _nested
 from .definitions.sparse import container as _sparse
 from .op import find_op
-from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
+from .tensors import pickling
+from .tensors.storages import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
 
 # --- pickling ---------------------------------------------------------------------------------------------------------
 
@@ -45,7 +46,7 @@ def _reduce_plain(t: Tensor) -> tuple:
             return _reduce_nested(t)
     geometry = (tuple(t.shape), tuple(t.stride()))
     if t.is_meta:
-        return _utils._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
+        return pickling._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
     if (
         type(t) is not Tensor
         and t.numel()
@@ -53,40 +54,40 @@ def _reduce_plain(t: Tensor) -> tuple:
         and not t.untyped_storage().nbytes()
     ):
         args = (type(t), t.dtype, *geometry, t.storage_offset(), t.layout, t.device, t.requires_grad)
-        return _utils._rebuild_wrapper_subclass, args
+        return pickling._rebuild_wrapper_subclass, args
     if t._backward_hooks:
         _warn_of_hooks(t)
     where = (t.storage_offset(), *geometry, t.requires_grad, OrderedDict())
     if t.dtype in STORAGE_NAMES:
-        return _utils._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where)
-    return _utils._rebuild_tensor_v3, (face_of(t), *where, t.dtype)
+        return pickling._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where)
+    return pickling._rebuild_tensor_v3, (face_of(t), *where, t.dtype)
 
 
 def _reduce_sparse(t: Any) -> tuple:
     parts = (*t._index, t._held, t.shape)
     if t._layout is sparse_coo:
         parts = (*parts, t.is_coalesced())
-    return _utils._rebuild_sparse_tensor, (t._layout, parts)
+    return pickling._rebuild_sparse_tensor, (t._layout, parts)
 
 
 def _reduce_nested(t: Any) -> tuple:
     """Components one after another for the strided layout; values and offsets for the jagged one."""
-    _utils.refuse_nested_in_old_format()
+    pickling.refuse_nested_in_old_format()
     if t._layout is not strided:
         parts = {"values": t._held, "offsets": t._starts, "lengths": t._sizes, "_ragged_idx": t._ragged,
-                 "_metadata_cache": {}, "requires_grad": t.requires_grad}  # fmt: skip
-        return _rebuild_from_type_v2, (_utils._rebuild_njt, type(t), (parts,), {})
+                 "_metadata_cache": {}, "requires_grad": t.requires_grad}
+        return _rebuild_from_type_v2, (pickling._rebuild_njt, type(t), (parts,), {})
     parts = [part.contiguous() for part in t.detach().unbind()]
     sizes, strides = [list(p.shape) for p in parts], [list(p.stride()) for p in parts]
     offsets = [*itertools.accumulate((p.numel() for p in parts), initial=0)][: len(parts)]
     buffer = find_op("cat")([p.reshape(-1) for p in parts]) if parts else _C.empty((0,), None, t.dtype, t.device)
     numbers = (_C.from_data(data, _C.int64, None) for data in (sizes, strides, offsets))
-    return _utils._rebuild_nested_tensor, (buffer, *numbers)
+    return pickling._rebuild_nested_tensor, (buffer, *numbers)
 
 
 def reduce_tensor(self: Tensor, protocol: int = 2) -> tuple:
     """`Tensor.__reduce_ex__`."""
-    if _utils.ongoing.materialize_fake_tensors and hasattr(self, "fake_device"):    # whose bytes are left out anyway
+    if pickling.ongoing.materialize_fake_tensors and hasattr(self, "fake_device"):    # whose bytes are left out anyway
         self = _C.empty(tuple(self.shape), tuple(self.stride()), self.dtype, self.fake_device)
     if type(self) is Tensor:
         state = self.__dict__
@@ -95,7 +96,7 @@ def reduce_tensor(self: Tensor, protocol: int = 2) -> tuple:
     elif isinstance(self, (_sparse.SparseTensor, _nested.NestedTensor)):
         return _reduce_plain(self)
     else:
-        state = _utils._get_obj_state(self)
+        state = pickling._get_obj_state(self)
     function, args = _reduce_plain(self)
     return _rebuild_from_type_v2, (function, getattr(type(self), "_pickled_as", type(self)), args, state)
 
@@ -111,7 +112,7 @@ def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple, state: Any) ->
     if setter is not Tensor.__setstate__:
         setter(result, state)
         return result
-    return _utils._set_obj_state(result, state)
+    return pickling._set_obj_state(result, state)
 
 
 def _rebuild_from_type(func: Any, type: type, args: tuple, dict: dict) -> Tensor:

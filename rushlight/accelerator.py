@@ -25,7 +25,7 @@ __all__ = [
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
     "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx",
     "set_device_index", "set_stream", "synchronize",
-]  # fmt: skip
+]
 
 
 def _handler() -> Any:

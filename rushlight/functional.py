@@ -7,7 +7,7 @@ from .tensors.plain_functions import broadcast_shapes, broadcast_tensors
 
 _NAMES = ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul", "istft",
           "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique",
-          "unique_consecutive", "unravel_index")  # fmt: skip
+          "unique_consecutive", "unravel_index")
 _top = published("")
 globals().update({name: _top[name] for name in _NAMES if name in _top})
 for _name in _NAMES:

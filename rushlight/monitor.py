@@ -147,7 +147,7 @@ class Stat:
         found = {
             VALUE: values[-1] if values else 0.0, MEAN: total / len(values) if values else 0.0,
             COUNT: float(len(values)), SUM: float(total), MAX: max(values, default=0.0), MIN: min(values, default=0.0),
-        }  # fmt: skip
+        }
         return {kind: found[kind] for kind in self._aggregations}
 
     def __del__(self) -> None:

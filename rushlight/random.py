@@ -53,7 +53,7 @@ def thread_safe_generator() -> Generator | None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
-             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
+             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:
     """Inside, draw freely; on leaving, the default generator, and those of `devices`, continue as if nothing had been
     drawn. Without `devices`, those of all units there are."""
     if not enabled:

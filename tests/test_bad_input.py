@@ -291,7 +291,7 @@ m.ones(2, dtype=m.bool).igamma_(m.ones(2))
 m.ones(4).tensor_split(m.tensor([1.0]))
 m.ones(2, 3).view(None)
 m.iinfo(m.float32)
-""".strip().splitlines()  # fmt: skip
+""".strip().splitlines()
 
 RUNNER = """
 import sys, warnings, faulthandler
@@ -375,7 +375,7 @@ DIFFERENT = {
     "(lambda x: x.index_copy_(0, m.tensor([0]), x[:1]))(m.ones(3, 3))": "sources are read before anything is written",
     'm.sum(m.ones(2), out=m.ones(2, device="meta"))': "PyTorch has no out= without dim",
     'm.set_num_threads("a")': "a wrong type is a TypeError",
-}  # fmt: skip
+}
 
 
 def test_the_class_is_pytorchs(ours: dict[str, tuple[str, str]]) -> None:

@@ -33,7 +33,7 @@ def test_every_variable_is_in_the_table() -> None:
     allowed = {
         "base/environment.py", "compat/__init__.py", "codegen/text/targets.py", "utils/cpp_extension.py",
         "dynamo/rules/library_rules.py",
-    }  # fmt: skip
+    }
     readers = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -71,7 +71,7 @@ FAILS = {
     "binding": "rl.add(rl.zeros(2), 'a')",
     "module": "rl.nn.Sequential(rl.nn.Linear(3, 2), rl.nn.ReLU())(rl.zeros(2, 5))",
     "backward": "rl.ones(2, requires_grad=True).sin().backward()",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", FAILS)

@@ -52,7 +52,7 @@ IN_PLACE: dict[str, Callable] = {
     "floor_divide_": lambda m, a, b: a.floor_divide_(b), "copy_": lambda m, a, b: a.copy_(b),
     "isub": lambda m, a, b: operator.isub(a, b),
     "out": lambda m, a, b: m.add(m.ones(2), b, out=a),
-}  # fmt: skip
+}
 
 
 def operand(m: Any, kind: str, what: Any) -> Any:

@@ -46,7 +46,7 @@ def test_an_unseeded_engine_follows_the_seed_of_the_program() -> None:
 @pytest.mark.parametrize("use", [
     lambda t: t.quasirandom.SobolEngine(0), lambda t: t.quasirandom.SobolEngine(21202),
     lambda t: t.quasirandom.SobolEngine(2).fast_forward(1).draw_base2(2),
-])  # fmt: skip
+])
 def test_refusals(use) -> None:
     with pytest.raises(ValueError):
         use(torch)

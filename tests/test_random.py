@@ -281,7 +281,7 @@ def test_interleaved_samplers_share_the_waiting_normal():
     def case(t):
         parts = [t.randn(3), t.rand(2), t.randn(20), t.randn(1, dtype=t.float64), t.zeros(3).log_normal_(), t.randn(5),
                  t._standard_gamma(parameters(t, 3)), t.randn(1), t.zeros(2).cauchy_(), t.randn(17, dtype=t.bfloat16),
-                 t.randn(2)]  # fmt: skip
+                 t.randn(2)]
         return tuple(p.double() for p in parts)
 
     for seed in range(5):

@@ -70,7 +70,7 @@ def test_bad_states():
     g = rushlight.Generator()
     before = raw(g.get_state())
     cases = [(rushlight.zeros(5), TypeError), (rushlight.zeros(5, dtype=rushlight.uint8), RuntimeError),
-             (rushlight.zeros(5056, dtype=rushlight.uint8), RuntimeError), (b"123", TypeError)]  # fmt: skip
+             (rushlight.zeros(5056, dtype=rushlight.uint8), RuntimeError), (b"123", TypeError)]
     for bad, error in cases:
         with pytest.raises(error):
             g.set_state(bad)
@@ -119,7 +119,7 @@ def test_generator_argument_leaves_the_default_alone():
               lambda: rushlight.randperm(5, generator=g), lambda: rushlight.randint(3, (2,), generator=g),
               lambda: rushlight.poisson(x.zero_() + 1, g), lambda: rushlight.rand_like(x, generator=g),
               lambda: rushlight.multinomial(x + 1, 3, True, generator=g),
-              lambda: rushlight.bernoulli(x, 0.5, generator=g)):  # fmt: skip
+              lambda: rushlight.bernoulli(x, 0.5, generator=g)):
         state = raw(g.get_state())
         f()
         assert raw(g.get_state()) != state
@@ -190,7 +190,7 @@ REFUSED = [
     "t.multinomial(t.ones(3), 2, out=t.zeros(0))", "t.dropout(t.ones(3), 1.5, True)",
     "t.feature_dropout(t.ones(3), 0.5, True)", "t.rrelu(t.ones(3), 0.3, 0.2, True)",
     "t.zeros(3, requires_grad=True).uniform_()", "t.set_rng_state([1])",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("code", REFUSED)

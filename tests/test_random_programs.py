@@ -164,7 +164,7 @@ for name, make in DISTRIBUTIONS.items():
 def own_generator(t):
     g = t.Generator().manual_seed(99)
     return (t.randn(100, generator=g), t.rand(7, generator=g), t.randperm(50, generator=g), t.randn(3, generator=g),
-            t.empty(40).bernoulli_(0.2, generator=g), t.empty(40).exponential_(generator=g), g.get_state())  # fmt: skip
+            t.empty(40).bernoulli_(0.2, generator=g), t.empty(40).exponential_(generator=g), g.get_state())
 
 
 def state_in_the_middle(t):

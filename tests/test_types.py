@@ -32,7 +32,7 @@ REVEALED = {
     "nn.Linear(2, 2)(x)": "Any", "torch.device('cpu').type": "str", "torch.float32": "dtype", "F.relu(x)": "Tensor",
     "x.to('cpu')": "Tensor", "torch.tensor([1])": "Tensor", "next(nn.Linear(2, 2).parameters())": "Parameter",
     "torch.Generator().manual_seed(0)": "Generator", "decorated(x)": "Tensor",
-}  # fmt: skip
+}
 
 
 def turned(folder: Path) -> None:

@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 def execute(*command: str | Path, cwd: Path, timeout: float = 300, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=timeout,
-                          env={**environment(), **more})  # fmt: skip
+                          env={**environment(), **more})
 
 
 def build_wheel(folder: Path) -> None:
@@ -111,7 +111,7 @@ def python(wheel: Path, shared: Path) -> Path:
 
 def test_the_wheel_is_what_is_imported_and_it_computes(python: Path, tmp_path: Path) -> None:
     code = ("import rushlight as rl; x = rl.ones(3, 3, requires_grad=True); (x @ x + x.exp()).sum().backward(); "
-            "print(rl.__file__); print(x.grad.isfinite().all().item())")  # fmt: skip
+            "print(rl.__file__); print(x.grad.isfinite().all().item())")
     done = execute(python, "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     place, good = done.stdout.split()

@@ -124,31 +124,31 @@ def emit_constants() -> None:
 def fit_elementary() -> None:
     root = mp.sqrt(2)
     emit("EXP", "(exp(r) - 1 - r) / r**2, |r| <= ln(2)/2", lambda r: (mp.expm1(r) - r) / r**2,
-         "-0.3469", "0.3469", f32=5, f64=11, lite=8)  # fmt: skip
+         "-0.3469", "0.3469", f32=5, f64=11, lite=8)
     emit("LOG", "(log1p(f) - f + f**2/2) / f**3, 1 + f between sqrt(1/2) and sqrt(2)",
-         lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, 1 / root - 1, root - 1, f32=9)  # fmt: skip
+         lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, 1 / root - 1, root - 1, f32=9)
     emit("ATANH", "(2 atanh(s) - 2 s) / s**3 in z = s**2, 1 + f = (1 + s) / (1 - s)",
-         lambda z: 2 * (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.02945", f32=4, f64=8, lite=6)  # fmt: skip
+         lambda z: 2 * (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.02945", f32=4, f64=8, lite=6)
     emit("ATANH_TAIL", "atanh(s) / s without 1 + z/3 + z**2/5, over z**3, in z = s**2",
-         lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3 - z * z / 5) / z**3, 0, "0.02945", f64=8)  # fmt: skip
+         lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3 - z * z / 5) / z**3, 0, "0.02945", f64=8)
     quarter = (mp.pi / 4 + mp.mpf("0.001")) ** 2
     emit("SIN", "(sin(r) - r) / r**3 in z = r**2, |r| <= pi/4", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,
-         0, quarter, f32=4, f64=7)  # fmt: skip
+         0, quarter, f32=4, f64=7)
     emit("COS", "(cos(r) - 1 + r**2/2) / r**4 in z = r**2, |r| <= pi/4",
-         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, 0, quarter, f32=4, f64=7)  # fmt: skip
+         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, 0, quarter, f32=4, f64=7)
     emit("ATAN", "(atan(t) - t) / t**3 in z = t**2, |t| <= tan(pi/8)",
-         lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.1717", f32=5, f64=12)  # fmt: skip
+         lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.1717", f32=5, f64=12)
     emit("ASIN", "(asin(t) - t) / t**3 in z = t**2, |t| <= 1/2",
-         lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.2501", f32=6, f64=14)  # fmt: skip
+         lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.2501", f32=6, f64=14)
     emit("TANH", "(tanh(t) - t) / t**3 in z = t**2, |t| <= 0.625",
-         lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.391", f32=5, f64=11)  # fmt: skip
+         lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.391", f32=5, f64=11)
     emit("SINH", "(sinh(t) - t) / t**3 in z = t**2, |t| <= 1",
-         lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "1.0", f32=4, f64=8)  # fmt: skip
+         lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "1.0", f32=4, f64=8)
 
 
 def fit_error_function() -> None:
     emit("ERF", "erf(x) / x - 1 in z = x**2, |x| <= 1", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
-         0, "1.0", f32=7, f64=14)  # fmt: skip
+         0, "1.0", f32=7, f64=14)
     print("\n# log(erfc(x)), 0.9 <= x <= 4.1; in f64 to 6, where what is left of 1 falls as erfc does")
 
     def logarithm(x):
@@ -187,64 +187,64 @@ def inverse_error(w):
 
 def fit_normal() -> None:
     emit("NORMAL_TAIL_LOG2", "log2 of the normal distribution beyond t, 0 <= t <= 4",
-         lambda t: mp.log(mp.erfc(t / mp.sqrt(2)) / 2, 2), 0, 4, f32=11)  # fmt: skip
+         lambda t: mp.log(mp.erfc(t / mp.sqrt(2)) / 2, 2), 0, 4, f32=11)
     emit("NORMAL_TAIL_FAR", "the same in t - 7.3, 0 <= t <= 14.6, for results rounded to f32",
-         lambda u: mp.log(mp.erfc((u + mp.mpf("7.3")) / mp.sqrt(2)) / 2, 2), "-7.3", "7.3", lite=23)  # fmt: skip
+         lambda u: mp.log(mp.erfc((u + mp.mpf("7.3")) / mp.sqrt(2)) / 2, 2), "-7.3", "7.3", lite=23)
     emit("EXP2", "(2**r - 1) / r, |r| <= 1/2", lambda r: (mp.mpf(2) ** r - 1) / r, "-0.5", "0.5", f32=6, lite=7)
 
 
 def fit_quantiles() -> None:
     emit("ERFINV_SHORT", "erfinv(x) / x in w - 3.125, w = -log(1 - x**2) <= 6.25, for results rounded to f32",
-         lambda u: inverse_error(max(u + mp.mpf("3.125"), mp.mpf(10) ** -18)), "-3.125", "3.125", lite=14)  # fmt: skip
+         lambda u: inverse_error(max(u + mp.mpf("3.125"), mp.mpf(10) ** -18)), "-3.125", "3.125", lite=14)
     emit("ERFINV_SHORT_FAR", "erfinv(x) / x in sqrt(w) - 3.3, 6.25 <= w <= 16.81",
-         lambda u: inverse_error((u + mp.mpf("3.3")) ** 2), "-0.8", "0.8", lite=10)  # fmt: skip
+         lambda u: inverse_error((u + mp.mpf("3.3")) ** 2), "-0.8", "0.8", lite=10)
     emit("ERFINV_CENTRE", "(erfinv(x) / x - sqrt(pi)/2) / w in w - 0.5, w = -log(1 - x**2) <= 1",
          lambda u: (inverse_error(max(u + 0.5, mp.mpf(10) ** -18)) - mp.sqrt(mp.pi) / 2) / max(u + 0.5,
              mp.mpf(10) ** -18),
-         "-0.5", "0.5", f64=16)  # fmt: skip
+         "-0.5", "0.5", f64=16)
     emit("ERFINV_NEAR", "erfinv(x) / x in w - 3.625, 1 <= w <= 6.25",
-         lambda u: inverse_error(u + mp.mpf("3.625")), "-2.625", "2.625", f64=24)  # fmt: skip
+         lambda u: inverse_error(u + mp.mpf("3.625")), "-2.625", "2.625", f64=24)
     emit("ERFINV_FAR", "erfinv(x) / x - sqrt(w) in sqrt(w) - 3.25, 6.25 <= w <= 16",
          lambda u: inverse_error((u + mp.mpf("3.25")) ** 2) - (u + mp.mpf("3.25")), "-0.75", "0.75",
-         f64=20)  # fmt: skip
+         f64=20)
     emit("ERFINV_TAIL", "erfinv(x) / x - sqrt(w) in sqrt(w) - 6.5, 16 <= w <= 81",
-         lambda u: inverse_error((u + mp.mpf("6.5")) ** 2) - (u + mp.mpf("6.5")), "-2.5", "2.5", f64=27)  # fmt: skip
+         lambda u: inverse_error((u + mp.mpf("6.5")) ** 2) - (u + mp.mpf("6.5")), "-2.5", "2.5", f64=27)
     emit("ERFINV_DEEP", "erfinv(x) / x - sqrt(w) in sqrt(w) - 18, 81 <= w <= 756",
-         lambda u: inverse_error((u + 18) ** 2) - (u + 18), "-9", "9.5", f64=26)  # fmt: skip
+         lambda u: inverse_error((u + 18) ** 2) - (u + 18), "-9", "9.5", f64=26)
 
 
 def fit_gamma() -> None:
     emit("LGAMMA", "lgamma(2 + d) / d, |d| <= 1/2", lambda d: mp.loggamma(2 + d) / d, "-0.5", "0.5", f64=21, lite=11)
 
     emit("INVERSE_GAMMA", "1 / gamma(1 + f) in f - 0.5, 0 <= f <= 1", lambda u: mp.rgamma(u + mp.mpf("1.5")),
-         "-0.5", "0.5", f64=16)  # fmt: skip
+         "-0.5", "0.5", f64=16)
 
     def stirling(z):
         x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
         return (mp.loggamma(x) - ((x - mp.mpf("0.5")) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)) * x
 
     emit("STIRLING", "x times what Stirling's formula leaves of lgamma(x), in z = 1/x**2, x >= 8",
-         stirling, 0, "0.015625", f64=9, lite=5)  # fmt: skip
+         stirling, 0, "0.015625", f64=9, lite=5)
     emit("LGAMMA_FAR", "the same for x >= 3", stirling, 0, mp.mpf(1) / 9, f64=14)
     root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
     near = mp.mpf(10) ** -20
     emit("DIGAMMA", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2",
          lambda u: mp.digamma(u + mp.mpf("1.5") + near) / (u + mp.mpf("1.5") + near - root),
-         "-0.5", "0.5", f64=24, lite=13)  # fmt: skip
+         "-0.5", "0.5", f64=24, lite=13)
 
     def rest(z):
         x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
         return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x
 
     emit("DIGAMMA_FAR", "x**2 (log(x) - 1/(2 x) - digamma(x)) in z = 1/x**2, x >= 2",
-         rest, 0, "0.25", f64=17, lite=7)  # fmt: skip
+         rest, 0, "0.25", f64=17, lite=7)
 
     def trigamma(z):
         x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
         return (mp.psi(1, x) - 1 / x - 1 / (2 * x * x)) * x**3
 
     emit("TRIGAMMA", "x**3 (trigamma(x) - 1/x - 1/(2 x**2)) in z = 1/x**2, x >= 2",
-         trigamma, 0, "0.25", f64=19, lite=8)  # fmt: skip
+         trigamma, 0, "0.25", f64=19, lite=8)
     print("\n# Bernoulli numbers B(2j) / (2j)!, j = 1, 2, ...")
     write_row("BERNOULLI", (float(mp.bernoulli(2 * j) / mp.factorial(2 * j)) for j in range(1, 14)))
 
@@ -256,10 +256,10 @@ def fit_bessel() -> None:
             return mp.exp(-u - 4) * mp.besseli(n, u + 4) * (u + 5) / (u + 4) ** n if u > -4 else 1 / (1 + n)
 
         emit(f"{name}_NEAR", f"exp(-x) I{order}(x) (1 + x) / x**{order} in x - 4, 0 <= x <= 8", near,
-             "-4", "4", f64=31, lite=22)  # fmt: skip
+             "-4", "4", f64=31, lite=22)
         emit(f"{name}_FAR", f"sqrt(x) exp(-x) I{order}(x) in 1/x - 1/16, x >= 8",
              lambda u, n=order: scaled_bessel(n, 1 / max(u + mp.mpf("0.0625"), mp.mpf(10) ** -6)),
-             "-0.0625", "0.0625", f64=27, lite=12)  # fmt: skip
+             "-0.0625", "0.0625", f64=27, lite=12)
 
 
 def scaled_bessel(order: int, x):

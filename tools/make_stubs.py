@@ -50,7 +50,7 @@ TYPES = {
     "str": "builtins.str", "str[]": "Sequence[builtins.str]", "dtype": "_dtype",
     "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "_layout",
     "memory_format": "_memory_format", "Generator": "_Generator",
-}  # fmt: skip
+}
 
 
 def annotation(text: str) -> str:

@@ -17,7 +17,7 @@ from .rules.products import RULES
 
 __all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "global_decomposition_table",
            "meta_table", "pre_autograd_decomposition_table", "register_decomposition",
-           "remove_decompositions"]  # fmt: skip
+           "remove_decompositions"]
 
 global_decomposition_table: dict[str, dict[Any, Callable]] = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
 decomposition_table = global_decomposition_table["post_autograd"]

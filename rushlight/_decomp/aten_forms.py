@@ -91,7 +91,7 @@ SLOPES: dict[str, Callable] = {
     "hardtanh": _from_input("hardtanh_backward", "min_val", "max_val"),
     "hardshrink": _from_input("hardshrink_backward", "lambd"),
     "softshrink": _from_input("softshrink_backward", "lambd"),
-}  # fmt: skip
+}
 
 
 # --- parts of layers --------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def group_norm(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> A
 def group_norm_backward(grad: Any, input: Any, weight: Any, mean: Any, rstd: Any, groups: int, eps: float) -> Any:
     mask = [True, weight is not None, weight is not None]
     return find_op("native_group_norm_backward")(
-        grad, input, mean, rstd, weight, *_group_sizes(input), groups, mask)  # fmt: skip
+        grad, input, mean, rstd, weight, *_group_sizes(input), groups, mask)
 
 
 def batch_norm(input: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -128,17 +128,17 @@ def batch_norm(input: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 def batch_norm_backward(grad: Any, input: Any, weight: Any, mean: Any, invstd: Any, eps: float) -> Any:
     return find_op("native_batch_norm_backward")(
-        grad, input, weight, None, None, mean, invstd, True, eps, [True, True, True])  # fmt: skip
+        grad, input, weight, None, None, mean, invstd, True, eps, [True, True, True])
 
 
 def convolution_weight(grad: Any, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
-                       groups: int) -> Any:  # fmt: skip
+                       groups: int) -> Any:
     """Of the weight its sizes matter alone."""
     dims = input.ndim - 2
     stride, padding, dilation = (list(n) * dims if len(n) == 1 else list(n) for n in (stride, padding, dilation))
     like = input.new_empty([grad.shape[1], input.shape[1] // groups, *kernel])
     return find_op("convolution_backward")(grad, input, like, None, stride, padding, dilation, False, [0] * dims,
-                                           groups, [False, True, False])[1]  # fmt: skip
+                                           groups, [False, True, False])[1]
 
 
 def _softmax_backward(name: str) -> Callable:
@@ -174,7 +174,7 @@ def _numbers(axes: tuple[Axis, ...], fields: str) -> list[list[int]]:
 
 def _is_rounded_up(axes: tuple[Axis, ...], dilations: list[int]) -> bool:
     return any((a.size + 2 * a.c - d * (a.a - 1) - 1) // a.b + 1 != a.out
-               for a, d in zip(axes, dilations, strict=True))  # fmt: skip
+               for a, d in zip(axes, dilations, strict=True))
 
 
 def window_sum(input: Any, axes: Any) -> Any:
@@ -183,7 +183,7 @@ def window_sum(input: Any, axes: Any) -> Any:
     if found is None:
         return NotImplemented
     given = [*_numbers(found, "abc"), _is_rounded_up(found, [1] * len(found)), bool(found[0].d),
-             1 if found[0].e else None]  # fmt: skip
+             1 if found[0].e else None]
     if not found[0].flip:
         return find_op(f"avg_pool{len(found)}d")(input, *given)
     like = input.new_empty([*input.shape[: input.ndim - len(found)], *(a.size for a in found)])
@@ -232,7 +232,7 @@ FORMS: dict[str, Callable] = {
     "_cross_entropy_rows": cross_entropy_rows, "_cross_entropy_rows_backward": cross_entropy_rows_backward,
     "_pad_by_index": pad, "_pad_by_index_backward": pad_backward,
     "logsigmoid": lambda input: find_op("log_sigmoid_forward")(input)[0],
-}  # fmt: skip
+}
 
 
 # --- composites of ATen -----------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def _as(name: str) -> Callable:
 
 
 def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-                output_padding: Any, groups: int) -> Any:  # fmt: skip
+                output_padding: Any, groups: int) -> Any:
     """The call with a number for every dim, which PyTorch's calls have."""
     dims, given = input.ndim - 2, (stride, padding, dilation, output_padding)
     if all(len(n) == dims for n in given):
@@ -290,4 +290,4 @@ TAKEN_APART: dict[str, Callable] = {
                                         "var_mean.dim", "std_mean.default", "std_mean.dim", "isfinite.default",
                                         "isreal.default", "isclose.default", "selu.default", "rms_norm.default",
                                         "_fused_rms_norm.default") if (rule := rule_of(name))},
-}  # fmt: skip
+}

@@ -157,7 +157,7 @@ _NODES: dict[str, Callable] = {
     "xor": _bits("logical_xor", "bitwise_xor"), "not": _bits("logical_not", "bitwise_not"),
     "idiv": lambda node, a, b: find_op("div")(a, b, rounding_mode="trunc"),
     "irem": lambda node, a, b: find_op("fmod")(a, b),
-}  # fmt: skip
+}
 
 _NUMBERS: dict[str, Callable] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
@@ -165,7 +165,7 @@ _NUMBERS: dict[str, Callable] = {
     "ne": operator.ne, "and": operator.and_, "or": operator.or_, "not": lambda x: not x,
     "select": lambda c, a, b: a if c else b, "fma": lambda a, b, c: a * b + c,
     "min": lambda a, b: a if a < b else b, "max": lambda a, b: a if a > b else b,
-}  # fmt: skip
+}
 
 
 # --- named functions that are no core ops -----------------------------------------------------------------------------
@@ -211,4 +211,4 @@ _FUNCTIONS: dict[str, Callable] = {
     "xlogy": _xlog(lambda y: y.log()), "xlog1py": _xlog(lambda y: y.log1p()),
     "logaddexp": _logaddexp, "sinc": _sinc,
     "sgn": lambda x: x.sign() if not x.dtype.is_complex else find_op("sgn")(x),
-}  # fmt: skip
+}

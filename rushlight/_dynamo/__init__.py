@@ -41,7 +41,7 @@ from .decorators import (
     skip_frame,
     step_unsupported,
     substitute_in_graph,
-)  # fmt: skip
+)
 from .external_utils import is_compiling
 from .utils import is_dynamo_supported, is_inductor_supported
 
@@ -56,7 +56,7 @@ __all__ = [
     "register_hook_for_recompile_user_context", "replay", "reset", "reset_code", "reset_code_caches",
     "reset_frame_count", "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame",
     "step_unsupported", "substitute_in_graph", "utils",
-]  # fmt: skip
+]
 
 # for programs that compile: the stages are loaded then
 __getattr__, __dir__ = late.names(

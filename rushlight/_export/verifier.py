@@ -40,7 +40,7 @@ class Verifier:
     def allowed_builtin_ops(self) -> list[Any]:
         """Functions of Python's that compute sizes."""
         return [*[f for f in vars(operator).values() if callable(f)], *[f for f in vars(math).values() if callable(f)],
-                *assertions.PUBLIC.values(), builtins.max, builtins.min, builtins.round, builtins.abs]  # fmt: skip
+                *assertions.PUBLIC.values(), builtins.max, builtins.min, builtins.round, builtins.abs]
 
     def allowed_op_types(self) -> tuple[type, ...]:
         """Classes of what is called."""

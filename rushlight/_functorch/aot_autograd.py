@@ -102,7 +102,7 @@ def aot_function(fn: Callable, fw_compiler: Callable, bw_compiler: Callable | No
                  partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
                  num_params_buffers: int = 0, keep_inference_input_mutations: bool = False,
                  inference_compiler: Callable | None = None, *, dynamic: bool = False, enable_log: bool = True,
-                 disable_functionalization: bool = False) -> Callable:  # fmt: skip
+                 disable_functionalization: bool = False) -> Callable:
     """`fn`, whose graphs are compiled when it is first called with arguments of a kind."""
     if disable_functionalization:
         raise NotImplementedError(
@@ -127,7 +127,7 @@ class AOTModule(Module):
 
 def aot_module(mod: Module, fw_compiler: Callable, bw_compiler: Callable | None = None,
                partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
-               inference_compiler: Callable | None = None, *, dynamic: bool = False) -> Module:  # fmt: skip
+               inference_compiler: Callable | None = None, *, dynamic: bool = False) -> Module:
     """A module that runs `mod` compiled: parameters and buffers are inputs of the graphs."""
     if not isinstance(mod, Module):
         raise AssertionError(f"aot_module: expected a Module, got {type(mod).__name__}")
@@ -142,7 +142,7 @@ def aot_module(mod: Module, fw_compiler: Callable, bw_compiler: Callable | None 
 def aot_module_simplified(mod: Module, args: Sequence[Any], fw_compiler: Callable, bw_compiler: Callable | None = None,
                           partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
                           keep_inference_input_mutations: bool = False, inference_compiler: Callable | None = None,
-                          **options: Any) -> Callable:  # fmt: skip
+                          **options: Any) -> Callable:
     """What a backend makes of the graph it is given: a callable of the graph's inputs.
     It is compiled for `args` when first called with their like."""
     config = compilers(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler)
@@ -179,7 +179,7 @@ class GraphSignature:
 def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mapping | None = None, trace_joint: bool,
                       output_loss_index: int | None = None, pre_dispatch: bool = False,
                       kwargs: dict[str, Any] | None = None, **options: Any) -> tuple[GraphModule,
-                      GraphSignature]:  # fmt: skip
+                      GraphSignature]:
     """The forward graph of a module, without writes, and what its inputs and results are: parameters, buffers,
     then the arguments' tensors."""
     if trace_joint or pre_dispatch or options:
@@ -236,4 +236,4 @@ def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mappi
         {n: to_name[n] for n, t in zip(inputs, own, strict=False) if id(t) in parameters},
         {n: to_name[n] for n, t in zip(inputs, own, strict=False) if id(t) not in parameters},
         {new: to_name[name] for new, name in writes.items() if name in to_name}, {},
-        {new: name for new, name in writes.items() if name not in to_name}, spec, specs[0])  # fmt: skip
+        {new: name for new, name in writes.items() if name not in to_name}, spec, specs[0])

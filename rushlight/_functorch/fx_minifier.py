@@ -13,7 +13,7 @@ __all__ = ["minifier"]
 
 def minifier(fail_f: GraphModule, inps: list[Any], module_fails: Callable[[GraphModule, list[Any]], bool],
              dump_state: Callable[[GraphModule, list[Any]], Any] | None = None
-             ) -> tuple[GraphModule, list[Any]]:  # fmt: skip
+             ) -> tuple[GraphModule, list[Any]]:
     """A smaller graph for which `module_fails` still holds, and its inputs; `dump_state` is told of it."""
     found = minified(fail_f, inps, module_fails)
     if dump_state is not None:

@@ -23,7 +23,7 @@ __all__ = ["default_partition", "draw_graph", "min_cut_rematerialization_partiti
 
 def default_partition(joint_module: GraphModule, _joint_inputs: Any = None, *, num_fwd_outputs: int,
                       static_lifetime_input_indices: Any = None,
-                      static_lifetime_input_nodes: Any = None) -> tuple[GraphModule, GraphModule]:  # fmt: skip
+                      static_lifetime_input_nodes: Any = None) -> tuple[GraphModule, GraphModule]:
     """What both graphs use is saved; nothing is computed twice."""
     return _pair(partition.default_partition(joint_module, num_fwd_outputs))
 
@@ -31,7 +31,7 @@ def default_partition(joint_module: GraphModule, _joint_inputs: Any = None, *, n
 def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs: Any = None,
                                         compiler: str = "inductor", *, num_fwd_outputs: int,
                                         static_lifetime_input_indices: Any = None) -> tuple[GraphModule,
-                                        GraphModule]:  # fmt: skip
+                                        GraphModule]:
     """As few bytes as possible are saved; cheap ops are computed again."""
     return _pair(
         min_cut.min_cut_rematerialization_partition(
@@ -80,7 +80,7 @@ def partition_for_aot(partition_fn: Callable) -> Callable[..., Partition]:
             )
         saved = tuple(Saved("extra", i, partition.nbytes_of(n) if isinstance(n, Node) else 8,
                             not isinstance(n, Node) or isinstance(n.meta.get("val"), Tensor))
-                      for i, n in enumerate(extras))  # fmt: skip
+                      for i, n in enumerate(extras))
         grads = backward.graph.output_node().args[0]
         return Partition(forward, backward, saved, num_results, tuple(isinstance(g, Node) for g in grads))
 
@@ -89,7 +89,7 @@ def partition_for_aot(partition_fn: Callable) -> Callable[..., Partition]:
 
 def draw_graph(traced: GraphModule, fname: str, figname: str = "fx_graph", clear_meta: bool = True,
                prog: str | list[str] | None = None, parse_stack_trace: bool = False,
-               dot_graph_shape: str | None = None) -> None:  # fmt: skip
+               dot_graph_shape: str | None = None) -> None:
     """Write a picture of a graph (or, for `.dot`, the text of one) to `fname`; pictures need Graphviz."""
     name, _, ending = fname.rpartition(".")
     name, ending = (name, ending) if name else (fname, "svg")

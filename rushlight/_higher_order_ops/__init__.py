@@ -11,4 +11,4 @@ from .while_loop import while_loop
 from .wrap import wrap_with_autocast, wrap_with_set_grad_enabled
 
 __all__ = ["HigherOrderOp", "NotRecordable", "associative_scan", "cond", "map", "scan", "while_loop",
-           "wrap_with_autocast", "wrap_with_set_grad_enabled"]  # fmt: skip
+           "wrap_with_autocast", "wrap_with_set_grad_enabled"]

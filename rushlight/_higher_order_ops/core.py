@@ -89,7 +89,7 @@ class HigherOrderOp:
         if mode is not None:
             return tuple(mode.record_higher_order(self, arguments))
         result = {name: checked_results(self, name, arguments[at], like) for name, (at, like)
-                in self.functions(arguments).items()}  # fmt: skip
+                in self.functions(arguments).items()}
         return tuple(self.imitated(arguments, result))
 
 
@@ -186,7 +186,7 @@ def expect_alike(op: Any, result: Sequence[Tensor], expected: Sequence[Tensor], 
     shown = [[(tuple(t.shape), t.dtype) for t in values] for values in (result, expected)]
     if len(result) != len(expected) or any(
             a.dtype != b.dtype or len(a.shape) != len(b.shape) or any(m != n for m, n in zip(a.shape, b.shape))
-            for a, b in zip(result, expected)):  # fmt: skip
+            for a, b in zip(result, expected)):
         raise RuntimeError(f"{op.name}: {what}: got {shown[0]}, expected {shown[1]}")
 
 

@@ -29,7 +29,7 @@ class ScanOp(core.HigherOrderOp):
         return {self.graph_name: (0, [*carried, *(x.detach().select(0, 0) for x in xs), *further])}
 
     def run(self, function: Callable, carried: Sequence[Tensor], xs: Sequence[Tensor], further: Sequence[Tensor]
-            ) -> Sequence[Tensor]:  # fmt: skip
+            ) -> Sequence[Tensor]:
         count, steps = len(carried), []
         memory = {t.untyped_storage()._cdata for t in (*carried, *xs, *further)}
         for i in range(xs[0].shape[0]):
@@ -49,7 +49,7 @@ class ScanOp(core.HigherOrderOp):
         core.expect_alike(self, results[:count], carried, "the function must return carried values like those given")
         mode = core.fake_mode_for(results)
         return [*results[:count], *(mode.empty((length, *y.shape), None, y.dtype, core.device_of(y))
-                                    for y in results[count:])]  # fmt: skip
+                                    for y in results[count:])]
 
     def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
         function, carried, xs, further = arguments
@@ -73,7 +73,7 @@ class ScanOp(core.HigherOrderOp):
         return core.Step.apply((forward, backward), *carried, *xs, *further)
 
     def gradient(self, function: Callable, given: tuple[list, list, list], kept: Sequence[Tensor], grads: Sequence[Any]
-                 ) -> list[Any]:  # fmt: skip
+                 ) -> list[Any]:
         """The steps backwards: gradients of what is carried are carried, those of further tensors added up."""
         carried, xs, further = given
         n, m = len(carried), len(xs)
@@ -92,9 +92,9 @@ class ScanOp(core.HigherOrderOp):
             outer = values[behind + n + m:behind + n + m + len(steps)]
             rest = values[behind + n + m + len(steps):]
             found = dict(zip(wanted, core.vjp(function, (*states, *slices, *rest), (*carry, *outer), wanted),
-                             strict=True))  # fmt: skip
+                             strict=True))
             return [*(found[i] for i in along), *(s + found[i] for i, s in zip(summed, sums, strict=True)),
-                    *(found[i] for i in each)]  # fmt: skip
+                    *(found[i] for i in each)]
 
         flipped = [t.flip(0) for t in (*kept, *xs, *steps)]
         answer = self(step, (*first, *zeros), flipped, further)
@@ -110,7 +110,7 @@ scan_op = core.register(ScanOp())
 
 
 def scan(combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
-         ) -> tuple[Any, Any]:  # fmt: skip
+         ) -> tuple[Any, Any]:
     """`carry, y = combine_fn(carry, x)` for each slice x of `xs` along `dim` (the last one first with `reverse`).
     Returns the last carry and the ys, stacked along `dim`."""
     carried, carried_spec = pytree.tree_flatten(init)
@@ -141,7 +141,7 @@ def scan(combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, 
         ys = [y.flip(0) for y in ys]
     ys = [y.movedim(0, dim) for y in ys]
     return (pytree.tree_unflatten(list(result[:len(carried)]), carried_spec),
-            pytree.tree_unflatten(ys, structures[0]))  # fmt: skip
+            pytree.tree_unflatten(ys, structures[0]))
 
 
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:  # noqa: A001 - PyTorch's name
@@ -173,7 +173,7 @@ def _members(xs: Any, what: str, dim: int) -> tuple[list[Tensor], Any]:
 
 
 def _scanned(step: Callable, carried: Sequence[Tensor], members: Sequence[Tensor], dim: int, reverse: bool
-             ) -> Sequence[Tensor]:  # fmt: skip
+             ) -> Sequence[Tensor]:
     xs = [x.movedim(dim, 0) for x in members]
     xs = [x.flip(0) for x in xs] if reverse else xs
     if not is_recorded([*carried, *xs]):

@@ -30,7 +30,7 @@ class WhileLoopOp(core.HigherOrderOp):
         return {"while_loop_cond_graph": (0, given), "while_loop_body_graph": (1, given)}
 
     def run(self, cond_fn: Callable, body_fn: Callable, carried: Sequence[Tensor], further: Sequence[Tensor]
-            ) -> Sequence[Tensor]:  # fmt: skip
+            ) -> Sequence[Tensor]:
         first = carried
         while decided(core.as_results(self, cond_fn(*carried, *further))[0], self.name):
             carried = core.as_results(self, body_fn(*carried, *further))
@@ -77,7 +77,7 @@ class KeepingLoopOp(WhileLoopOp):
     name = "while_loop_keeping"
 
     def run(self, cond_fn: Callable, body_fn: Callable, carried: Sequence[Tensor], further: Sequence[Tensor]
-            ) -> Sequence[Tensor]:  # fmt: skip
+            ) -> Sequence[Tensor]:
         kept: list[Any] = []
         first, steps, stride = carried, 0, 1
         while decided(core.as_results(self, cond_fn(*carried, *further))[0], self.name):
@@ -98,7 +98,7 @@ class KeepingLoopOp(WhileLoopOp):
         body = super().imitated(arguments, result)
         mode = core.fake_mode_for(body)
         return [*body, mode.empty((), None, _C.int64, _C.device("cpu")),
-                *(mode.empty((KEPT, *t.shape), None, t.dtype, core.device_of(t)) for t in arguments[2])]  # fmt: skip
+                *(mode.empty((KEPT, *t.shape), None, t.dtype, core.device_of(t)) for t in arguments[2])]
 
     def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
         raise core.NotRecordable("while_loop: gradients of its gradient cannot be part of a graph")
@@ -125,7 +125,7 @@ class LoopGradientOp(core.HigherOrderOp):
         return {"while_loop_body_graph": (0, given), "while_loop_gradient_graph": (1, [*given, *grads])}
 
     def run(self, body_fn: Callable, gradient: Callable, steps: Tensor, snapshots: Sequence[Tensor],
-            further: Sequence[Tensor], grads: Sequence[Tensor]) -> Sequence[Tensor]:  # fmt: skip
+            further: Sequence[Tensor], grads: Sequence[Tensor]) -> Sequence[Tensor]:
         total, along = int(steps.item()), list(grads)
         stride, sums = _stride(total), None
         for row in reversed(range(-(-total // stride))):

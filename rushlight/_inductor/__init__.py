@@ -16,7 +16,7 @@ from . import config
 __all__ = [
     "aot_compile", "aoti_compile_and_package", "aoti_load_package", "compile", "config", "list_mode_options",
     "list_options",
-]  # fmt: skip
+]
 
 
 def list_options() -> list[str]:
@@ -45,7 +45,7 @@ def compile(gm: Any, example_inputs: list[Any], options: dict[str, Any] | None =
 
 def aoti_compile_and_package(exported_program: Any, _deprecated_unused_args: Any = None,
                              _deprecated_unused_kwargs: Any = None, *, package_path: Any = None,
-                             inductor_configs: dict[str, Any] | None = None) -> str:  # fmt: skip
+                             inductor_configs: dict[str, Any] | None = None) -> str:
     """Compile an exported program for this machine, and write a package (`.pt2`) of it, its weights and its code to
     `package_path` (a path or a stream; by default a new file in the folder for temporary ones). Returns where."""
     if _deprecated_unused_args is not None or _deprecated_unused_kwargs is not None:
@@ -60,6 +60,6 @@ def aoti_load_package(path: Any, run_single_threaded: bool = False, device_index
 
 
 def aot_compile(gm: Any, args: tuple, kwargs: dict[str, Any] | None = None, *,
-                options: dict[str, Any] | None = None) -> str:  # fmt: skip
+                options: dict[str, Any] | None = None) -> str:
     """Compile a graph module for these arguments; where the package is. `aoti_load_package` loads it."""
     return late.provided("compiled packages").compile_module(gm, args, kwargs, options)

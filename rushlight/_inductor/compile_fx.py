@@ -16,13 +16,13 @@ __all__ = ["compile_fx", "compile_fx_inner"]
 
 def compile_fx(model_: Any, example_inputs_: Sequence[Any], inner_compile: Callable | None = None,
                config_patches: Mapping[str, Any] | None = None, decompositions: Mapping | None = None,
-               ignore_shape_env: bool = False) -> Callable:  # fmt: skip
+               ignore_shape_env: bool = False) -> Callable:
     """A function like the captured graph `model_`, whose forward and backward are native code."""
     if ignore_shape_env:
         raise NotImplementedError("compile_fx: ignore_shape_env=True is not supported: sizes keep their guards")
     if inner_compile is None and decompositions is None:
         return graph_backend("inductor", dict(config_patches) if config_patches else None)(
-            model_, list(example_inputs_))  # fmt: skip
+            model_, list(example_inputs_))
     from .._dynamo.backends.common import aot_autograd  # noqa: PLC0415 - for compilers of one's own alone
 
     backend = aot_autograd(fw_compiler=inner_compile or compile_fx_inner, decompositions=decompositions)

@@ -59,7 +59,7 @@ class GradScaler:
     def __init__(
         self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._device, self._enabled = device, enabled
         if enabled and device == "cuda" and not find("cuda"):
             warnings.warn("GradScaler(enabled=True): CUDA is not available, so it has no effect.", stacklevel=2)
@@ -301,7 +301,7 @@ class GradScaler:
         return {
             "scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker(),
-        }  # fmt: skip
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`."""

@@ -21,4 +21,4 @@ __getattr__, __dir__ = late.names(
     }),
     files=("capture", "compile_graph", "functional_graph", "metadata", "module_state", "partition", "refused",
            "runtime", "specialized"),
-)  # fmt: skip
+)

@@ -195,7 +195,7 @@ class RecordingMode(CallingMode):
         t = args[0]      # memory that a rule made to write to: it has no value yet
         overload = find_op("empty_strided").overload_list[0]
         sizes, strides = [[self.tracer.sizes.proxy(n) if isinstance(n, SYMBOLIC) else n for n in numbers]
-                          for numbers in (t.shape, t.stride())]  # fmt: skip
+                          for numbers in (t.shape, t.stride())]
         given = (sizes, strides), {"dtype": t.dtype, "device": t.device}
         self.tracer.track(t, self.tracer.create_proxy("call_function", overload, *given, name="empty_strided"))
         return None
@@ -204,7 +204,7 @@ class RecordingMode(CallingMode):
 def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool,
             decompositions: Mapping[Any, Callable] | None = None, dynamic: bool = False,
             dynamic_dims: Sequence[Sequence[int] | None] | None = None,
-            keeps_layers: bool = False) -> Captured:  # fmt: skip
+            keeps_layers: bool = False) -> Captured:
     """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give,
     with its backward. `keeps_layers`: with recurrent layers as single ops."""
     given = function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims
@@ -257,7 +257,7 @@ class _Trace:
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
                  dynamic_dims: Sequence[Sequence[int] | None] | None, *, created: list[weakref.ref],
-                 has_twins: bool = False, keeps_layers: bool = False) -> None:  # fmt: skip
+                 has_twins: bool = False, keeps_layers: bool = False) -> None:
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env, self.dynamic = ShapeEnv(), dynamic
@@ -373,7 +373,7 @@ class _Trace:
         inputs = (*self.inputs, *lifted_info)
         meta = GraphMeta(inputs, infos, mutated, len(results),
                          tuple(differentiable) if grads is not None else (False,) * len(results), grads is not None,
-                         len(lifted_info))  # fmt: skip
+                         len(lifted_info))
         return self.close(results, grads or [], meta)
 
     def gradients(self, results: list[Tensor], differentiable: list[bool], tensors: list[Any]) -> list[Any]:

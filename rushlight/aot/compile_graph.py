@@ -29,7 +29,7 @@ GraphCompiler = Callable[[Any, list[Any]], Callable]      # of a GraphModule and
 
 
 def default_partition(joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), **options: Any
-                      ) -> Partition:  # fmt: skip
+                      ) -> Partition:
     """The partition that computes nothing again (partition.py)."""
     from .partition import default_partition as partition  # noqa: PLC0415 - as above
 
@@ -73,7 +73,7 @@ def labelled(region: int, kind: str) -> Iterator[None]:
 
 
 def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None,
-                     formulas: Mapping[int, Any] = MappingProxyType({})) -> CompiledRegion:  # fmt: skip
+                     formulas: Mapping[int, Any] = MappingProxyType({})) -> CompiledRegion:
     """The region of a captured function; what was made is kept in `entry`, with `formulas` of results that are
     numbers."""
     meta, graph = captured.meta, captured.graph
@@ -96,7 +96,7 @@ def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None 
 
 
 def compiled_backward(parts: Partition, config: AotConfig, entry: Entry | None,
-                      region: int | None = None) -> Compiled:  # fmt: skip
+                      region: int | None = None) -> Compiled:
     """The backward graph, when it is first needed: of that region, or of one that was found on disk."""
     with labelled(next(_regions) if region is None else region, "backward"):
         backward = compiled(config.bw_compiler, parts.backward)

@@ -34,7 +34,7 @@ from .partition import (
 )
 
 _CHEAP = frozenset(("clone", "contiguous", "to", "copy", "full", "zeros", "ones", "arange", "full_like", "zeros_like",
-                    "ones_like", "scalar_tensor", "eye", "sym_size", "cat", "stack"))  # fmt: skip
+                    "ones_like", "scalar_tensor", "eye", "sym_size", "cat", "stack"))
 # Pointwise ops whose gradient is made of their result: a processor takes several times as long to compute that again
 # as to write and read it, and who saves it seldom needs the operand, which is as large.
 _SLOW = frozenset(("exp", "sigmoid", "tanh"))

@@ -61,7 +61,7 @@ class ModuleState:
 
     @contextmanager
     def exchanged(self, tensors: Sequence[Tensor], tell: Callable[[str], None] | None = None
-                  ) -> Iterator[list[Tensor | None]]:  # fmt: skip
+                  ) -> Iterator[list[Tensor | None]]:
         """Other tensors in the place of the modules' own. The list, filled on leaving, has what stood there at the end.
         Changes of attributes are undone; `tell` hears of one, and without it they are refused."""
         before = self.tensors()

@@ -42,7 +42,7 @@ def reporting(backend: Backend, name: str) -> Backend:
             raise type(error)(f"{error}\n\nA script that shows it with fewer ops: {path}") from error
         if wrong:
             path = write(*minified(gm, inputs, lambda g, x: differs(g, x, backend(g, x))), name,
-                         "results are not those of the graph run op by op")  # fmt: skip
+                         "results are not those of the graph run op by op")
             raise RuntimeError(f"{name}: results are not those of the graph run op by op. A script shows it: {path}")
         return result
 

@@ -70,7 +70,7 @@ class CompiledRegion:
         """Compile the backward while a device's compilers are busy with the forward's kernels, and have its own begun.
         Nothing is in `results`: nothing runs."""
         found = [inputs.get(i) if place == _INPUT else results[i if place == _RESULT else len(self._wants) + i]
-                 for place, i in self._saved]  # fmt: skip
+                 for place, i in self._saved]
         found += [results[i] for i, wants in enumerate(self._wants) if wants]      # gradients are laid out as these
         with contextlib.suppress(Exception):      # what fails here is raised when the backward is needed
             ahead = getattr(self.backward, "compiled", None)

@@ -60,7 +60,7 @@ class Specialized:
 
     def __init__(self, function: Callable, modules: Sequence[Module],
                  compile_region: Callable[[Captured], CompiledRegion], *, decompositions: Any = None,
-                 dynamic: bool = False) -> None:  # fmt: skip
+                 dynamic: bool = False) -> None:
         self.function, self.modules, self.compile_region = function, tuple(dict.fromkeys(modules)), compile_region
         self.decompositions, self.dynamic = decompositions, dynamic
         self.cache: dict[Any, Entry] = {}

@@ -122,7 +122,7 @@ def put_together(spec: Spec, tensors: Sequence[Tensor]) -> Any:
 def are_in(gm: GraphModule) -> bool:
     """Whether a graph takes or returns wrappers."""
     return any(is_wrapper(node.meta.get("example_value")) for node in (*gm.graph.find_nodes(op="placeholder"),
-                                                                      *_results(gm.graph)))  # fmt: skip
+                                                                      *_results(gm.graph)))
 
 
 def _results(graph: Graph) -> list[Node]:
@@ -195,7 +195,7 @@ def _opened(gm: GraphModule) -> tuple[GraphModule, list[bool], list[Spec | None]
         if isinstance(env[node], list):
             spec = Spec.of(node.meta["example_value"])
             env[node] = graph.call_function(as_target("put_together", functools.partial(put_together, spec)),
-                                            (tuple(env[node]),), {})  # fmt: skip
+                                            (tuple(env[node]),), {})
     for node in gm.graph.nodes:
         if node.op not in ("placeholder", "output"):
             env[node] = graph.node_copy(node, env.__getitem__)

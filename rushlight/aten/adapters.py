@@ -43,4 +43,4 @@ def _huber_loss(self: Any, target: Any, reduction: int = 1, delta: float = 1.0) 
 ADAPTERS: dict[str, Callable] = {
     "elu": _elu, "tensordot": _tensordot, "kl_div": _kl_div, "huber_loss": _huber_loss,
     **{f"adaptive_max_pool{d}d": _with_indices(f"adaptive_max_pool{d}d") for d in (1, 2, 3)},
-}  # fmt: skip
+}

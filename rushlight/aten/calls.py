@@ -24,7 +24,7 @@ _NUMBERS_AS_TENSORS = frozenset(
 # What PyTorch's signature wants and ours has not.
 _FILLED = {"cudnn_enabled": False, "unbiased": True}
 _NAMED_OTHERWISE = {"_functional_softmax": "softmax", "_functional_log_softmax": "log_softmax",
-                    "_functional_softmin": "softmin", "cross_entropy": "cross_entropy_loss"}  # fmt: skip
+                    "_functional_softmin": "softmin", "cross_entropy": "cross_entropy_loss"}
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -35,7 +35,7 @@ def aten_overload(name: str, label: str) -> AtenOverload | None:
 
 
 def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
-              ) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:  # fmt: skip
+              ) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:
     """What PyTorch would record of a call of ours: its overload and the arguments as its graphs have them. Overloads
     `without` names are passed over."""
     if overload._overloadname == "batched" and not isinstance(overload.definition, Pointwise):
@@ -95,7 +95,7 @@ def _fitted(schema: AtenSchema, given: dict[str, tuple[Any, Any]]) -> tuple[tupl
             values[p.name] = _FILLED[p.name]
     places = [p for p in schema.arguments if not p.kwarg_only]
     while places and places[-1].has_default and _is_same(values.get(places[-1].name, places[-1].default),
-                                                        places[-1].default, places[-1]):  # fmt: skip
+                                                        places[-1].default, places[-1]):
         places.pop()
     args = tuple([values.get(p.name, p.default) for p in places])
     kwargs = {
@@ -164,4 +164,4 @@ _CLASSES: dict[str, Any] = {
     "float": (int, float, _C.SymbolicInt, _C.SymbolicFloat), "bool": (bool, _C.SymbolicBool), "str": str,
     "ScalarType": _C.dtype, "Layout": layout, "Device": (_C.device, str, int), "MemoryFormat": memory_format,
     "Generator": _C.Generator, "Any": object, "Storage": object, "Stream": object, "t": object, "complex": complex,
-}  # fmt: skip
+}

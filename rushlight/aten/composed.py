@@ -15,11 +15,11 @@ from .calls import aten_overload
 
 _MODES = {"nearest": "upsample_nearest{d}d", "nearest-exact": "_upsample_nearest_exact{d}d",
           "linear": "upsample_linear1d", "bilinear": "upsample_bilinear2d", "bicubic": "upsample_bicubic2d",
-          "trilinear": "upsample_trilinear3d"}  # fmt: skip
+          "trilinear": "upsample_trilinear3d"}
 
 
 def _interpolate(record: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any,
-                 recompute_scale_factor: Any, antialias: bool) -> Any:  # fmt: skip
+                 recompute_scale_factor: Any, antialias: bool) -> Any:
     dims = input.ndim - 2
     if mode not in _MODES or antialias or recompute_scale_factor:
         return NotImplemented
@@ -28,7 +28,7 @@ def _interpolate(record: Any, input: Any, size: Any, scale_factor: Any, mode: st
         scale_factor = None
     if scale_factor is not None:
         scale_factor = [float(s) for s in (
-            [scale_factor] * dims if not isinstance(scale_factor, (list, tuple)) else scale_factor)]  # fmt: skip
+            [scale_factor] * dims if not isinstance(scale_factor, (list, tuple)) else scale_factor)]
     corners = () if "nearest" in mode else (bool(align_corners),)
     return find_op(_MODES[mode].format(d=dims))(input, size, *corners, scale_factor)
 
@@ -48,7 +48,7 @@ def _adaptive_max_pool(name: str) -> Callable:
 
 def _max_pool(name: str) -> Callable:
     def pool(record: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-             return_indices: bool) -> Any:  # fmt: skip
+             return_indices: bool) -> Any:
         if not return_indices:
             return NotImplemented
         return find_op(f"{name}_with_indices")(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -71,4 +71,4 @@ COMPOSED: dict[str, Callable] = {
     "interpolate": _interpolate,
     **{f"adaptive_max_pool{d}d": _adaptive_max_pool(f"adaptive_max_pool{d}d") for d in (1, 2, 3)},
     **{f"max_pool{d}d": _max_pool(f"max_pool{d}d") for d in (2, 3)},
-}  # fmt: skip
+}

@@ -19,7 +19,7 @@ REQUIRED = object()
 _SAME = {
     "input": "self", "tensor": "self", "training": "train", "split_size_or_sections": "split_size",
     "sections": "indices", "normalized": "normalized_shape", "Tensor": "tensors",
-}  # fmt: skip
+}
 _ALSO = {"split_size": ("split_sizes",), "self": ("input", "data", "x")}
 
 

@@ -60,5 +60,5 @@ ASSERT_TENSOR_METADATA = PlainOverload(
     "_assert_tensor_metadata", _assert_tensor_metadata,
     "(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
     "Layout? layout=None) -> ()",
-)  # fmt: skip
+)
 PLAIN = {overload._opname: overload for overload in (ITEM, ASSERT_SCALAR, ASSERT_TENSOR_METADATA)}

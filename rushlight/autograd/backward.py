@@ -35,7 +35,7 @@ def _is_made_of_others(t: Any) -> bool:
     """Whether a tensor is of a program's class that computes by `__torch_dispatch__`: so are its gradients."""
     handler = getattr(type(t), "__torch_dispatch__", None)
     return handler not in (None, _C._disabled_torch_function_impl) and not hasattr(t, "_fresh") \
-        and not hasattr(t, "__compose__")  # fmt: skip
+        and not hasattr(t, "__compose__")
 
 
 def _implicit(output: Any, index: int) -> Any:

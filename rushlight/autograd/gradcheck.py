@@ -442,7 +442,7 @@ def gradgradcheck(
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked or None,
-    )  # fmt: skip
+    )
 
 
 def is_varied(x: Any, original: Any) -> bool:
@@ -473,7 +473,7 @@ def get_numerical_jacobian(
 
 def get_numerical_jacobian_wrt_specific_input(fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float,
                                               input: Any = None, is_forward_ad: bool = False) -> tuple[Any,
-                                              ...]:  # fmt: skip
+                                              ...]:
     """The Jacobians of every output for one input, by differences."""
     x = inputs[input_idx] if input is None else input
     return tuple(_matrix(m, x) for m in numerical(fn, inputs, x, eps))

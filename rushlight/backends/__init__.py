@@ -32,4 +32,4 @@ def flags(fp32_precision: str = "none") -> object:
 __getattr__, __dir__ = _late.names(globals(), {}, (
     "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
     "opt_einsum", "quantized", "xeon", "xnnpack",
-))  # fmt: skip
+))

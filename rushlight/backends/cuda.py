@@ -20,7 +20,7 @@ __all__ = [
     "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed", "is_built", "is_flash_attention_available",
     "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library",
     "sdp_kernel",
-]  # fmt: skip
+]
 
 
 def is_built() -> bool:
@@ -42,7 +42,7 @@ class cuBLASModule:  # noqa: N801 - PyTorch's name
     """Switches of CUDA's matrix products."""
 
     _values = {"allow_tf32": False, "allow_fp16_reduced_precision_reduction": True,
-               "allow_bf16_reduced_precision_reduction": True, "allow_fp16_accumulation": False}  # fmt: skip
+               "allow_bf16_reduced_precision_reduction": True, "allow_fp16_accumulation": False}
 
     def __getattr__(self, name: str) -> Any:
         if name == "fp32_precision":

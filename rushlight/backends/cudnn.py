@@ -17,7 +17,7 @@ _switches = turn_into(
     deterministic=Switch("cudnn.deterministic", False), allow_tf32=Switch("cudnn.allow_tf32", True, told=set_conv_tf32),
     fp32_precision=precision_switch("cuda", "all"),
     depthwise_kernel=Switch("cudnn.depthwise_kernel", "auto", ("auto", "cudnn", "native")),
-)  # fmt: skip
+)
 conv, rnn = FP32Precision("cuda", "conv"), FP32Precision("cuda", "rnn")
 
 
@@ -48,7 +48,7 @@ def is_acceptable(tensor: Tensor) -> bool:
 
 def set_flags(_enabled: Any = None, _benchmark: Any = None, _benchmark_limit: Any = None, _deterministic: Any = None,
               _allow_tf32: Any = None, _fp32_precision: Any = "none",
-              _depthwise_kernel: Any = None) -> tuple:  # fmt: skip
+              _depthwise_kernel: Any = None) -> tuple:
     """Set the switches that are not None; what all were before."""
     return set_switches(
         _switches,
@@ -71,7 +71,7 @@ def set_flags(_enabled: Any = None, _benchmark: Any = None, _benchmark_limit: An
 
 
 def flags(enabled: bool = False, benchmark: bool = False, benchmark_limit: int | None = 10, deterministic: bool = False,
-          allow_tf32: bool = True, fp32_precision: str = "none", depthwise_kernel: str = "auto") -> Any:  # fmt: skip
+          allow_tf32: bool = True, fp32_precision: str = "none", depthwise_kernel: str = "auto") -> Any:
     """A context with other switches."""
     return switched(
         _switches,

@@ -10,7 +10,7 @@ VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 _switches = turn_into(
     __name__, enabled=Switch("mkldnn.enabled", True), deterministic=Switch("mkldnn.deterministic", False),
     allow_tf32=Switch("mkldnn.allow_tf32", None, (None, True, False)), fp32_precision=precision_switch("mkldnn", "all"),
-)  # fmt: skip
+)
 matmul, conv, rnn = FP32Precision("mkldnn", "matmul"), FP32Precision("mkldnn", "conv"), FP32Precision("mkldnn", "rnn")
 
 

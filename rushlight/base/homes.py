@@ -48,10 +48,15 @@ def is_ours(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in (PACKAGE, shown)
 
 
+def _named(package: str, home: str) -> str:
+    """The name of a module below a package: one string for all it holds, which a pickle then writes once."""
+    return sys.intern(f"{package}.{home}") if home else package
+
+
 def settle(thing: Any, home: str) -> None:
     """Let a class, function or op say it comes from `home` (a path below the package; "" is the package)."""
     try:
-        thing.__module__ = f"{shown}.{home}" if home else shown
+        thing.__module__ = _named(shown, home)
     except (AttributeError, TypeError):     # a class of the core that cannot be told
         return
     _settled.append((thing, home))
@@ -104,7 +109,7 @@ def show_as(name: str) -> None:
               if key.partition(".")[0] == PACKAGE and getattr(getattr(module, "__spec__", None), "name", "") == key}
     shown = name
     for thing, home in _settled:
-        thing.__module__ = f"{name}.{home}" if home else name
+        thing.__module__ = _named(name, home)
     for key, module in loaded.items():
         path = key[len(PACKAGE) + 1 :]
         if path in _whole:

@@ -168,4 +168,4 @@ def points_llvm(nest: Nest, which: Any) -> tuple[str, int]:
 __all__ = [
     "Kernel", "columns_llvm", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_object",
     "emit_point_ptx", "emit_ptx", "held_llvm", "many_llvm", "points_llvm", "ptx_of", "rows_llvm",
-]  # fmt: skip
+]

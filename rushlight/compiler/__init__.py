@@ -23,7 +23,7 @@ __all__ = [
     "load_compiled_function", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend",
     "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe",
     "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
-]  # fmt: skip
+]
 
 __getattr__, __dir__ = late.names(globals(), {"compile": "driver"}, files=("driver",))
 
@@ -69,7 +69,7 @@ def wrap_numpy(fn: Callable) -> Callable:
         args, kwargs = tree_map(lambda x: x.numpy() if isinstance(x, Tensor) else x, (args, kwargs))
         return tree_map(lambda x: from_numpy(x) if type(x).__module__ == "numpy" and hasattr(x,
             "__array_interface__") and type(x).__name__ == "ndarray" else x,
-                        fn(*args, **kwargs))  # fmt: skip
+                        fn(*args, **kwargs))
 
     return wrapped
 

@@ -202,7 +202,7 @@ def _check_signatures(original: Callable, substitute: Callable) -> None:
 
     if shown(expected) != shown(given):
         raise TypeError(f"substitute_in_graph: the signatures differ: {expected} originally, {given} of the new one."
-                        " skip_signature_check=True takes it anyway.")  # fmt: skip
+                        " skip_signature_check=True takes it anyway.")
 
 
 def graph_break(msg: str = "") -> None:
@@ -247,7 +247,7 @@ def _mark_dims(name: str, t: Any, index: Any, mark: str) -> None:
 
 
 def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None,
-                 min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:  # fmt: skip
+                 min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:
     """These sizes vary from call to call.
 
     They must lie between `min` and `max` now; code compiled for them is right for all others too. `hint_override`
@@ -318,7 +318,7 @@ class set_stance:  # noqa: N801 - PyTorch's name
     def __call__(self, fn: Callable) -> Callable:
         _choose(*self._before, self._skipped)     # as a decorator it is for the function alone
         return _within(functools.partial(set_stance, self.stance, skip_guard_eval_unsafe=self.skips,
-                                         force_backend=self.backend), fn)  # fmt: skip
+                                         force_backend=self.backend), fn)
 
 
 def _choose(name: str, backend: Callable | None, skips: bool = False) -> bool:

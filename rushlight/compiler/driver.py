@@ -64,7 +64,7 @@ def compile(
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, name=name, disable=disable, recompile_limit=recompile_limit,
-                                 isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
+                                 isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
     chosen = registry.lookup(registry.get_default_backend() if backend is None else backend)
@@ -263,7 +263,7 @@ _C.quick_optimized(OptimizedModule)
 def choices_of(
     backend: str | Callable, *, fullgraph: bool = False, dynamic: bool | None = None, options: Any = None,
     limit: int | None = None, report: Report | None = None,
-) -> Choices:  # fmt: skip
+) -> Choices:
     """What `compile()` was told, as Dynamo takes it."""
     arguments = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic, "options": options, "limit": limit}
     first = functools.partial(graph_backend, "aot_eager")

@@ -19,10 +19,10 @@ _BUILTIN: dict[str, tuple[str, ...]] = {
     "inductor": (), "cudagraphs": (), "eager": ("debug",), "eager_noexcept": ("debug",), "aot_eager": ("debug",),
     "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "openxla": (), "tvm": (),
     "onnxrt": (),
-}  # fmt: skip
+}
 _ABSENT = {
     "tvm": "TVM, to which there is no bridge", "openxla": "XLA, to which there is no bridge",
-}  # fmt: skip
+}
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _state: dict[str, Any] = {"backend": "inductor"}
 

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = [
     "Stream", "StreamContext", "current_device", "current_stream", "device_count", "get_capabilities", "is_available",
     "is_initialized", "set_device", "stream", "synchronize",
-]  # fmt: skip
+]
 
 
 class Stream:

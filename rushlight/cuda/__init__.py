@@ -13,8 +13,8 @@ from typing import Any, Literal
 from .. import _C
 from ..base import late
 from ..devices import registered, set_unit
-from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
+from ..tensors.storages import cuda_storages
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .green_contexts import GreenContext
 from .no_device import _needs_device, _no_device, _real, found

@@ -31,7 +31,7 @@ MEANINGS = {
     5020: "the file was not opened for direct access", 5022: "an argument is wrong", 5023: "the memory is registered",
     5024: "the memory is not registered", 5025: "permission is denied", 5027: "the file is not registered",
     5028: "the file is registered already", 5030: "an error inside of cuFile",
-}  # fmt: skip
+}
 
 
 class Answer(ctypes.Structure):
@@ -55,7 +55,7 @@ class Library:
         for name, given in (
             ("cuFileDriverOpen", []), ("cuFileHandleRegister", [pointer, pointer]),
             ("cuFileBufRegister", [pointer, size, ctypes.c_int]), ("cuFileBufDeregister", [pointer]),
-        ):  # fmt: skip
+        ):
             function = getattr(own, name)
             function.restype, function.argtypes = Answer, given
         own.cuFileHandleDeregister.restype, own.cuFileHandleDeregister.argtypes = None, [pointer]

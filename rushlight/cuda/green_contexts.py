@@ -30,7 +30,7 @@ class GreenContext:
     def create(
         *, num_sms: int | None = None, workqueue_scope: str | None = None,
         workqueue_concurrency_limit: int | None = None, device_id: int | None = None,
-    ) -> GreenContext:  # fmt: skip
+    ) -> GreenContext:
         """A context of at least `num_sms` multiprocessors, as many as the unit can set apart."""
         if found() is None:
             _no_device("GreenContext")

@@ -28,7 +28,7 @@ TYPES = {
     "uint8": ("unsigned char", "", "unsigned char"), "bool": ("bool", "", "bool"),
     "float16": ("__half", "#include <cuda_fp16.h>", "float"),
     "bfloat16": ("__nv_bfloat16", "#include <cuda_bf16.h>", "float"),
-}  # fmt: skip
+}
 
 
 def kernel_text(code: str, name: str, dtype: str, inputs: int, outputs: int, numbers: int, by_reference: bool) -> str:
@@ -36,7 +36,7 @@ def kernel_text(code: str, name: str, dtype: str, inputs: int, outputs: int, num
     kind, header, wide = TYPES[dtype]
     number = "double" if wide in ("float", "double") else "long long"
     operands = [*(f"const Element* x{k}" for k in range(inputs)), *(f"Element* y{k}" for k in range(outputs)),
-                *(f"{number} a{k}" for k in range(numbers))]  # fmt: skip
+                *(f"{number} a{k}" for k in range(numbers))]
     given = [*(f"(Wide)x{k}[i]" for k in range(inputs)), *(f"(Wide)a{k}" for k in range(numbers))]
     if by_reference:
         results = "".join(f"Wide r{k}; " for k in range(outputs))

@@ -39,7 +39,7 @@ class History:
             frames = self.frames.pop(address, [])
         if self.traces:
             entry = {"action": action, "addr": address, "size": size, "stream": 0, "frames": frames,
-                     "time_us": time.time_ns() // 1000, "compile_context": "N/A", "user_metadata": ""}  # fmt: skip
+                     "time_us": time.time_ns() // 1000, "compile_context": "N/A", "user_metadata": ""}
             self.entries.setdefault(unit, deque(maxlen=self.most)).append(entry)
 
 
@@ -69,7 +69,7 @@ def segments_of(index: int) -> list[dict[str, Any]]:
             "segment_pool_id": (0, pool), "is_expandable": grows, "frames": [],
             "blocks": [{"address": at, "size": size, "requested_size": asked, "state": state,
                         "frames": history.frames.get(at, [])} for at, size, state, asked in blocks],
-        })  # fmt: skip
+        })
     return found
 
 
@@ -88,7 +88,7 @@ def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[
     """Segments, what happened to them while history was recorded, and settings."""
     traces = [list(history.entries.get(index, ())) for index in range(find().device_count())]
     return {"segments": memory_snapshot(), "device_traces": traces, "allocator_settings": settings.current.shown(),
-            "external_annotations": []}  # fmt: skip
+            "external_annotations": []}
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
@@ -100,7 +100,7 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_trace
 def _record_memory_history(
     enabled: str | None = "all", context: str | None = "all", stacks: str = "all", max_entries: int = 2**31 - 1,
     device: Any = None, clear_history: bool = False, **others: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Remember every block that is taken and given back. `enabled` None stops; stacks are Python's."""
     if others:
         raise NotImplementedError(f"_record_memory_history: no such argument here: {', '.join(others)}")
@@ -134,9 +134,9 @@ def memory_page(device: Any = None) -> str:
             share = 100 * b["size"] / s["total_size"]
             bars.append(f'<i style="width:{share:.4f}%;background:{_COLORS[b["state"]]}" title="{title}"></i>')
         head = (f"cuda:{s['device']} stream {s['stream']}, {s['segment_type']}, {s['total_size'] / 2**20:,.1f} MiB,"
-                f" {s['allocated_size'] / 2**20:,.1f} MiB used")  # fmt: skip
+                f" {s['allocated_size'] / 2**20:,.1f} MiB used")
         parts.append(f"<p>{head}</p><div>{''.join(bars)}</div>")
     style = ("body{font:14px sans-serif;margin:2em}p{margin:.8em 0 .2em}div{display:flex;height:22px;border:1px solid"
-             " #999}i{display:block;height:100%;box-shadow:inset -1px 0 #fff8}")  # fmt: skip
+             " #999}i{display:block;height:100%;box-shadow:inset -1px 0 #fff8}")
     body = "".join(parts) or "<p>Nothing is held.</p>"
     return f"<!doctype html><meta charset=utf-8><title>Device memory</title><style>{style}</style>{body}"

@@ -72,7 +72,7 @@ def clock_rate(index: int) -> int:
 
 class _Process(ctypes.Structure):
     _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong), ("instance", ctypes.c_uint),
-                ("compute", ctypes.c_uint)]  # fmt: skip
+                ("compute", ctypes.c_uint)]
 
 
 def processes(index: int) -> list[tuple[int, int]]:

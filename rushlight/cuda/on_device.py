@@ -150,7 +150,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     segments = _C.unit_snapshot(unit)
     used = [size for *_, blocks, _, _ in segments for _, size, state, _ in blocks if state != "inactive"]
     large = {"oversize_allocations": sum(size >= least for size in used),
-             "oversize_segments": sum(total >= least for _, total, *_ in segments)}  # fmt: skip
+             "oversize_segments": sum(total >= least for _, total, *_ in segments)}
     for name, count in large.items():      # counted when asked
         stats.update({f"{name}.{part}": count for part in ("current", "peak", "allocated")})
         stats[f"{name}.freed"] = 0
@@ -456,7 +456,7 @@ def host_memory_stats() -> dict[str, Any]:
         "reserved_bytes.current": found["held"], "reserved_bytes.peak": found["peak_held"],
         "allocations.current": found["allocations"] - found["frees"], "allocations.allocated": found["allocations"],
         "allocations.freed": found["frees"], "segments.current": found["segments"],
-    }  # fmt: skip
+    }
 
 
 def reset_peak_host_memory_stats() -> None:

@@ -45,7 +45,7 @@ class TextKernel:
     def __call__(
         self, grid: Sequence[int] = (1, 1, 1), block: Sequence[int] = (1, 1, 1), args: Sequence[Any] | None = None,
         shared_mem: int = 0, stream: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Queue the kernel on a stream, the current one unless told. Tensors go as addresses, ints as C's int, floats
         as double, and what `ctypes` has as it is."""
         if shared_mem >= PLAIN_SHARED and shared_mem > self.most_shared:
@@ -91,7 +91,7 @@ def argument(name: str, value: Any) -> Any:
 def compile_kernel(
     kernel_source: str, kernel_name: str, compute_capability: str | None = None,
     cuda_include_dirs: Sequence[str] | None = None, nvcc_options: Sequence[str] | None = None,
-) -> TextKernel:  # fmt: skip
+) -> TextKernel:
     """A kernel of a text, compiled at once."""
     if not kernel_source.strip() or not kernel_name:
         raise ValueError("_compile_kernel: expected the text of a kernel and its name")

@@ -16,7 +16,7 @@ __all__ = [
     "record_untuned_enable", "record_untuned_is_enabled", "set_filename", "set_max_tuning_duration",
     "set_max_tuning_iterations", "set_numerical_check_tolerances", "set_rotating_buffer_size", "tune_gemm_in_file",
     "tuning_enable", "tuning_is_enabled",
-]  # fmt: skip
+]
 
 _values: dict[str, Any] = {
     "enabled": False,

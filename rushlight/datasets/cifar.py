@@ -129,7 +129,7 @@ class CIFAR10(PairedDataset):
     _layout = _Layout(
         "cifar-10-batches-py", "cifar-10-batches-bin", tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",),
         "batches.meta", "label_names", "labels", 1, 0, "batches.meta.txt",
-    )  # fmt: skip
+    )
     _count = 10
 
     def __init__(
@@ -197,5 +197,5 @@ class CIFAR100(CIFAR10):
     _layout = _Layout(
         "cifar-100-python", "cifar-100-binary", ("train",), ("test",), "meta", "fine_label_names", "fine_labels", 2, 1,
         "fine_label_names.txt",
-    )  # fmt: skip
+    )
     _count = 100

@@ -70,7 +70,7 @@ def define_same(name: str, schema: str, body: Any) -> None:
     """An op that is a public one by another name."""
     label = "".join(word.capitalize() for word in name.split("_"))
     type(label, (_Exported,), {"schema": schema, "compute": body, "__doc__": f"ATen's `{name}`.",
-                               "__module__": __name__})  # fmt: skip
+                               "__module__": __name__})
 
 
 for _name in ("lift_fresh_copy", "lift", "lift_fresh"):
@@ -83,10 +83,10 @@ for _name, _mode in (("reflection", "reflect"), ("replication", "replicate")):
             lambda self, input, padding, mode=_mode: find_op("pad")(input, padding, mode),
         )
 define_same("_unsafe_view", "_unsafe_view(Tensor input, int[] size) -> Tensor",
-            lambda self, input, size: input.reshape(size))  # fmt: skip
+            lambda self, input, size: input.reshape(size))
 define_same("log_sigmoid", "log_sigmoid(Tensor input) -> Tensor", lambda self, input: find_op("logsigmoid")(input))
 define_same("numpy_T", "numpy_T(Tensor input) -> Tensor",
-            lambda self, input: input.permute(*range(input.ndim - 1, -1, -1)))  # fmt: skip
+            lambda self, input: input.permute(*range(input.ndim - 1, -1, -1)))
 define_same("mT", "mT(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1))
 define_same("mH", "mH(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1).conj())
 define_same("matrix_H", "matrix_H(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1).conj())
@@ -139,4 +139,4 @@ class EmbeddingBagWhole(_Exported):
         return find_op("embedding_bag")(
             weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last,
             None if padding_idx < 0 else padding_idx,
-        )  # fmt: skip
+        )

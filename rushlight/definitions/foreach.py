@@ -16,11 +16,11 @@ ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
     "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
     "tan", "tanh", "trunc",
-)  # fmt: skip
+)
 TWO = {   # op: what follows the second operand
     "add": ", *, Scalar alpha=1", "sub": ", *, Scalar alpha=1", "mul": "", "div": "", "pow": "",
     "clamp_max": "", "clamp_min": "", "maximum": "", "minimum": "",
-}  # fmt: skip
+}
 SECOND = {"pow": "exponent"}
 NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}   # the op that takes a number where this one takes tensors
 

@@ -14,7 +14,7 @@ from rushlight.op import Composite, find_op
 CASTS = {
     "Byte": _C.uint8, "Char": _C.int8, "Double": _C.float64, "Float": _C.float32, "Half": _C.float16, "Int": _C.int32,
     "Long": _C.int64, "Short": _C.int16,
-}  # fmt: skip
+}
 
 
 class _Internal(Composite):

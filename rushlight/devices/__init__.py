@@ -22,4 +22,4 @@ from .memory import empty_cache, memory_stats, reset_peak_memory_stats
 __all__ = [
     "Device", "default_device", "device_of", "empty_cache", "find", "find_accelerator", "handlers", "memory_stats",
     "placed", "register", "registered", "reset_peak_memory_stats", "set_default_device", "set_unit",
-]  # fmt: skip
+]

@@ -27,13 +27,13 @@ from .keys import AUTOCAST
 DEVICES = {
     "cpu": bfloat16, "cuda": float16, "mtia": float16, "maia": bfloat16, "xpu": float16, "ipu": float16,
     "hpu": bfloat16, "xla": bfloat16, "mps": float16, "privateuseone": float16,
-}  # fmt: skip
+}
 
 LOWER = frozenset("""
     conv1d conv2d conv3d bmm mm linalg_vecdot baddbmm addmm _addmm_activation addbmm linear _convolution matmul conv_tbc
     mkldnn_rnn_layer conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention
     _native_multi_head_attention
-""".split())  # fmt: skip
+""".split())
 FLOAT32 = frozenset("""
     _grid_sampler_2d_cpu_fallback _lu_with_info adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
     binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy
@@ -47,12 +47,12 @@ FLOAT32 = frozenset("""
     nll_loss2d orgqr ormqr pinverse poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d
     replication_pad1d replication_pad2d replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace
     triangular_solve triplet_margin_loss view_as_complex grid_sample linear_cross_entropy lu max_unpool1d
-""".split())  # fmt: skip
+""".split())
 WIDEST = frozenset(("cat", "index_copy", "stack"))
 BODIES = frozenset("""
     chain_matmul corrcoef cov gru gru_cell linalg_matrix_power linalg_multi_dot lstm lstm_cell matrix_power
     multi_head_attention_forward pca_lowrank rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell svd_lowrank tensordot
-""".split())  # fmt: skip
+""".split())
 
 # What differs on CUDA devices, as PyTorch's lists there do.
 LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "conv_tbc", "mkldnn_rnn_layer"}) | frozenset(
@@ -66,11 +66,11 @@ FLOAT32_ON_CUDA = frozenset("""
     log2 log_softmax logsumexp margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm
     nll_loss nll_loss2d nll_loss_nd norm nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt
     sinh smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss
-""".split())  # fmt: skip
+""".split())
 WIDEST_ON_CUDA = WIDEST | frozenset("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d grid_sample index_put
     scatter_add
-""".split())  # fmt: skip
+""".split())
 
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h
 
@@ -194,12 +194,12 @@ Policy = Callable[[tuple, str], Any]
 POLICIES: dict[str, Policy] = {
     **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest),
     "pad": pad_policy, "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
-}  # fmt: skip
+}
 ON_CUDA: dict[str, Policy] = {
     **dict.fromkeys(LOWER_ON_CUDA, to_lower), **dict.fromkeys(FLOAT32_ON_CUDA, to_float32_unless_told),
     **dict.fromkeys(WIDEST_ON_CUDA, to_widest), "binary_cross_entropy": refused,
     **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), to_float16),
-}  # fmt: skip
+}
 
 
 def register(name: str, dtype: Any) -> None:
@@ -402,4 +402,4 @@ PUBLIC = (
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_dtype",
     "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
     "set_autocast_enabled", *FORMER,
-)  # fmt: skip
+)

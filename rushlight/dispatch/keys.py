@@ -51,7 +51,7 @@ BACKENDS = {"cpu": DispatchKey.CPU, "cuda": DispatchKey.CUDA, "meta": DispatchKe
 AUTOGRAD_OF = {
     DispatchKey.CPU: DispatchKey.AutogradCPU, DispatchKey.CUDA: DispatchKey.AutogradCUDA,
     DispatchKey.Meta: DispatchKey.AutogradMeta, DispatchKey.PrivateUse1: DispatchKey.AutogradPrivateUse1,
-}  # fmt: skip
+}
 
 
 def parse_key(key: str | DispatchKey) -> DispatchKey | str:

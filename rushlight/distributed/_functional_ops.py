@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..aten.namespaces import namespace
-from ..library import CustomOp, _file, register_autograd
+from ..library import register_autograd
+from ..library.definition import CustomOp, file_op
 from ..op.schema import parse
 from . import collectives as c
 from .groups import _world, get_rank
 from .reduce_op import RedOpType, ReduceOp
 
 _OPS = {"sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN,
-        "max": ReduceOp.MAX, "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR}  # fmt: skip
+        "max": ReduceOp.MAX, "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR}
 MOST_FORGOTTEN = 64      # results nobody waited for, before those that are done are let go of
 ops = namespace("_c10d_functional")
 
@@ -202,7 +203,7 @@ for collective in (
     InPlace("broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)", _spread),
     Ends(),
 ):
-    _file(collective)
+    file_op(collective)
 
 
 class Legacy(CustomOp):
@@ -227,7 +228,7 @@ class Legacy(CustomOp):
 
 
 LEGACY = ("all_reduce", "broadcast", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single",
-          "wait_tensor")  # fmt: skip
+          "wait_tensor")
 for schema in (
     "all_reduce(Tensor self, str reduceOp, str tag, int[] ranks, int group_size) -> Tensor",
     "broadcast(Tensor self, int src, str tag, int[] ranks, int group_size) -> Tensor",
@@ -237,7 +238,7 @@ for schema in (
     " int group_size) -> Tensor",
     "wait_tensor(Tensor self) -> Tensor",
 ):
-    _file(Legacy(schema))
+    file_op(Legacy(schema))
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def broadcast(
 def reduce(
     tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The tensor of rank `dst` becomes the reduction of all, in place."""
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "reduce"):
@@ -214,7 +214,7 @@ def _roots_list(
 def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Rank `dst` gets every rank's tensor in its `gather_list`; other ranks give none."""
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "gather"):
@@ -229,7 +229,7 @@ def gather(
 def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
     async_op: bool = False, group_src: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Rank r's tensor becomes `scatter_list[r]` of rank `src`; other ranks give none."""
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "scatter"):
@@ -298,7 +298,7 @@ def all_to_all(
 def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None, group: Any = None, async_op: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """The same for parts of one tensor along its first dimension: equal ones, or of the sizes given."""
     _check_tensor(output, "output")
     _check_tensor(input, "input")
@@ -429,7 +429,7 @@ class P2POp:
     def __init__(
         self, op: Callable, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
         group_peer: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if op not in (isend, irecv):
             raise ValueError(f"P2POp: op must be isend or irecv, got {op!r}")
         _check_tensor(tensor, "tensor")
@@ -475,7 +475,7 @@ def _together(resolved: ProcessGroup, device: Any) -> Iterator[None]:
 def _carried(
     call: Callable[[list[Tensor], list[Tensor]], Any], written: list[Tensor], read: list[Tensor], group: Any,
     device: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """`call(written, read)` with tensors of host memory, where the group's back end can reach them: on the device that
     is named, on the group's, or on the current one of its kind."""
     resolved = resolve(group)
@@ -533,7 +533,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
     group_dst: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Rank `dst` gets every rank's object in its list; other ranks give none."""
     if _is_outsider(group, "gather_object"):
         return
@@ -547,7 +547,7 @@ def gather_object(
     _carried(
         lambda out, own: gather(own[0], out or None, group=group, group_dst=root), rooms,
         [_padded(data, max(sizes))], group,
-    )  # fmt: skip
+    )
     for i, room in enumerate(rooms):
         object_gather_list[i] = _from_bytes(room, sizes[i])     # type: ignore[index]
 
@@ -555,7 +555,7 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """The objects in the list become those of rank `src`, on every rank."""
     if _is_outsider(group, "broadcast_object_list"):
         return
@@ -579,7 +579,7 @@ def broadcast_object_list(
 def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
     group: Any = None, group_src: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """The first place of each rank's output list becomes its object of rank `src`'s input list."""
     if _is_outsider(group, "scatter_object_list"):
         return
@@ -618,7 +618,7 @@ def _post(op: Callable, tensor: Tensor, group: Any, peer: int | None, as_batch: 
 def send_object_list(
     object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
     group_dst: int | None = None, use_batch: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send objects to a rank."""
     if _is_outsider(group, "send_object_list"):
         return
@@ -634,7 +634,7 @@ def send_object_list(
 def recv_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None, use_batch: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """Fill a list with the objects that a rank sends; the rank."""
     if _is_outsider(group, "recv_object_list"):
         return -1

@@ -93,7 +93,7 @@ class DistributedDataParallel(Module, Joinable):
         device_mesh: Any = None, skip_all_reduce_unused_params: bool = False,
         bucket_cap_mb_list: list[int] | None = None, batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         Joinable.__init__(self)
         if (delay_all_reduce_named_params is None) != (param_to_hook_all_reduce is None):
@@ -124,7 +124,7 @@ class DistributedDataParallel(Module, Joinable):
         self.reducer = Reducer(
             named, self.process_group, sizes, gradient_as_bucket_view, find_unused_parameters, static_graph,
             skip_all_reduce_unused_params, batched_grad_copy,
-        )  # fmt: skip
+        )
         self._delayed: _Delayed | None = None
         if delayed:
             if init_sync:
@@ -292,11 +292,11 @@ class DistributedDataParallel(Module, Joinable):
         super().__setstate__(state)
         self.process_group = resolve(None)
         named = [(n, p) for n, p in self.module.named_parameters()
-                 if p.requires_grad and n not in self.parameters_to_ignore]  # fmt: skip
+                 if p.requires_grad and n not in self.parameters_to_ignore]
         self.reducer = Reducer(
             named, self.process_group, [FIRST_BUCKET, self.bucket_bytes_cap], self.gradient_as_bucket_view,
             self.find_unused_parameters, self.static_graph,
-        )  # fmt: skip
+        )
 
 
 def _check_module(module: Module, named: list[tuple[str, Any]], device_ids: Any, output_device: Any) -> None:

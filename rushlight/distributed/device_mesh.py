@@ -26,7 +26,7 @@ class DeviceMesh:
     def __init__(
         self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None,
         backend_override: Any = None, _init_backend: bool = True, _rank: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.device_type = device_type
         self.mesh = _as_ranks(mesh)
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
@@ -197,12 +197,12 @@ class DeviceMesh:
         result = DeviceMesh(
             self.device_type, self.mesh.reshape(shape), _init_backend=False,
             mesh_dim_names=(*names[:at], *mesh_dim_names, *names[at + 1 :]),
-        )  # fmt: skip
+        )
         new = range(at, at + len(mesh_sizes))
         chosen = _overrides(backend_override, len(mesh_sizes), tuple(mesh_dim_names))
         result._backends = tuple(chosen[d - at] if d in new else (None, None) for d in range(len(shape)))
         result._groups = [result._make_group(d) if d in new else self._groups[d - (d > at) * (len(mesh_sizes) - 1)]
-                        for d in range(len(shape))]  # fmt: skip
+                        for d in range(len(shape))]
         return result
 
     @staticmethod
@@ -252,7 +252,7 @@ class DeviceMesh:
         return {
             "device_type": self.device_type, "mesh": self.mesh.tolist(), "mesh_dim_names": self.mesh_dim_names,
             "root": None if self._parent is None else self._root(),
-        }  # fmt: skip
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         names = state["mesh_dim_names"]
@@ -330,7 +330,7 @@ def _overrides(given: Any, count: int, names: Sequence[str]) -> tuple[tuple[Any,
 def init_device_mesh(
     device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
-) -> DeviceMesh:  # fmt: skip
+) -> DeviceMesh:
     """All ranks in order as a mesh of a shape. `backend_override` chooses back ends for groups of its own along some
     dimensions: {"dp": "gloo"}, or by number, or with options: {0: ("gloo", options)}."""
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):

@@ -99,7 +99,7 @@ class EtcdStore(Store):
         change = (
             {"request_delete_range": {"key": self._key(key)}} if value is None
             else {"request_put": self._put(key, value)}
-        )  # fmt: skip
+        )
         return bool(self._ask("kv/txn", {"compare": [compare], "success": [change]}).get("succeeded"))
 
     def _change(self, key: str, change: Callable[[bytes | None], tuple[Any, bytes | None]]) -> Any:

@@ -86,7 +86,7 @@ class Recorder:
                 "op_id": self._number, "profiling_name": f"{group.name()}:{name}", "state": "scheduled",
                 "time_created_ns": time.time_ns(), "time_discovered_started_ns": None,
                 "time_discovered_completed_ns": None, "retired": False, "timeout_ms": 0, "frames": _frames(),
-            }  # fmt: skip
+            }
             for what, value in (("input", inputs), ("output", outputs)):
                 entry[f"{what}_sizes"], entry[f"{what}_dtypes"] = _described(value)
             self._entries.append(entry)
@@ -118,7 +118,7 @@ class Recorder:
                 name: {"last_enqueued_collective": self._counts.get((name, False), 0)} for name in self._groups
             }
             return {"version": _VERSION, "pg_config": dict(self._groups), "pg_status": status, "rank": self.rank,
-                    "entries": [dict(entry) for entry in self._entries]}  # fmt: skip
+                    "entries": [dict(entry) for entry in self._entries]}
 
     def dump(self, path: str | os.PathLike) -> None:
         """Write them to a file."""

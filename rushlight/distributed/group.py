@@ -56,7 +56,7 @@ _NAMES = (
     "allgather_into_tensor_coalesced", "gather", "scatter", "reduce_scatter", "_reduce_scatter_base",
     "reduce_scatter_tensor_coalesced", "alltoall", "alltoall_base", "send", "recv", "recv_anysource", "barrier",
     "monitored_barrier",
-)  # fmt: skip
+)
 for _name in _NAMES:
     setattr(CollectiveMethods, _name, lambda self, *args, _name=_name, **kwargs: self._refuse(_name))
 

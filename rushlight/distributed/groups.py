@@ -39,10 +39,10 @@ class Backend(str):
     default_device_backend_map: dict[str, str] = {"cpu": GLOO, "cuda": NCCL}     # noqa: RUF012
     backend_capability: dict[str, list[str]] = {     # noqa: RUF012
         GLOO: ["cpu"], MPI: ["cpu"], FAKE: ["cpu"], NCCL: ["cuda"],
-    }  # fmt: skip
+    }
     backend_type_map: dict[str, BackendType] = {     # noqa: RUF012
         UNDEFINED: BackendType.UNDEFINED, GLOO: BackendType.GLOO, NCCL: BackendType.NCCL,
-    }  # fmt: skip
+    }
     _plugins: dict[str, tuple[Callable[..., Any], bool]] = {}     # noqa: RUF012
 
     def __new__(cls, name: str) -> Backend:
@@ -232,7 +232,7 @@ def init_process_group(
     result = _make_group(
         f"{_world.count - 1}", PrefixStore(f"default_pg/{_world.count}", store), list(range(world_size)), rank,
         Backend(backend or Backend.UNDEFINED), timeout, pg_options, group_name or "default_pg",
-    )  # fmt: skip
+    )
     _bind(result, device_id)
     if flight_recorder.current is None:
         flight_recorder.start(rank=rank)
@@ -276,7 +276,7 @@ def _check_ranks(store: Store, rank: int, world_size: int, timeout: timedelta) -
 def _make_group(
     name: str, store: Store, ranks: list[int], rank: int, backend: Backend, timeout: timedelta, pg_options: Any,
     desc: str,
-) -> ProcessGroup:  # fmt: skip
+) -> ProcessGroup:
     config = BackendConfig(backend)
     result = ProcessGroup(store, rank, len(ranks))
     result._set_group_name(name)
@@ -353,7 +353,7 @@ def new_group(
     result = _make_group(
         name, store, members, members.index(me), Backend(backend or world_backend),
         timeout or default_pg_timeout, pg_options, group_desc or f"group {name}",
-    )  # fmt: skip
+    )
     _bind(result, device_id)
     return result
 

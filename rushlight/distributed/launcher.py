@@ -150,7 +150,7 @@ class Launcher:
             "ROLE_NAME": job.role, "MASTER_ADDR": address, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": job.name,
             "TORCHELASTIC_RESTART_COUNT": attempt, "TORCHELASTIC_MAX_RESTARTS": job.max_restarts,
             "TORCHELASTIC_USE_AGENT_STORE": False, "TORCHELASTIC_ERROR_FILE": self._error_file(local_rank),
-        }  # fmt: skip
+        }
         if job.processes > 1 and not environment.is_set("OMP_NUM_THREADS"):
             variables["OMP_NUM_THREADS"] = 1       # the processes share the cores
         outputs = self._outputs(local_rank, rank, attempt)

@@ -20,7 +20,7 @@ from .reduce_op import ReduceOp
 from .socket_transport import SocketTransport
 
 _NATIVE = {_C.float32: "FLOAT", _C.float64: "DOUBLE", _C.int32: "INT32_T", _C.int64: "INT64_T", _C.uint8: "UINT8_T",
-           _C.int8: "INT8_T"}  # fmt: skip
+           _C.int8: "INT8_T"}
 _COLLECTIVE_TAGS = 1 << 20      # tags of programs are below, those of collectives above
 _PAUSE = 0.0002
 

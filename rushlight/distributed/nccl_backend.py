@@ -30,7 +30,7 @@ _empty = find_op("empty")
 _REDUCTIONS = {
     RedOpType.SUM: nccl.SUM, RedOpType.AVG: nccl.AVERAGE, RedOpType.PRODUCT: nccl.PRODUCT, RedOpType.MIN: nccl.MIN,
     RedOpType.MAX: nccl.MAX,
-}  # fmt: skip
+}
 _BOOL = {RedOpType.SUM: nccl.MAX, RedOpType.MAX: nccl.MAX, RedOpType.PRODUCT: nccl.MIN, RedOpType.MIN: nccl.MIN}
 
 
@@ -172,7 +172,7 @@ class NcclBackend(BackendBase):
     def _queue(
         self, name: str, call: Call, written: list[Any], read: list[Any], options: Any = None,
         members: list[int] | None = None,
-    ) -> Work:  # fmt: skip
+    ) -> Work:
         """Queue a call on the group's stream, between what the current stream has queued and what waits for it."""
         if self._watch.error is not None:
             raise self._watch.error

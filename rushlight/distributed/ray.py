@@ -123,7 +123,7 @@ class Workers:
                 scheduling_strategy=Strategy(placement_group=self._group, placement_group_bundle_index=place),
             ).remote()
             for place in range(self.size)
-        ]  # fmt: skip
+        ]
 
     def _prepare(self, environment: dict[str, str], serves_torch: bool, seconds: float) -> None:
         """Ranks by machine, so that neighbours share one; the place to meet is rank 0's."""
@@ -141,7 +141,7 @@ class Workers:
                 "RANK": rank, "WORLD_SIZE": self.size, "LOCAL_RANK": seen[node], "LOCAL_WORLD_SIZE": counts[node],
                 "GROUP_RANK": nodes.index(node), "GROUP_WORLD_SIZE": len(nodes), "MASTER_ADDR": self._nodes[0],
                 "MASTER_PORT": port,
-            }  # fmt: skip
+            }
             seen[node] += 1
             texts = {**environment, **{name: str(value) for name, value in variables.items()}}
             started.append(actor.prepare.remote(texts, serves_torch))

@@ -65,7 +65,7 @@ def supports_complex(reduceOp: Any) -> bool:   # noqa: N803
 _IN_PLACE = {
     RedOpType.SUM: "add_", RedOpType.AVG: "add_", RedOpType.PREMUL_SUM: "add_", RedOpType.PRODUCT: "mul_",
     RedOpType.BAND: "bitwise_and_", RedOpType.BOR: "bitwise_or_", RedOpType.BXOR: "bitwise_xor_",
-}  # fmt: skip
+}
 
 
 def clamp_max_(a: Any, b: Any) -> Any:

@@ -16,10 +16,10 @@ from .elastic.membership import Limits
 from .launcher import Job, Launcher
 
 _ONLY_DEFAULT = ("tee", "local_ranks_filter", "duplicate_stdout_filters", "duplicate_stderr_filters", "logs_specs",
-                 "numa_binding", "shutdown_timeout", "signals_to_handle")  # fmt: skip
+                 "numa_binding", "shutdown_timeout", "signals_to_handle")
 # What --rdzv-conf may set, and what it is called here: seconds.
 _CONF = {"join_timeout": "join", "timeout": "join", "last_call_timeout": "last_call", "keep_alive_interval": "beat",
-         "keep_alive_timeout": "silence"}  # fmt: skip
+         "keep_alive_timeout": "silence"}
 _ETCD = ("etcd", "etcd-v2")              # one way to meet here, under both names
 _ELASTIC = ("c10d", *_ETCD)              # machines number themselves, and may come and go
 
@@ -94,7 +94,7 @@ def job_of(args: argparse.Namespace) -> Job:
         0 if args.standalone or meeting else args.master_port, meeting,
         max_restarts=args.max_restarts, interval=args.monitor_interval, role=args.role, log_folder=args.log_dir,
         redirects=_redirects(args.redirects, processes), meets_in_etcd=args.rdzv_backend in _ETCD,
-    )  # fmt: skip
+    )
     if args.rdzv_id != "none":
         job.name = args.rdzv_id
     elif meeting:

@@ -25,7 +25,7 @@ from .store import CHANGES, DEFAULT_TIMEOUT, WAITS, Store, Table, _seconds, nobo
 OPERATIONS = (
     "set", "get", "add", "compare_set", "append", "check", "wait", "delete_key", "num_keys", "list_keys",
     "queue_push", "queue_pop", "queue_len", "cancel",
-)  # fmt: skip
+)
 _OK, _ERROR, _ABSENT = range(3)
 _LENGTH = struct.Struct("<I")
 _LARGEST = 1 << 30   # a message longer than this is not one of ours

@@ -23,7 +23,7 @@ __all__ = [
     "nonnegative_integer", "one_hot", "positive", "positive_semidefinite",
     "positive_definite", "positive_integer", "real", "real_vector", "simplex", "square", "stack", "symmetric",
     "unit_interval",
-]  # fmt: skip
+]
 
 _cat, _stack, _isclose = find_op("cat"), find_op("stack"), find_op("isclose")
 _norm, _eigvalsh, _cholesky_ex = find_op("linalg_norm"), find_op("linalg_eigvalsh"), find_op("linalg_cholesky_ex")

@@ -200,7 +200,7 @@ class Distribution:
             support = self.support
         except NotImplementedError:
             warnings.warn(f"{type(self)} has no `support`, so samples are not checked. Pass "
-                          "validate_args=False to be without this warning.", stacklevel=3)  # fmt: skip
+                          "validate_args=False to be without this warning.", stacklevel=3)
             return
         if not support.check(value).all():
             raise ValueError(
@@ -212,7 +212,7 @@ class Distribution:
         """An empty instance to expand into; a subclass with an __init__ of its own must bring its own expand."""
         if _instance is None and type(self).__init__ != cls.__init__:
             raise NotImplementedError(f"{type(self).__name__}, a subclass of {cls.__name__}, has its own __init__, "
-                                      "so it needs a custom .expand() too.")  # fmt: skip
+                                      "so it needs a custom .expand() too.")
         return self.__new__(type(self)) if _instance is None else _instance
 
     def __repr__(self) -> str:

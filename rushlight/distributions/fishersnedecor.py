@@ -57,4 +57,4 @@ class FisherSnedecor(Distribution):
         return (
             both.lgamma() - half1.lgamma() - half2.lgamma()
             + half1 * ratio.log() + (half1 - 1) * value.log() - both * (ratio * value).log1p()
-        )  # fmt: skip
+        )

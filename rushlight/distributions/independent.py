@@ -27,7 +27,7 @@ class Independent(Distribution, Generic[D]):
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
             raise ValueError("Independent: reinterpreted_batch_ndims goes up to the base's batch dimensions, "
-                             f"got {reinterpreted_batch_ndims} of {len(batch)}")  # fmt: skip
+                             f"got {reinterpreted_batch_ndims} of {len(batch)}")
         cut = len(batch) - reinterpreted_batch_ndims
         self.base_dist = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims

@@ -90,7 +90,7 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
         warnings.warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). "
                       f"Please register_kl({left[0].__name__}, {right[1].__name__})", RuntimeWarning,
-                      stacklevel=3)  # fmt: skip
+                      stacklevel=3)
     return _KL_REGISTRY[left]
 
 
@@ -303,13 +303,13 @@ def _uniform_moments(p: Any) -> dict[str, Any]:
     return {
         **_spread(p), "log": mean_log(low, high), "log1m": mean_log(1 - high, 1 - low),
         "exp_minus": lambda t: ((-t * low).exp() - (-t * high).exp()) / (t * width),
-    }  # fmt: skip
+    }
 
 
 _MOMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     Beta: _beta_moments, ContinuousBernoulli: _spread, Exponential: _exponential_moments, Gamma: _gamma_moments,
     Gumbel: _spread, Laplace: _spread, Normal: _normal_moments, Pareto: _pareto_moments, Uniform: _uniform_moments,
-}  # fmt: skip
+}
 
 
 def _log_gumbel(q: Any, m: Any) -> Tensor:
@@ -446,7 +446,7 @@ def _kl_lowrank_lowrank(p: Any, q: Any) -> Tensor:
     trace = (
         (D / other).sum(-1) + _sum_of_squares(W * other.rsqrt().unsqueeze(-1))
         - _sum_of_squares(inner * D.sqrt().unsqueeze(-2)) - _sum_of_squares(inner @ W)
-    )  # fmt: skip
+    )
     return 0.5 * (log_det - _batch_lowrank_logdet(W, D, p._capacitance_tril) + trace + distance - p.event_shape[0])
 
 

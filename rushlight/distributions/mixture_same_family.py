@@ -33,7 +33,7 @@ class MixtureSameFamily(Distribution):
         for ours, theirs in zip(reversed(mixed), reversed(batch)):
             if ours != theirs and ours != 1 and theirs != 1:
                 raise ValueError(f"the batch_shape of mixture_distribution, {mixed}, does not fit "
-                                 f"that of component_distribution, {batch}")  # fmt: skip
+                                 f"that of component_distribution, {batch}")
         picks, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if picks != components:
             raise ValueError(

@@ -71,7 +71,7 @@ class MultivariateNormal(Distribution):
     def __init__(
         self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None, validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc: expected at least one dimension, got a number.")
         name, matrix = _only_matrix(covariance_matrix, precision_matrix, scale_tril, ValueError)

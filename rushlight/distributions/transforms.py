@@ -35,7 +35,7 @@ __all__ = [
     "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
     "SigmoidTransform", "SoftplusTransform", "TanhTransform", "SoftmaxTransform", "StackTransform",
     "StickBreakingTransform", "Transform", "identity_transform",
-]  # fmt: skip
+]
 
 _cat, _stack, _pad = find_op("cat"), find_op("stack"), find_op("constant_pad_nd")
 _softplus, _logsigmoid = find_op("softplus"), find_op("logsigmoid")

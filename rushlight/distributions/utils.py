@@ -15,8 +15,8 @@ from ..autograd.grad_mode import enable_grad
 from ..base.dtype import finfo
 from ..base.promotion import default_dtype
 from ..base.shape import Size
+from ..dispatch.overrides import is_tensor_like
 from ..op import find_op
-from ..overrides import is_tensor_like
 from ..tensors.interop import tensor
 from ..tensors.plain_functions import broadcast_tensors
 

@@ -44,7 +44,7 @@ class Wishart(ExponentialFamily):
     def __init__(
         self, df: Any, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None, validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         name, matrix = _only_matrix(covariance_matrix, precision_matrix, scale_tril, AssertionError)
         if matrix.dim() < 2:
             raise ValueError("scale_tril: expected at least 2 dimensions (batch dimensions come first)")

@@ -89,7 +89,7 @@ class Captured:
 
 
 def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
-            cells: Sequence[types.CellType], settings: Settings) -> Captured:  # fmt: skip
+            cells: Sequence[types.CellType], settings: Settings) -> Captured:
     """Capture a frame that is about to run with these locals."""
     reason: GraphBreak | None = None
     stop_at: int | None = None
@@ -132,7 +132,7 @@ class _Attempt:
 
     def __init__(self, code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
                  cells: Sequence[types.CellType], settings: Settings, stop_at: int | None,
-                 reason: GraphBreak | None, takes_elements: bool) -> None:  # fmt: skip
+                 reason: GraphBreak | None, takes_elements: bool) -> None:
         self.code, self.settings, self.reason = code, settings, reason
         self.env = ElementEnv(takes_elements)
         self.recorder = Recorder(self.env)
@@ -263,7 +263,7 @@ class _Attempt:
             emitter.return_value()
         machine = self.machine
         is_odd = at_end != modes or machine.has_function_modes or machine.has_classes or machine.checks \
-            or machine.locks.taken or self.env.stand_ins or self.floats.sources  # fmt: skip
+            or machine.locks.taken or self.env.stand_ins or self.floats.sources
         left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
@@ -304,7 +304,7 @@ class _Attempt:
         self.modes_end = len(emitter.instructions)
 
     def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, write_modes: Callable[[], None]
-                    ) -> tuple[BreakAt, tuple[list[Any], list[Any]]]:  # fmt: skip
+                    ) -> tuple[BreakAt, tuple[list[Any], list[Any]]]:
         """Everything the rest of the frame needs; where that is, and its variables and the values on its stack."""
         assert self.reason is not None
         emitter = rebuilder.emitter
@@ -342,7 +342,7 @@ class _Attempt:
         return BreakAt(frame.at, stack, bound, self.reason), values
 
     def write_graph(self, emitter: Emitter, rebuilder: Rebuilder, modes: Any, at_end: Any
-                    ) -> tuple[GraphModule | None, list[Source]]:  # fmt: skip
+                    ) -> tuple[GraphModule | None, list[Source]]:
         """The call of the compiled graph, if there is anything to compute."""
         recorder = self.recorder
         failed = None if self.machine.failed is None else recorder.nodes[id(self.machine.failed)]
@@ -372,7 +372,7 @@ class _Attempt:
         result.shape_env = self.env
         result.meta["unbacked"] = bool(hidden)
         result.meta["static_inputs"] = [i for i, (source, real) in enumerate(inputs)
-                                        if isinstance(real, Parameter) or is_buffer(source)]  # fmt: skip
+                                        if isinstance(real, Parameter) or is_buffer(source)]
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         changed = written(self.machine, graph, inputs) if self.machine.checks else []
@@ -384,9 +384,9 @@ class _Attempt:
         function = types.FunctionType(self.code, self.machine.scope, self.code.co_name, None, tuple(self.cells))
         devices = {real.device for _, real in inputs if isinstance(real, Tensor) and real.device.type != "cpu"}
         self.checked = Checked(self.machine.checks, function, devices, modes,
-                               None if failed is None else rebuilder.outputs[failed])  # fmt: skip
+                               None if failed is None else rebuilder.outputs[failed])
         self.checked.write(emitter, rebuilder.results, lambda: rebuilder.sources(changed),
-                           lambda: self.write_call(rebuilder, compiled, sources))  # fmt: skip
+                           lambda: self.write_call(rebuilder, compiled, sources))
         return result, sources
 
     def write_call(self, rebuilder: Rebuilder, compiled: Callable, sources: Sequence[Source]) -> None:

@@ -131,7 +131,7 @@ def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
     whole call."""
     forward = getattr(type(module), "forward", None)
     is_plain = type(module).__call__ is Module.__call__ and type(forward) is types.FunctionType \
-        and "forward" not in vars(module)  # fmt: skip
+        and "forward" not in vars(module)
     quick = types.MethodType(compiled(forward, choices), module) if is_plain else None
     return quick, compiled(module, choices)
 
@@ -252,7 +252,7 @@ class Conversion:
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
 
     def _convert(self, compiled: Any, locals: tuple, function: types.FunctionType, backend: Callable,
-                 is_kept: bool = True) -> Any:  # fmt: skip
+                 is_kept: bool = True) -> Any:
         if self.trees and not self._may_recompile(compiled, locals, function):
             return None
         started = time.perf_counter()
@@ -271,7 +271,7 @@ class Conversion:
         try:
             with without_saving_hooks(), interruptions.handlers_outside():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
-                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))  # fmt: skip
+                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))
             completed = self._completed(captured.emitter, captured.break_at, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
@@ -406,7 +406,7 @@ class Conversion:
             d for d, size in enumerate(sizes)
             if d in marked or (d not in fixed and self.choices.dynamic is not False and (
                 self.choices.dynamic or d in weakly or (automatic and size is _VARIES)))
-        )  # fmt: skip
+        )
 
     # -- the code -------------------------------------------------------------------------------------------------
 
@@ -417,7 +417,7 @@ class Conversion:
 
             point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
             resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called,
-                              self.choices.on_frame)  # fmt: skip
+                              self.choices.on_frame)
             if is_told("breaks"):
                 show.show("breaks", self.family.name, str(stop.reason))
         return emitter.function(function.__globals__, function.__closure__)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOADS = frozenset((
     "LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_ATTR", "BINARY_SUBSCR", "BINARY_OP", "BUILD_LIST",
     "PRECALL", "CALL",
-))  # fmt: skip
+))
 _RESULTS = object()
 
 

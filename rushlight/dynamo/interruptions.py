@@ -61,7 +61,7 @@ def handlers_outside() -> Iterator[None]:
     keys, modes = _C.get_thread_keys(), modes_now()
     found = [(n, _signal.getsignal(n)) for n in _signal.valid_signals()]
     ours = {n: _Handler(handler, keys, modes) for n, handler in found
-            if callable(handler) and handler is not signal.default_int_handler}  # fmt: skip
+            if callable(handler) and handler is not signal.default_int_handler}
     for n, handler in ours.items():
         _signal.signal(n, handler)
     try:

@@ -111,7 +111,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}",
-                 f"Op Count: {self.op_count}"]  # fmt: skip
+                 f"Op Count: {self.op_count}"]
         if self.break_reasons:
             lines.append("Break Reasons:")
             for i, reason in enumerate(self.break_reasons, 1):
@@ -130,7 +130,7 @@ class Report:
         """One page: the source with breaks at their lines, then each graph. Written to `path` where one is given."""
         parts = [_HEAD, f"<h1>{escaped(self.steps[0].name) if self.steps else 'nothing was compiled'}</h1>",
                  f"<p>{self.graph_count} graphs, {self.op_count} ops, {self.graph_break_count} breaks,"
-                 f" {len(self.out_guards)} guards, {sum(s.seconds for s in self.steps):.2f} s</p>"]  # fmt: skip
+                 f" {len(self.out_guards)} guards, {sum(s.seconds for s in self.steps):.2f} s</p>"]
         for code in dict.fromkeys(step.code for step in self.steps):
             parts.append(_source(code, [step for step in self.steps if step.code is code], self.break_reasons))
         for i, step in enumerate((s for s in self.steps if s.graph is not None), 1):

@@ -25,4 +25,4 @@ __all__ = [
     "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
     "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
     "save", "unflatten",
-]  # fmt: skip
+]

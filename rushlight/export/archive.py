@@ -26,7 +26,7 @@ _WEIGHTS, _CONSTANTS = "data/weights/", "data/constants/"
 
 
 def save(ep: ExportedProgram, f: Any, *, extra_files: dict[str, Any] | None = None,
-         opset_version: dict[str, int] | None = None, pickle_protocol: int = 2) -> None:  # fmt: skip
+         opset_version: dict[str, int] | None = None, pickle_protocol: int = 2) -> None:
     """Write a program to a file (a path, or something to write to). `extra_files` go with it, by name."""
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"save: expected an ExportedProgram, got {type(ep).__name__}")
@@ -84,7 +84,7 @@ def _bytes_of(t: Tensor) -> bytes:
 
 
 def load(f: Any, *, extra_files: dict[str, Any] | None = None,
-         expected_opset_version: dict[str, int] | None = None) -> ExportedProgram:  # fmt: skip
+         expected_opset_version: dict[str, int] | None = None) -> ExportedProgram:
     """The program in a file (a path, or something to read from). `extra_files` is filled by its names."""
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise FileNotFoundError(f"load: there is no file {os.fspath(f)!r}")
@@ -146,7 +146,7 @@ def _read_tensors(reader: Any, folder: str, listing: str) -> dict[str, Tensor]:
 
 
 def _tensor(reader: Any, folder: str, entry: Mapping[str, Any], storages: dict[str, Any],
-            found: Mapping[str, Tensor]) -> Tensor:  # fmt: skip
+            found: Mapping[str, Tensor]) -> Tensor:
     """One tensor from its record."""
     if entry.get("use_pickle"):
         raise ValueError(f"load: {entry['path_name']} is stored as a pickle, which is not read")

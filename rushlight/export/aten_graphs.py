@@ -32,7 +32,7 @@ _OVERLOADS = (_C.Overload, AtenOverload)
 
 
 def as_aten(gm: GraphModule, env: ShapeEnv | None = None,
-            table: Mapping[Any, Callable] | None = None) -> GraphModule:  # fmt: skip
+            table: Mapping[Any, Callable] | None = None) -> GraphModule:
     """`gm` with ATen's ops; calls of overloads that `table` names are replaced by its functions."""
     rules = {str(op): rule for op, rule in (table or {}).items()}
 
@@ -120,7 +120,7 @@ class _AsAten(_Decompose):
         """A call of an op: by its rule, else as ATen names it."""
         target, recorder = node.target, self.recorder
         args, kwargs = map_aggregate(
-            (node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)  # fmt: skip
+            (node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)
         self.tracer.line = node.meta.get("stack_trace")
         result = NotImplemented if target.inplace else recorder.by_rule(target, args, kwargs)
         if result is not NotImplemented:

@@ -48,7 +48,7 @@ from .values import argument_of, note_numbers
 
 def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
            strict: bool = False, preserve_module_call_signature: Sequence[str] = (),
-           prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
+           prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:
     """The whole of `mod(*args, **kwargs)` as one graph of ATen ops.
 
     `dynamic_shapes` says which sizes may vary, by argument: `{"x": {0: Dim("batch", max=64)}}`, a tuple in the order of
@@ -75,7 +75,7 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
 
 
 def export_as_example(mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,
-                      preserved: Sequence[str] = ()) -> tuple[ExportedProgram, list[str]]:  # fmt: skip
+                      preserved: Sequence[str] = ()) -> tuple[ExportedProgram, list[str]]:
     """As `export`, but what depends on elements is as for the example; which, and where, is listed."""
     sizes = Sizes(DraftEnv)
     with fork_rng():
@@ -88,7 +88,7 @@ class _Export:
 
     def __init__(self, mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,
                  sizes: Sizes | None = None, values: RealValues | None = None,
-                 preserved: Sequence[str] = ()) -> None:  # fmt: skip
+                 preserved: Sequence[str] = ()) -> None:
         self.mod, self.args, self.kwargs, self.values = mod, args, kwargs, values
         self.paths = _modules_by_path(mod)
         self.preserved = {path: _module_at(self.paths, path) for path in preserved}
@@ -108,7 +108,7 @@ class _Export:
         recorder.keeps_casts = True
         recorder.values, self.sizes.mode.on_detach = self.values, recorder.detached
         with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod), \
-                noted_calls(self.tracer, self.preserved) as calls:  # fmt: skip
+                noted_calls(self.tracer, self.preserved) as calls:
             result = self.traced(recorder, held, leaves)
         self.sizes.mode.on_scalar = self.sizes.mode.on_detach = None      # it lives on, with the graph
         return self.program(result, calls)
@@ -121,7 +121,7 @@ class _Export:
         fakes: dict[int, FakeTensor] = {}
         hidden = _hidden_buffers(self.mod)
         named = [*((InputKind.PARAMETER, n, t) for n, t in self.mod.named_parameters(remove_duplicate=False)),
-                 *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers(remove_duplicate=False))]  # fmt: skip
+                 *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers(remove_duplicate=False))]
         for kind, path, t in named:
             prefix = "p" if kind is InputKind.PARAMETER else "b"
             proxy = self.tracer.add_input(f"{prefix}_{path.replace('.', '_')}")
@@ -193,7 +193,7 @@ class _Export:
         leaves, out_spec = pytree.tree_flatten(result)
         nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
         outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
-                   for leaf, node in zip(leaves, nodes, strict=True)]  # fmt: skip
+                   for leaf, node in zip(leaves, nodes, strict=True)]
         graph = self.tracer.graph
         graph.output(tuple(nodes))
         ranges = self.sizes.settle()
@@ -219,7 +219,7 @@ class _Export:
         return ExportedProgram(
             GraphModule(self.tracer.root, graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges,
             calls, (self.args, self.kwargs), constants, shape_env=self.sizes.env, dim_names=self.sizes.names(),
-        )  # fmt: skip
+        )
 
     def node_of(self, leaf: Any, position: int) -> Any:
         if isinstance(leaf, Tensor):
@@ -242,7 +242,7 @@ def _told_of_change(attribute: str) -> None:
     warnings.warn(
         f"export: forward changes {attribute}, which a graph cannot repeat: it is as it was before. Keep such state in "
         "buffers.", stacklevel=2,
-    )  # fmt: skip
+    )
 
 
 def _output_argument(leaf: Any, node: Any) -> Any:

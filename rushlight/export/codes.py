@@ -14,7 +14,7 @@ DTYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
     9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16", 29: "float8_e4m3fn",
     30: "float8_e5m2", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz", 33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
-}  # fmt: skip
+}
 FORMATS = {1: contiguous_format, 2: channels_last, 3: channels_last_3d, 4: preserve_format}
 STRIDED = 7
 
@@ -27,7 +27,7 @@ NUMBERS: dict[str, Any] = {
     "builtins.round": round, "builtins.max": max, "builtins.min": min,
     **{f"torch.{n}": getattr(assertions, n) for n in (
         "sym_max", "sym_min", "sym_not", "sym_float", "sym_int", "sym_ite", "sym_sqrt")},
-}  # fmt: skip
+}
 NAMES = {id(function): name for name, function in NUMBERS.items()}
 
 

@@ -43,7 +43,7 @@ from .values import argument_of, note_numbers
 
 def decomposed(program: Any, table: Mapping[Any, Callable] | None = None,
                rule_of: Callable[[Any], Callable | None] | None = None,
-               keeps: Callable[[Any], bool] = lambda overload: False) -> Any:  # fmt: skip
+               keeps: Callable[[Any], bool] = lambda overload: False) -> Any:
     """The program by the rules of a table (or those that `rule_of` has for calls), without writes. Overloads of ours
     that `keeps` is true of stay as they are."""
     if program.graph.find_nodes(op="call_function", target=wrap_with_autocast):      # first the casts, then the rules
@@ -145,7 +145,7 @@ class _Decompose:
         signature = self.program.graph_signature
         written = [(spec, self.functional.current(value))
                    for spec, (_, _, value) in zip(signature.input_specs, placeholders, strict=True)
-                   if isinstance(value, Tensor) and self.functional.is_written(value)]  # fmt: skip
+                   if isinstance(value, Tensor) and self.functional.is_written(value)]
         self.tracer.record_checks()
         outputs, returned = [], []
         for spec, value in written:
@@ -178,7 +178,7 @@ class _Decompose:
         return self.program._update(
             GraphModule(self.tracer.root, graph), ExportGraphSignature(inputs, outputs), constants=constants,
             dialect="ATEN", module_call_graph=calls,
-        )  # fmt: skip
+        )
 
     def argument_now(self, arg: Any) -> Any:
         """A value of the program, as the new graph has it."""

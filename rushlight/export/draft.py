@@ -50,7 +50,7 @@ class DraftExportReport:
 
 def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  preserve_module_call_signature: Sequence[str] = (), strict: bool = False,
-                 prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
+                 prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:
     """As `export`, but dims that turn out fixed or bounded are taken as such, and what depends on elements is as for
     the example arguments. The program's `_report` lists them."""
     kwargs = dict(kwargs or {})
@@ -58,7 +58,7 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
     failures: list[str] = []
     options = {"strict": strict, "preserve_module_call_signature": preserve_module_call_signature,
-               "prefer_deferred_runtime_asserts_over_guards": prefer_deferred_runtime_asserts_over_guards}  # fmt: skip
+               "prefer_deferred_runtime_asserts_over_guards": prefer_deferred_runtime_asserts_over_guards}
     for _ in range(8):
         try:
             program = export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, **options)
@@ -87,4 +87,4 @@ def _relaxed(dynamic_shapes: Any) -> Any:
         return Dim.AUTO if isinstance(entry, _DimHint) and entry.type is Dim.DYNAMIC.type else entry
 
     return pytree.tree_map(relax, dynamic_shapes,
-                           is_leaf=lambda x: isinstance(x, (Dim, _Derived, _DimHint)) or x is None)  # fmt: skip
+                           is_leaf=lambda x: isinstance(x, (Dim, _Derived, _DimHint)) or x is None)

@@ -48,7 +48,7 @@ class DraftEnv(ShapeEnv):
             if answer is None:
                 raise
         self.taken.append(f"whether {t!r} holds depends on elements (asked at {user_location()}): taken to be"
-                          f" {answer}, as for the example, and checked when the program runs")  # fmt: skip
+                          f" {answer}, as for the example, and checked when the program runs")
         self.expect(t if answer else negation(t))
         return bool(answer)
 
@@ -60,7 +60,7 @@ class DraftEnv(ShapeEnv):
             if answer is None or not isinstance(f, Expression):
                 raise
         self.taken.append(f"the number {f!r} depends on elements (wanted at {user_location()}): taken to be {answer}, "
-                          "as for the example, and checked when the program runs")  # fmt: skip
+                          "as for the example, and checked when the program runs")
         self.expect(truth("==", f, number(answer)))
         return answer
 

@@ -19,7 +19,7 @@ from ..symbols import ConstraintViolationError
 from ..utils import _pytree as pytree
 
 __all__ = ["AdditionalInputs", "Constraint", "Dim", "ShapesCollection", "dims",
-           "refine_dynamic_shapes_from_suggested_fixes"]  # fmt: skip
+           "refine_dynamic_shapes_from_suggested_fixes"]
 
 
 class _DimHintType(Enum):

@@ -31,7 +31,7 @@ __all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignatur
 _FIXED = frozenset(
     ("graph_module", "graph", "graph_signature", "state_dict", "constants", "tensor_constants", "range_constraints",
      "module_call_graph", "call_spec", "dialect", "verifier", "verifiers")
-)  # fmt: skip
+)
 
 
 class CallSpec(NamedTuple):
@@ -49,7 +49,7 @@ class ExportedProgram:
                  module_call_graph: list[ModuleCallEntry], example_inputs: tuple | None = None,
                  constants: dict[str, Any] | None = None, *, verifiers: Sequence[Any] | None = None,
                  shape_env: Any = None, dialect: str = "TRAINING",
-                 dim_names: Mapping[str, str] | None = None) -> None:  # fmt: skip
+                 dim_names: Mapping[str, str] | None = None) -> None:
         self._graph_module = root if isinstance(root, GraphModule) and root.graph is graph else GraphModule(root, graph)
         self._graph_signature, self._state_dict = graph_signature, state_dict
         self._range_constraints = dict(range_constraints)
@@ -179,7 +179,7 @@ class ExportedProgram:
         return unlifted(self, check_guards)
 
     def run_decompositions(self, decomp_table: Mapping[Any, Callable] | None = None,
-                           decompose_custom_triton_ops: bool = False) -> ExportedProgram:  # fmt: skip
+                           decompose_custom_triton_ops: bool = False) -> ExportedProgram:
         """The program without writes, its ops replaced by those of the table (default: `default_decompositions()`)."""
         if decompose_custom_triton_ops:
             raise NotImplementedError("run_decompositions: there are no Triton ops here to decompose")
@@ -221,7 +221,7 @@ class ExportedProgram:
                 state_dict: dict[str, Any] | None = None, constants: dict[str, Any] | None = None,
                 dialect: str | None = None,
                 module_call_graph: list[ModuleCallEntry] | None = None,
-                verifiers: Sequence[Any] | None = None) -> ExportedProgram:  # fmt: skip
+                verifiers: Sequence[Any] | None = None) -> ExportedProgram:
         """The same program with another graph."""
         return ExportedProgram(
             graph_module, graph_module.graph, graph_signature,
@@ -230,7 +230,7 @@ class ExportedProgram:
             self._constants if constants is None else constants, shape_env=self._shape_env,
             dialect=dialect or self._dialect, dim_names=self._dim_names,
             verifiers=verifiers or (None if dialect else self._verifiers),
-        )  # fmt: skip
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
         result = copy.deepcopy(self._graph_module, memo)
@@ -239,7 +239,7 @@ class ExportedProgram:
             keep_name(node, spec.arg.name)
         result.recompile()
         return self._update(result, signature, state_dict=copy.deepcopy(self._state_dict, memo),
-                            constants=copy.deepcopy(self._constants, memo))  # fmt: skip
+                            constants=copy.deepcopy(self._constants, memo))
 
     def __str__(self) -> str:
         code = self._graph_module.print_readable(print_output=False, colored=False).replace("\n", "\n    ")

@@ -183,7 +183,7 @@ class _Part:
 _VIEWS_BY_NAME = frozenset(
     ("reshape", "flatten", "t", "chunk", "split", "split_with_sizes", "unbind", "expand_as", "view_as", "narrow",
      "unflatten", "movedim", "swapaxes", "swapdims", "squeeze", "unsqueeze", "detach", "alias")
-)  # fmt: skip
+)
 
 
 def is_view(target: Any) -> bool:
@@ -230,7 +230,7 @@ _INVERSES: dict[str, Callable] = {
     "detach": lambda base, value: value, "alias": lambda base, value: value,
     "as_strided": lambda base, value, *args: find_op("as_strided_scatter")(base.clone(
         memory_format=contiguous_format), value, *args),
-}  # fmt: skip
+}
 
 
 def _inverse(target: Any) -> Callable:

@@ -15,7 +15,7 @@ __all__ = [
     "ConstantArgument", "CustomObjArgument", "ExportBackwardSignature", "ExportGraphSignature", "InputKind",
     "InputSpec", "OutputKind", "OutputSpec", "SymBoolArgument", "SymFloatArgument", "SymIntArgument", "TensorArgument",
     "TokenArgument",
-]  # fmt: skip
+]
 
 
 @dataclasses.dataclass
@@ -73,7 +73,7 @@ class ConstantArgument:
 ArgumentSpec = (
     TensorArgument | SymIntArgument | SymFloatArgument | SymBoolArgument | ConstantArgument | CustomObjArgument
     | TokenArgument
-)  # fmt: skip
+)
 
 
 class InputKind(Enum):

@@ -93,7 +93,7 @@ class NotedCalls:
             label: ModuleCallSignature(_arguments(given), _arguments(self.returned[label]), given.spec,
                                        self.returned[label].spec)
             for label, given in self.given.items() if label in self.returned
-        }  # fmt: skip
+        }
 
 
 def _arguments(side: _Side) -> list[Any]:
@@ -133,7 +133,7 @@ def renamed(entries: Sequence[ModuleCallEntry], arguments: Any) -> list[ModuleCa
         s = entry.signature
         if s is not None:
             s = ModuleCallSignature([arguments(a) for a in s.inputs], [arguments(a) for a in s.outputs], s.in_spec,
-                                    s.out_spec, s.forward_arg_names)  # fmt: skip
+                                    s.out_spec, s.forward_arg_names)
         result.append(ModuleCallEntry(entry.fqn, s))
     return result
 
@@ -144,4 +144,4 @@ def names_kept(entries: Sequence[ModuleCallEntry]) -> set[str]:
         a.name
         for e in entries if e.fqn and e.signature is not None
         for a in (*e.signature.inputs, *e.signature.outputs) if not isinstance(a, ConstantArgument)
-    }  # fmt: skip
+    }

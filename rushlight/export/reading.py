@@ -48,11 +48,11 @@ from .sizes import ValueRange
 from .writing import VERSION
 
 _LISTS = ("as_tensors", "as_ints", "as_floats", "as_strings", "as_bools", "as_sym_ints", "as_sym_floats",
-          "as_sym_bools", "as_optional_tensors", "as_int_lists", "as_float_lists")  # fmt: skip
+          "as_sym_bools", "as_optional_tensors", "as_int_lists", "as_float_lists")
 # Words of Python's data model, and writes to what only one tensor sees.
 _OTHER_NAMES = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
                 "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift",
-                "detach_": "detach", "item": "_local_scalar_dense"}  # fmt: skip
+                "detach_": "detach", "item": "_local_scalar_dense"}
 # Checks of what the graph fixes and `Guards` check of arguments: dtype and layout of a value.
 _IMPLIED = ("torch.ops.aten._assert_tensor_metadata.default",)
 _NUMBERS = {"as_sym_int": SymIntArgument, "as_sym_float": SymFloatArgument, "as_sym_bool": SymBoolArgument}
@@ -60,7 +60,7 @@ _ASSERTIONS = {"torch.ops.aten._assert_scalar.default": ASSERT_SCALAR}
 
 
 def read(said: Mapping[str, Any], state: dict[str, Any], constants: dict[str, Any],
-         example_inputs: tuple | None) -> ExportedProgram:  # fmt: skip
+         example_inputs: tuple | None) -> ExportedProgram:
     """The program that a file holds."""
     try:
         return _Reader(said).program(state, constants, example_inputs)
@@ -250,12 +250,12 @@ class _Reader:
         module = self.finished("GraphModule")
         outputs = [self.output_spec(s) for s in signature["output_specs"]]
         ranges = {symbol(n): ValueRange(r.get("min_val") or 0, r.get("max_val"))
-                  for n, r in self.said["range_constraints"].items()}  # fmt: skip
+                  for n, r in self.said["range_constraints"].items()}
         dialect = (self.said.get("verifiers") or ["TRAINING"])[0]
         return ExportedProgram(
             module, self.graph, ExportGraphSignature(inputs, outputs), state, ranges,
             self.calls(), example_inputs, constants, shape_env=self.env, dialect=dialect,
-        )  # fmt: skip
+        )
 
     def put(self, name: str, node: Node, value: Any) -> None:
         self.nodes[name] = node
@@ -369,7 +369,7 @@ class _Reader:
             s = entry["signature"]
             found.append(ModuleCallEntry(entry["fqn"], None if s is None else ModuleCallSignature(
                 [self.spec_of(a) for a in s["inputs"]], [self.spec_of(a) for a in s["outputs"]],
-                _structure(s["in_spec"]), _structure(s["out_spec"]), s.get("forward_arg_names"))))  # fmt: skip
+                _structure(s["in_spec"]), _structure(s["out_spec"]), s.get("forward_arg_names"))))
         return found
 
     def spec_of(self, said: Mapping[str, Any]) -> Any:

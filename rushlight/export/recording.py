@@ -44,7 +44,7 @@ _END = (1 << 63) - 1      # of a slice that has none
 _CREATING = frozenset(
     ("zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
      "scalar_tensor", "empty_strided")
-)  # fmt: skip
+)
 _PACKAGE = PACKAGE + os.sep
 
 
@@ -195,7 +195,7 @@ class Recorder:
     """Turns calls into nodes."""
 
     def __init__(self, tracer: ExportTracer, rules: Callable[[Any], Callable | None] = lambda target: None,
-                 keeps: Callable[[Any], bool] = lambda overload: False) -> None:  # fmt: skip
+                 keeps: Callable[[Any], bool] = lambda overload: False) -> None:
         """`rules`: functions that calls of overloads are replaced by; `keeps`: which of ours are recorded as they are,
         not as PyTorch has them."""
         self.tracer, self.rules, self.keeps = tracer, rules, keeps
@@ -308,7 +308,7 @@ class Recorder:
         last = next(reversed(self.tracer.graph.nodes), None)
         given: list[tuple[Tensor, Proxy]] = []
         map_aggregate((args, kwargs), lambda t: given.append((t, self.tracer.proxy_of(t)))
-                      if isinstance(t, Tensor) else None)  # fmt: skip
+                      if isinstance(t, Tensor) else None)
         self.within.append(str(target))
         try:
             with self.calls:
@@ -359,7 +359,7 @@ class Recorder:
         tracer, fakes = self.tracer, self.tracer.snapshots
         results: dict[str, list[Tensor]] = {}
         nodes = list(map_aggregate(tuple(None if callable(a) and not isinstance(a, Tensor) else a for a in arguments),
-                                   lambda t: tracer.proxy_of(tracer.twin(t))))  # fmt: skip
+                                   lambda t: tracer.proxy_of(tracer.twin(t))))
         for name, (at, like) in op.functions(arguments).items():
             graph, results[name] = self.function_graph(op, name, arguments[at], [apart(t, fakes) for t in like])
             number = sum(key.startswith(f"{name}_") for key in tracer.root._modules)
@@ -372,7 +372,7 @@ class Recorder:
         return result
 
     def function_graph(self, op: HigherOrderOp, name: str, function: Callable, given: list[Tensor]
-                       ) -> tuple[GraphModule, list[Tensor]]:  # fmt: skip
+                       ) -> tuple[GraphModule, list[Tensor]]:
         """A function as a graph of ATen ops, and what it returned."""
         tracer = ExportTracer({})
         tracer.env, tracer.snapshots = self.tracer.env, self.tracer.snapshots

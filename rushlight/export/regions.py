@@ -23,7 +23,7 @@ Cast = tuple[str, Any, bool, bool]      # device, type, whether on, whether cast
 
 
 def wrap_regions(root: Module, graph: Graph, grads: Mapping[Node, bool], casts: Mapping[Node, Cast | None],
-                 ambient: tuple[bool, Cast | None]) -> None:  # fmt: skip
+                 ambient: tuple[bool, Cast | None]) -> None:
     """Make graphs of the runs of nodes that are not of the ambient modes: mixed precision innermost."""
     grad, cast = ambient
     modes = dict(grads)
@@ -73,7 +73,7 @@ def _wrap(root: Module, graph: Graph, run: list[Node], op: Any, settings: tuple)
 
 
 def _call(graph: Graph, run: list[Node], name: str, op: Any, settings: tuple, given: list[Node],
-          needed: list[Node]) -> list[Node]:  # fmt: skip
+          needed: list[Node]) -> list[Node]:
     stack = _shared_stack(run)
     names = [n.name for n in needed]
     with graph.inserting_before(run[0]):

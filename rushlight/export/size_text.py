@@ -14,7 +14,7 @@ from ..symbols.real import Truth, truth
 
 _FUNCTIONS = {"//": "FloorDiv", "%": "PythonMod", "max": "Max", "min": "Min"}
 _READ = {"FloorDiv": "//", "CleanDiv": "//", "IntTrueDiv": "//", "PythonMod": "%", "Mod": "%", "Max": "max",
-         "Min": "min"}  # fmt: skip
+         "Min": "min"}
 
 
 def size_text(e: Expression) -> str:

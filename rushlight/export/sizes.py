@@ -119,7 +119,7 @@ class Sizes:
             raise UserError(
                 "export: sizes declared dynamic do not all work.\n" + "\n".join(f"  - {w}." for w in wrong)
                 + "\nSuggested fixes:\n" + "\n".join(f"  {f}" for f in dict.fromkeys(fixes))
-            )  # fmt: skip
+            )
         return self.ranges()
 
     def _problem(self, name: str, dim: Dim, number: str) -> tuple[str, str]:
@@ -214,7 +214,7 @@ class Guards:
     """What arguments of an exported program must meet."""
 
     def __init__(self, names: Sequence[str], values: Sequence[Any], ranges: Mapping[Any, ValueRange],
-                 env: ShapeEnv | None) -> None:  # fmt: skip
+                 env: ShapeEnv | None) -> None:
         self.names, self.values, self.ranges, self.env = list(names), list(values), dict(ranges), env
 
     def check(self, given: Sequence[Any]) -> None:
@@ -279,7 +279,7 @@ def _note(where: str, expected: Any, size: int, symbols: dict, later: list) -> N
     if not isinstance(expected, SymInt):
         if size != expected:
             raise AssertionError(f"{where} must be {expected}, as it was when the program was exported, got {size}. "
-                               "Name the dim in dynamic_shapes to let it vary.")  # fmt: skip
+                               "Name the dim in dynamic_shapes to let it vary.")
         return
     e = expected.expression
     name = e.sole_symbol

@@ -44,7 +44,7 @@ class FlatArgsAdapter(abc.ABC):
 
     @abc.abstractmethod
     def adapt(self, target_spec: Any, input_spec: Any, input_args: list[Any],
-              metadata: dict[str, Any] | None = None, obj: Any = None) -> list[Any]:  # fmt: skip
+              metadata: dict[str, Any] | None = None, obj: Any = None) -> list[Any]:
         """The leaves, for `target_spec`."""
 
     def get_flat_arg_paths(self) -> list[str]:
@@ -145,7 +145,7 @@ class _Tree:
                 _attach(root, spec.target, self.tensor_of(spec), spec)
 
     def level(self, path: str, nodes: list[Node], inputs: list[Node], results: list[Any],
-              written: Iterable[Any] = ()) -> InterpreterModule:  # fmt: skip
+              written: Iterable[Any] = ()) -> InterpreterModule:
         """The graph module of one module's own nodes and calls."""
         root, graph, copied = Module(), Graph(), {}
         signature = self.kept.get(path)
@@ -170,7 +170,7 @@ class _Tree:
         for node, spec in written:
             target = next(n for n, s in self.specs.items() if s.target == spec.target or n.name == spec.target)
             graph.call_function(find_op("copy_").overload_list[0], (
-                self.get(target, path, root, graph, copied), self.get(node, path, root, graph, copied)))  # fmt: skip
+                self.get(target, path, root, graph, copied), self.get(node, path, root, graph, copied)))
         if signature is not None:
             results = [a.value if isinstance(a, ConstantArgument) else self.by_name[a.name] for a in signature.outputs]
         outs = [self.get(r, path, root, graph, copied) if isinstance(r, Node) else r for r in results]
@@ -181,7 +181,7 @@ class _Tree:
         return InterpreterModule(graph, root=root)
 
     def called(self, path: str, child: str, members: list[Node], nodes: list[Node], results: list[Any],
-               written: Iterable[Any], root: Module, graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
+               written: Iterable[Any], root: Module, graph: Graph, copied: dict[Node, Node]) -> None:
         """A call of a module inside."""
         inside = set(members)
         needed: list[Node] = []
@@ -198,7 +198,7 @@ class _Tree:
         signature = self.kept.get(child)
         if signature is not None:
             self.called_as_kept(name, signature, outs, child, lambda n: self.get(n, path, root, graph, copied), root,
-                                graph, copied)  # fmt: skip
+                                graph, copied)
             return
         given = tuple(self.get(n, path, root, graph, copied) for n in needed)
         call = graph.call_module(name, given)
@@ -206,7 +206,7 @@ class _Tree:
             copied[out] = call if len(outs) == 1 else graph.call_function(_getitem, (call, i))
 
     def called_as_kept(self, name: str, signature: Any, needed: list[Node], child: str, get: Any, root: Module,
-                       graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
+                       graph: Graph, copied: dict[Node, Node]) -> None:
         """A call with the structure of arguments that the original had."""
         given = [a.value if isinstance(a, ConstantArgument) else get(self.by_name[a.name]) for a in signature.inputs]
         parts = kept_call(root, graph, name, signature, given)

@@ -122,7 +122,7 @@ def _finish(program: Any, graph: Graph, copied: dict[Any, Any]) -> None:
     """Write back what is to be written, and return the results."""
     signature = program.graph_signature
     by_target = {s.target: n for s, n in zip(signature.input_specs, program.graph.find_nodes(op="placeholder"),
-                                             strict=True) if s.target}  # fmt: skip
+                                             strict=True) if s.target}
     by_name = {n.name: n for n in program.graph.find_nodes(op="placeholder")}
     copy_, results = find_op("copy_").overload_list[0], []
     returned = program.graph.output_node().args[0]

@@ -42,7 +42,7 @@ def written(program: Any) -> dict[str, Any]:
     """The program as JSON."""
     specs = {s.arg.name: s for s in program.graph_signature.input_specs}
     graph = _Graph(program.graph_module, {n: s.arg.value for n, s in specs.items()
-                                          if isinstance(s.arg, ConstantArgument)})  # fmt: skip
+                                          if isinstance(s.arg, ConstantArgument)})
     return {
         "graph_module": {
             "graph": graph.json(), "signature": _signature(program), "module_call_graph": _calls(program),
@@ -52,7 +52,7 @@ def written(program: Any) -> dict[str, Any]:
         "range_constraints": {_symbol_name(e): {"min_val": r.lower, "max_val": r.upper}
                               for e, r in program.range_constraints.items()},
         "schema_version": VERSION, "verifiers": [program.dialect], "torch_version": TORCH_VERSION, "guards_code": [],
-    }  # fmt: skip
+    }
 
 
 def _symbol_name(e: Any) -> str:
@@ -83,7 +83,7 @@ class _Graph:
         return {
             "inputs": inputs, "outputs": outputs, "nodes": nodes, "tensor_values": self.tensors, **self.numbers,
             "is_single_tensor_return": False, "custom_obj_values": {},
-        }  # fmt: skip
+        }
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class _Graph:
             self.tensors[node.name] = tensor_meta(value)
             return {"as_tensor": {"name": node.name}}
         for kind, key, name in ((SymInt, "sym_int_values", "as_sym_int"), (SymFloat, "sym_float_values",
-                                "as_sym_float"), (SymBool, "sym_bool_values", "as_sym_bool")):  # fmt: skip
+                                "as_sym_float"), (SymBool, "sym_bool_values", "as_sym_bool")):
             if isinstance(value, kind):
                 self.numbers[key][node.name] = _number(value)
                 return {name: {"as_name": node.name}}
@@ -146,7 +146,7 @@ class _Graph:
             return {"as_tensors": [self.of_node(v)["as_tensor"] for v in values]}
         if nodes:
             return {"as_sym_ints": [self.of_node(v)["as_sym_int"] if isinstance(v, Node) else {"as_int": v}
-                                    for v in values]}  # fmt: skip
+                                    for v in values]}
         if "Tensor" in kind and not values:
             return {"as_tensors": []}
         if all(isinstance(v, bool) for v in values) and values:
@@ -171,7 +171,7 @@ class _Graph:
         elif target is ASSERT_SCALAR:
             name, outputs = "torch.ops.aten._assert_scalar.default", []
             inputs = [{"name": n, "arg": self.argument(a), "kind": 1}
-                      for n, a in zip(("self", "assert_msg"), node.args, strict=True)]  # fmt: skip
+                      for n, a in zip(("self", "assert_msg"), node.args, strict=True)]
         elif isinstance(target, HigherOrderOp):
             name, is_single = f"torch.ops.higher_order.{target.name}", False
             inputs = [{"name": "", "arg": self.argument(a, "Tensor"), "kind": 1} for a in node.args]
@@ -184,7 +184,7 @@ class _Graph:
         return {
             "target": name, "inputs": inputs, "outputs": outputs, "metadata": _metadata(node),
             "is_hop_single_tensor_return": is_single, "name": node.name,
-        }  # fmt: skip
+        }
 
     def inputs(self, node: Node, schema: AtenSchema | None) -> list[dict[str, Any]]:
         if schema is None:
@@ -196,7 +196,7 @@ class _Graph:
             {"name": n, "arg": self.argument(a, types[n]), "kind": 1} for n, a in zip(names, node.args, strict=False)
         ]
         return found + [{"name": n, "arg": self.argument(a, types.get(n, "")), "kind": 2}
-                        for n, a in node.kwargs.items()]  # fmt: skip
+                        for n, a in node.kwargs.items()]
 
     def outputs(self, node: Node, schema: AtenSchema | None) -> list[dict[str, Any]]:
         value = node.meta.get("val")
@@ -286,7 +286,7 @@ def tensor_meta(t: Tensor) -> dict[str, Any]:
         "dtype": codes.code_of(t.dtype), "sizes": [_size(n) for n in t.shape], "requires_grad": t.requires_grad,
         "device": {"type": t.device.type, "index": t.device.index}, "strides": [_size(s) for s in t.stride()],
         "storage_offset": _size(t.storage_offset()), "layout": codes.STRIDED,
-    }  # fmt: skip
+    }
 
 
 # --- signature --------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def _calls(program: Any) -> list[dict[str, Any]]:
             "inputs": [_named(a) for a in s.inputs], "outputs": [_named(a) for a in s.outputs],
             "in_spec": treespec_dumps(s.in_spec), "out_spec": treespec_dumps(s.out_spec),
             "forward_arg_names": s.forward_arg_names,
-        }})  # fmt: skip
+        }})
     return found
 
 
@@ -365,4 +365,4 @@ def _calls(program: Any) -> list[dict[str, Any]]:
 def tensor_entry(t: Tensor, record: str) -> dict[str, Any]:
     """What the list of weights says of a tensor."""
     return {"path_name": record, "is_param": isinstance(t, Parameter), "use_pickle": False,
-            "tensor_meta": tensor_meta(t)}  # fmt: skip
+            "tensor_meta": tensor_meta(t)}

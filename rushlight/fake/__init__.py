@@ -35,4 +35,4 @@ __all__ = [
     "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard",
     "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat",
     "SymInt", "UnsupportedFakeTensorException", "is_for_others", "sym_max", "sym_min",
-]  # fmt: skip
+]

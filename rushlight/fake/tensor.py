@@ -280,7 +280,7 @@ class FakeMeta(PythonMeta):
     and the device the one it stands for."""
 
     def __init__(self, like: FakeTensor, shape: Sequence[int] | None = None, dtype: Any = None,
-                 strides: Sequence[int] | None = None) -> None:  # fmt: skip
+                 strides: Sequence[int] | None = None) -> None:
         self.tensor = like
         self.shape, self.dtype = Size(like.shape if shape is None else shape), like.dtype if dtype is None else dtype
         self.device, self.requires_grad, self.ndim = like.fake_device, like.requires_grad, len(self.shape)
@@ -327,7 +327,7 @@ class FakeTensorMode(TorchDispatchMode):
     keeps_layers = True
 
     def __init__(self, *, allow_non_fake_inputs: bool = False, shape_env: ShapeEnv | None = None,
-                 allow_fallback_kernels: bool = True, static_shapes: bool | None = None) -> None:  # fmt: skip
+                 allow_fallback_kernels: bool = True, static_shapes: bool | None = None) -> None:
         super().__init__()
         self.allow_non_fake_inputs = allow_non_fake_inputs
         # kept for PyTorch's signature: no op here needs a fallback
@@ -344,7 +344,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None,
                     dynamic_dims: Sequence[int] | None = None, source: Any = None,
-                    symbolic_context: Any = None) -> FakeTensor:  # fmt: skip
+                    symbolic_context: Any = None) -> FakeTensor:
         """A fake of a real tensor. Its sizes are symbols if the mode has a `ShapeEnv` (all of them, `dynamic_dims`, or
         as the context says)."""
         if isinstance(tensor, FakeTensor):
@@ -402,7 +402,7 @@ class FakeTensorMode(TorchDispatchMode):
             return overload.definition.run(*bound)
         if isinstance(overload.definition, Composite):   # one with a derivative of its own: its body has the shapes
             named = [g if p.type == "device?" else b
-                     for p, g, b in zip(overload.definition.spec.params, given, bound, strict=True)]  # fmt: skip
+                     for p, g, b in zip(overload.definition.spec.params, given, bound, strict=True)]
             with self:   # what the body makes of nothing (an arange) is fake too
                 return self.wrapped(overload.definition.run(*named), None, device, ())
         is_symbolic = any(_is_symbolic(a) for a in bound)
@@ -749,7 +749,7 @@ _QUESTIONS: dict[str, Callable[[tuple, tuple, Any, FakeTensor], Any]] = {
     "_overlaps_itself": lambda sizes, strides, offset, source: geometry.overlaps_itself(sizes, strides),
     "meta": lambda sizes, strides, offset, source: FakeMeta(source.detach(), sizes, strides=strides),
     "self": lambda sizes, strides, offset, source: _Viewed(sizes, strides),
-}  # fmt: skip
+}
 
 
 class _Viewed:

@@ -106,7 +106,7 @@ def _written(name: str, result: Prepared, target: Target, folder: str, link: boo
     weights = _put(folder, f"{name}.weights", sealed(result.weights))
     library = None if is_wasm or link is False else _linked(name, object_path, folder, target, link is True)
     return Artifact(name, target.name, object_path, header, cpp, weights, library, loader, len(code),
-                    len(result.weights), result.workspace)  # fmt: skip
+                    len(result.weights), result.workspace)
 
 
 def _put(folder: str, name: str, data: bytes) -> str:

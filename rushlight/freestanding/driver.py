@@ -61,7 +61,7 @@ class Member:
     """A plan: its slots and steps, where they lie, and how its numbers follow from the dims of a call."""
 
     def __init__(self, steps: Sequence[Step], layout: Layout, weights: dict[int, int], trace: Trace | None,
-                 given: Sequence[Any]) -> None:  # fmt: skip
+                 given: Sequence[Any]) -> None:
         self.steps, self.layout, self.weights, self.trace, self.given = steps, layout, weights, trace, given
 
 
@@ -81,7 +81,7 @@ class Driver:
         return "\n".join([
             f'target triple = "{self.triple}"', *self.globals, declared, HELPERS, *self.functions,
             self.entry(len(members)), self.size(),
-        ])  # fmt: skip
+        ])
 
     def constant(self, data: bytes, kind: str) -> str:
         """The name of constant bytes."""
@@ -102,13 +102,13 @@ class Driver:
                 f"  %no{k} = icmp eq i32 %r{k}, 1",
                 f"  br i1 %no{k}, label %{f'try{k + 1}' if k + 1 < count else 'none'}, label %ok{k}",
                 f"ok{k}:", f"  ret i32 %r{k}",
-            ]  # fmt: skip
+            ]
         return "\n".join([*lines, "none:", "  ret i32 1", "}"])
 
     def size(self) -> str:
         count, nothing = len(self.functions), ", ".join(["ptr null"] * 4)
         lines = [f"define i64 @{self.name}_workspace_size(ptr %dims) {{", "entry:", "  %space = alloca i64",
-                 "  store i64 -1, ptr %space", "  br label %try0"]  # fmt: skip
+                 "  store i64 -1, ptr %space", "  br label %try0"]
         for k in range(count):
             lines += [
                 f"try{k}:",
@@ -215,7 +215,7 @@ class _Function:
             total = self.aligned(total, largest)
         asks = self.put("icmp ne ptr %space, null")
         self.lines += [f"  br i1 {asks}, label %tell, label %go", "tell:", f"  store i64 {total}, ptr %space",
-                       "  ret i32 0", "go:"]  # fmt: skip
+                       "  ret i32 0", "go:"]
 
     def aligned(self, begin: str, size: str) -> str:
         if begin.isdigit() and size.isdigit():

@@ -16,11 +16,11 @@ MAGIC = b"RLWEIGHT"
 TYPES = {
     _C.float32: "float", _C.float64: "double", _C.int64: "int64_t", _C.int32: "int32_t", _C.int16: "int16_t",
     _C.int8: "int8_t", _C.uint8: "uint8_t", _C.bool: "uint8_t", _C.float16: "uint16_t", _C.bfloat16: "uint16_t",
-}  # fmt: skip
+}
 ARRAYS = {
     "float": "Float32Array", "double": "Float64Array", "int64_t": "BigInt64Array", "int32_t": "Int32Array",
     "int16_t": "Int16Array", "int8_t": "Int8Array", "uint8_t": "Uint8Array", "uint16_t": "Uint16Array",
-}  # fmt: skip
+}
 
 
 def checksum(data: bytes) -> int:
@@ -70,7 +70,7 @@ def c_header(name: str, prepared: Prepared) -> str:
         + [f" *   {d}: from {low} to {high}" for d, (low, high) in prepared.dims.items()]
     )
     counts = "\n".join(f"#define {upper}_{a.name.upper()}_COUNT({', '.join(prepared.dims)}) ({count_of(a)})"
-                       for a in (*prepared.inputs, *prepared.outputs))  # fmt: skip
+                       for a in (*prepared.inputs, *prepared.outputs))
     return f"""/* {name}: written by rushlight.export.aot_compile. All arrays are row-major and dense.
  *
 {described}
@@ -136,7 +136,7 @@ def cpp_header(name: str, result: Prepared) -> str:
     """The C++ header: a class that reads the weights and keeps a workspace."""
     dims = [f"int64_t {d}" for d in result.dims]
     params = [*dims, *[f"const {type_of(a)}* {a.name}" for a in result.inputs],
-              *[f"{type_of(a)}* {a.name}" for a in result.outputs]]  # fmt: skip
+              *[f"{type_of(a)}* {a.name}" for a in result.outputs]]
     names = [*result.dims, *[a.name for a in result.inputs], *[a.name for a in result.outputs]]
     given = ", ".join(result.dims) or "0"
     vectors = _vectors(result)
@@ -204,7 +204,7 @@ def _vectors(result: Prepared) -> str:
     params = ", ".join([*dims, *[f"const std::vector<{type_of(a)}>& {a.name}" for a in result.inputs]])
     checks = "".join(f"""    if (static_cast<int64_t>({a.name}.size()) != {count_of(a)})
       throw std::invalid_argument("{a.name}: expected {_shape(a)}");
-""" for a in result.inputs)  # fmt: skip
+""" for a in result.inputs)
     names = ", ".join([*result.dims, *[f"{a.name}.data()" for a in result.inputs], f"{out.name}.data()"])
     return f"""
   std::vector<{type_of(out)}> operator()({params}) {{

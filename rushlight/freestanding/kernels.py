@@ -54,7 +54,7 @@ def without_fma(text: str, is_sum: bool) -> str:
         else:
             wide = "\n".join(f"  %{x}w = fpext {single} %{x} to {double}" for x in "abc")
             body = (f"{wide}\n  %p = fmul {double} %aw, %bw\n  %s = fadd {double} %p, %cw\n"
-                    f"  %r = fptrunc {double} %s to {single}\n  ret {single} %r")  # fmt: skip
+                    f"  %r = fptrunc {double} %s to {single}\n  ret {single} %r")
         text += f"\ndefine internal {own} @rl_fma_{kind}({own} %a, {own} %b, {own} %c) alwaysinline {{\n{body}\n}}\n"
     return text
 
@@ -100,7 +100,7 @@ def plain_product(code: str, target: Target) -> str:
     scale = "" if code == "f64" else ("  %al = fptrunc double %alpha to float\n  %be = fptrunc double %beta to float\n")
     al, be = ("%alpha", "%beta") if code == "f64" else ("%al", "%be")
     pointers = "\n".join(f"  %q{x} = getelementptr ptr, ptr %ptrs, i64 {x}\n  %b{x} = load ptr, ptr %q{x}"
-                         for x in range(3))  # fmt: skip
+                         for x in range(3))
     return f"""target triple = "{target.triple}"
 define void @plain_product(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
 entry:

@@ -60,7 +60,7 @@ def span(sizes: Sequence[Any], strides: Sequence[Any] | None, itemsize: int) -> 
 
 
 def lay_out(num_inputs: int, user_inputs: dict[int, int], slots: Sequence[tuple], steps: Sequence[tuple],
-            outputs: Sequence[int]) -> Layout:  # fmt: skip
+            outputs: Sequence[int]) -> Layout:
     """`user_inputs`: plan input -> argument; all others are weights. `outputs`: slots of the results, in order."""
     homes = {k: Home("input", user_inputs[k]) if k in user_inputs else Home("weight", k) for k in range(num_inputs)}
     copies = []
@@ -90,7 +90,7 @@ def _root(slot: int, num_inputs: int, slots: Sequence[tuple]) -> tuple[int, Any,
 
 
 def _shared(num_inputs: int, slots: Sequence[tuple], steps: Sequence[tuple], homes: dict[int, Home],
-            kept: set[int]) -> list[list[Any]]:  # fmt: skip
+            kept: set[int]) -> list[list[Any]]:
     """Bins for the slots that have no home yet: one is free again behind the last step that names its slot."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}

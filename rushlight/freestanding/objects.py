@@ -29,7 +29,7 @@ def machine(target: Target) -> Any:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=features, opt=2, reloc="static" if is_wasm else "pic", codemodel="small",
         **EXTRA.get(target.name, {}),
-    )  # fmt: skip
+    )
 
 
 def built(name: str, members: Sequence[Member], target: Target, limits: Sequence[tuple[int, int]] = ()) -> bytes:

@@ -139,12 +139,12 @@ class _Preparation:
             examples = self.examples(values)
             dims = [()] * len(self.state) + [self.moving(node) for node in self.nodes]
             captured = capture(self.function, [*self.state, *examples], wants_grad=False,
-                               dynamic=bool(self.symbols), dynamic_dims=dims if self.symbols else None)  # fmt: skip
+                               dynamic=bool(self.symbols), dynamic_dims=dims if self.symbols else None)
             self.check(captured)
             self.graph, self.lifted = captured.graph, [t.contiguous() for t in captured.lifted]
             self.graph.meta["static_inputs"] = [
                 *range(len(self.state)), *range(len(self.state) + len(self.nodes), self.num_inputs)
-            ]  # fmt: skip
+            ]
             members = [self.fixed(examples)] if not self.symbols else self.sized()
         space = self.workspace(members)
         return Prepared(members, bytes(self.weights.data), self.inputs(), self.outputs(), self.named_dims(), space)

@@ -30,4 +30,4 @@ __getattr__, __dir__ = late.names(globals(), {"replace_pattern": "subgraph_rewri
 __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer",
     "Transformer", "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
-]  # fmt: skip  # noqa: F822 - a late name
+]  # noqa: F822 - a late name

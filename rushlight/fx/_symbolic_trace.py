@@ -43,7 +43,7 @@ from .spelling import PACKAGE
 from .wrapping import _wrapped_fns_to_patch, wrap
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "_create_wrapped_func", "_find_proxy",
-           "_wrapped_fns_to_patch", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]  # fmt: skip
+           "_wrapped_fns_to_patch", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _orig_module_call: Callable = Module.__call__

@@ -14,6 +14,6 @@ def annotate(val: Any, type: Any) -> Any:  # noqa: A002 - PyTorch's name
     if isinstance(val, Proxy):
         if val.node.type:
             raise RuntimeError(f"the value has type {val.node.type} already, so {type} cannot be put on it. Annotate a "
-                               "function's parameter in its signature, and a value only once")  # fmt: skip
+                               "function's parameter in its signature, and a value only once")
         val.node.type = type
     return val

@@ -40,18 +40,18 @@ magic_methods = {
         ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("truediv", "/"), ("div", "/"), ("mod", "%"),
         ("pow", "**"), ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"), ("xor", "^"), ("matmul", "@"))},
     "pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]",
-}  # fmt: skip
+}
 reflectable_magic_methods = {name: magic_methods[name] for name in (
     "add", "sub", "mul", "floordiv", "truediv", "div", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor",
-    "getitem", "matmul")}  # fmt: skip
+    "getitem", "matmul")}
 inplace_methods = {
     "iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}", "imod": "{} %= {}",
     "imul": "{} *= {}", "imatmul": "{} @= {}", "ior": "{} |= {}", "ipow": "{} **= {}", "irshift": "{} >>= {}",
     "isub": "{} -= {}", "itruediv": "{} /= {}", "ixor": "{} ^= {}", "setitem": "{}[{}] = {}",
-}  # fmt: skip
+}
 
 _OLD_GENERICS = {kind: getattr(typing, name) for kind, name in (
-    (list, "List"), (dict, "Dict"), (set, "Set"), (frozenset, "FrozenSet"), (tuple, "Tuple"))}  # fmt: skip
+    (list, "List"), (dict, "Dict"), (set, "Set"), (frozenset, "FrozenSet"), (tuple, "Tuple"))}
 _COLORS = {
     "red": "\x1b[31m",
     "blue": "\x1b[34m",
@@ -88,7 +88,7 @@ for _name, _line, _obj in (
     ("device", f"from {_OURS} import device", _C.device),
     ("fx_pytree", f"import {_OURS}.fx._pytree as fx_pytree", fx_pytree),
     ("pytree", f"import {_OURS}.utils._pytree as pytree", pytree),
-):  # fmt: skip
+):
     _register_custom_builtin(_name, _line, _obj)
 
 _VALID_NAME = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
@@ -455,14 +455,14 @@ class CodeGen:
     def _gen_python_code(self, nodes: Any, root_module: str, namespace: _Namespace, *, verbose: bool = False,
                          include_stride: bool = False, include_device: bool = False, colored: bool = False,
                          expanded_def: bool = False, record_func: bool = False,
-                         additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
+                         additional_meta: list[str] | None = None) -> PythonCode:
         if record_func:
             raise NotImplementedError(
                 "fx: record_func=True marks nodes for the profiler, which Rushlight does not have yet"
             )
         options = _Options(verbose, include_stride or environment.get("FX_GRAPH_SHOW_STRIDE") == "1",
                            include_device or environment.get("FX_GRAPH_SHOW_DEVICE") == "1", colored, expanded_def,
-                           additional_meta)  # fmt: skip
+                           additional_meta)
         writer = _Writer(self, root_module, namespace, options)
         writer.find_last_uses(nodes)
         for i, node in enumerate(nodes):

@@ -31,7 +31,7 @@ from .codegen import (
     inplace_methods,
     magic_methods,
     reflectable_magic_methods,
-)  # fmt: skip
+)
 from .node import LEGAL_OPS, Node, Target, map_arg
 from .spelling import is_ours, qualified_name, type_text
 
@@ -42,7 +42,7 @@ __all__ = [
     "CodeGen", "Graph", "PythonCode", "TransformCodeFunc", "_CustomBuiltin", "_Namespace", "_PyTreeCodeGen",
     "_PyTreeInfo", "_custom_builtins", "_format_target", "_is_magic", "_register_custom_builtin", "_snake_case",
     "inplace_methods", "magic_methods", "reflectable_magic_methods",
-]  # fmt: skip
+]
 
 
 class _InsertPoint:
@@ -192,7 +192,7 @@ class Graph:
     # --- making and erasing nodes -------------------------------------------------------------------------------------
 
     def create_node(self, op: str, target: Target, args: tuple | None = None, kwargs: dict[str, Any] | None = None,
-                    name: str | None = None, type_expr: Any | None = None) -> Node:  # fmt: skip
+                    name: str | None = None, type_expr: Any | None = None) -> Node:
         """A new node at the insert point, with a name of its own."""
         assert not args or isinstance(args, tuple), f"create_node: args must be a tuple, got {type(args)}"
         assert not kwargs or isinstance(kwargs, dict), f"create_node: kwargs must be a dict, got {type(kwargs)}"
@@ -257,7 +257,7 @@ class Graph:
             warnings.warn(
                 "get_attr: the owning GraphModule holds nothing under this name. Add it first: add_submodule for a "
                 "module, register_parameter for a Parameter, register_buffer for a buffer",
-                stacklevel=2)  # fmt: skip
+                stacklevel=2)
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
@@ -271,7 +271,7 @@ class Graph:
         if self.owning_module is not None and not _has_attribute(self.owning_module, module_name):
             warnings.warn(
                 "call_module: the owning GraphModule holds no module under this name. Add it first, "
-                "with add_submodule", stacklevel=2)  # fmt: skip
+                "with add_submodule", stacklevel=2)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
@@ -286,7 +286,7 @@ class Graph:
 
     def call_function(self, the_function: Callable[..., Any], args: tuple | None = None,
                       kwargs: dict[str, Any] | None = None, type_expr: Any | None = None,
-                      name: str | None = None) -> Node:  # fmt: skip
+                      name: str | None = None) -> Node:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
@@ -311,7 +311,7 @@ class Graph:
 
     def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
                     include_device: bool = False, colored: bool = False, expanded_def: bool = False,
-                    record_func: bool = False, additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
+                    record_func: bool = False, additional_meta: list[str] | None = None) -> PythonCode:
         """The graph as a Python function; `root_module` is what the text calls the module that owns the targets."""
         namespace = _Namespace()
         before = {node: node._repr_fn for node in self.nodes}
@@ -321,7 +321,7 @@ class Graph:
             return self._codegen._gen_python_code(
                 self.nodes, root_module, namespace, verbose=verbose, include_stride=include_stride,
                 include_device=include_device, colored=colored, expanded_def=expanded_def, record_func=record_func,
-                additional_meta=additional_meta)  # fmt: skip
+                additional_meta=additional_meta)
         finally:
             for node, shown in before.items():
                 node._repr_fn = shown
@@ -399,7 +399,7 @@ class Graph:
         if used.graph is not self:
             raise RuntimeError(
                 f"argument '{used}' of node '{user}' belongs to another graph. When nodes are copied from one "
-                f"graph to another, arg_transform of node_copy() must map their arguments\n{self}")  # fmt: skip
+                f"graph to another, arg_transform of node_copy() must map their arguments\n{self}")
         if used not in defined:
             raise RuntimeError(
                 f"argument '{used}' of node '{user}' is made later than it is used: nodes must stand in the order of"

@@ -29,7 +29,7 @@ __all__ = ["GraphModule", "reduce_graph_module"]
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _KEPT_BY_DEEPCOPY = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_replace_hooks",
-                     "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")  # fmt: skip
+                     "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
 # modules whose repr makes an equal one
 _REPR_BUILDS = {"Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}      # of nn
 
@@ -236,11 +236,11 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,
                        colored: bool = False, *, fast_sympy_print: bool = False, expanded_def: bool = False,
-                       additional_meta: list[str] | None = None) -> str:  # fmt: skip
+                       additional_meta: list[str] | None = None) -> str:
         """The code with comments and known values, graph modules inside included."""
         text = _readable(self, self._get_name(),
                          {"include_stride": include_stride, "include_device": include_device, "colored": colored,
-                          "expanded_def": expanded_def, "additional_meta": additional_meta})  # fmt: skip
+                          "expanded_def": expanded_def, "additional_meta": additional_meta})
         if print_output:
             print(text)
         return text
@@ -335,7 +335,7 @@ class GraphModule(Module):
         imports = "\n".join(entry.import_str for entry in _custom_builtins.values())
         lines = [f"import {PACKAGE} as torch", imports, f"from {PACKAGE}.nn import *", "",
                  f"class {module_name}(torch.nn.Module):", "    def __init__(self):",
-                 "        super().__init__()"]  # fmt: skip
+                 "        super().__init__()"]
         pickled = []
         for name, child in self.named_children():
             if type(child).__name__ in _REPR_BUILDS and getattr(nn, type(child).__name__) is type(child):

@@ -22,7 +22,7 @@ Fails = Callable[[GraphModule, list[Any]], bool]
 
 
 def minified(graph: GraphModule, inputs: Sequence[Any], fails: Fails, most_tries: int = 500
-             ) -> tuple[GraphModule, list[Any]]:  # fmt: skip
+             ) -> tuple[GraphModule, list[Any]]:
     """A graph that fails as `graph` does, and its inputs."""
     search = _Search(fails, most_tries)
     state = graph, list(inputs)
@@ -98,7 +98,7 @@ class _Search:
         return None
 
     def tried(self, graph: GraphModule, inputs: list[Any], results: list[Any], given: dict[Node, Any]
-              ) -> tuple[GraphModule, list[Any]] | None:  # fmt: skip
+              ) -> tuple[GraphModule, list[Any]] | None:
         result = _part(graph, inputs, results, given)
         is_smaller = _size(result[0]) < _size(graph) or len(_results(result[0])) < len(_results(graph))
         return result if is_smaller and self.is_failing(*result) else None
@@ -132,7 +132,7 @@ def _values(graph: GraphModule, inputs: list[Any]) -> dict[Node, Any]:
 
 
 def _part(graph: GraphModule, inputs: list[Any], results: list[Any], given: dict[Node, Any]
-          ) -> tuple[GraphModule, list[Any]]:  # fmt: skip
+          ) -> tuple[GraphModule, list[Any]]:
     """The graph of some results, in which some nodes are inputs; only what these need is left, in the same order."""
     needed: set[Node] = set()
     todo = [n for n in results if isinstance(n, Node)]

@@ -32,7 +32,7 @@ __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "ma
 BaseArgumentTypes = str | int | float | bool | complex | _C.dtype | Tensor | _C.device | Any
 base_types = (
     str, int, float, bool, complex, _C.dtype, Tensor, _C.device, layout, memory_format, _C.Overload, AtenOverload,
-)  # fmt: skip
+)
 Target = Callable[..., Any] | str
 Argument = Any
 ArgumentT = TypeVar("ArgumentT", bound=Any)
@@ -41,7 +41,7 @@ LEGAL_OPS = frozenset(("placeholder", "call_method", "call_module", "call_functi
 _side_effectful_functions: set[Callable[..., Any]] = {
     operator.setitem, *(function for name, function in assertions.PUBLIC.items() if name.startswith("_assert")),
     ASSERT_SCALAR, ASSERT_TENSOR_METADATA,
-}  # fmt: skip
+}
 
 _SPACING = 1 << 20   # room left between the order keys of neighbours
 
@@ -325,7 +325,7 @@ class Node:
 
     def normalized_arguments(self, root: Module, arg_types: tuple | None = None,
                              kwarg_types: dict[str, Any] | None = None,
-                             normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+                             normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:
         """The arguments in the order and under the names of the callee's signature; None if it is not known."""
         from .operator_schemas import normalize_function, normalize_module
 
@@ -356,7 +356,7 @@ class Node:
         return qualified_name(target)
 
     def format_node(self, placeholder_names: list[str] | None = None, maybe_return_typename: list[str] | None = None, *,
-                    include_tensor_metadata: bool = False) -> str | None:  # fmt: skip
+                    include_tensor_metadata: bool = False) -> str | None:
         """One line of the text form of a graph."""
         shown_type = (
             f"{type_text(self.type)} " if self.type is not None and (self.type or self.op != "placeholder") else ""

@@ -33,7 +33,7 @@ _TYPES: dict[str, Any] = {
     "Tensor": Tensor, "Tensor[]": list[Tensor], "Scalar": Number, "int": int, "int[]": list[int], "float": float,
     "float[]": list[float], "bool": bool, "str": str, "dtype": _C.dtype, "device": _C.device,
     "Tensor|Scalar": Tensor | Number, "Any": Any,
-}  # fmt: skip
+}
 
 
 class ArgsKwargsPair(NamedTuple):
@@ -90,7 +90,7 @@ def check_for_mutable_operation(target: Callable, args: tuple, kwargs: dict[str,
         "out"
     ) is not None:
         raise RuntimeError(f"{fitting[0].definition.spec if fitting else target} writes to its arguments, "
-                           "which a functional graph cannot hold (out= included)")  # fmt: skip
+                           "which a functional graph cannot hold (out= included)")
 
 
 def _binds(signature: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -146,7 +146,7 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
 
 def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | None = None,
                        arg_types: tuple | None = None, kwarg_types: dict[str, Any] | None = None,
-                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:
     """The arguments of a call of an op (or function of ours) in normal form; None if nothing is known of it."""
     kwargs = kwargs or {}
     signatures = get_signature_for_torch_op(target)

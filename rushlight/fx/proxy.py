@@ -44,7 +44,7 @@ __all__ = [
 
 _PACKAGE_FOLDER = PACKAGE + os.sep
 _COPIED_META = ("nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "ac_graph_id",
-                "from_node", "quantization_tag", "custom", "partitioner_tag")  # fmt: skip
+                "from_node", "quantization_tag", "custom", "partitioner_tag")
 _CONTROL_FLOW = "a value that is being traced cannot decide control flow"
 
 
@@ -149,7 +149,7 @@ class TracerBase:
 
     def create_proxy(self, kind: str, target: Target, args: tuple, kwargs: dict[str, Any], name: str | None = None,
                      type_expr: Any | None = None,
-                     proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Proxy:  # fmt: skip
+                     proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Proxy:
         """Record a node from arguments that may hold proxies, and answer with its proxy."""
         node = self.create_node(
             kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr

@@ -38,7 +38,7 @@ FUNCTIONAL = frozenset((
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
     "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique",
     "unique_consecutive", "unravel_index",
-))  # fmt: skip
+))
 
 
 def package() -> types.ModuleType:

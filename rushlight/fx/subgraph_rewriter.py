@@ -58,7 +58,7 @@ def replace_pattern_with_filters(gm: GraphModule, pattern: Callable | Graph | Gr
                                  match_filters: list[Callable[[InternalMatch, Graph, Graph], bool]] | None = None,
                                  ignore_literals: bool = False,
                                  replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
-                                 node_name_match: str = "") -> list[ReplacedPatterns]:  # fmt: skip
+                                 node_name_match: str = "") -> list[ReplacedPatterns]:
     """As `replace_pattern`, only where all filters agree;
     with `replacement_callback` each match can get a replacement of its own."""
     from .passes.utils.matcher_utils import SubgraphMatcher
@@ -122,7 +122,7 @@ def _take_over_attributes(gm: GraphModule, replacement: Module) -> None:
             continue
         if not _has_attr(replacement, node.target):
             raise RuntimeError(f'the replacement uses {node.target} in a "{node.op}" node, but has no attribute of '
-                               "that name")  # fmt: skip
+                               "that name")
         value: Any = copy.deepcopy(_get_attr(replacement, node.target))
         if isinstance(value, Module):
             gm.add_submodule(node.target, value)

@@ -22,7 +22,7 @@ __all__ = [
     "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta",
     "get_current_replay_node", "get_graph_provenance_json", "has_preserved_node_meta", "preserve_node_meta",
     "reset_grad_fn_seq_nr", "set_current_meta", "set_current_replay_node", "set_grad_fn_seq_nr", "set_stack_trace",
-]  # fmt: skip
+]
 
 GRADIENT_ACC_SPECIAL_STACK = "Gradients are added here: a tensor was used several times around:"
 current_meta: dict[str, Any] = {}
@@ -86,7 +86,7 @@ class NodeSource:
         """As plain values."""
         action = "+".join(a.name.lower() for a in self.action)
         return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
-                "action": action, "from_node": [source.to_dict() for source in self.from_node]}  # fmt: skip
+                "action": action, "from_node": [source.to_dict() for source in self.from_node]}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()

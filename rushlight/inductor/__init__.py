@@ -25,6 +25,6 @@ from ..base import late
 __getattr__, __dir__ = late.names(globals(), late.by_name({"compile_fx": "compile_graph"}), files=(
     "compile_fx", "compiled", "described", "emit", "in_place", "join", "merge", "mixed", "packing", "parts", "products",
     "read_graph", "replay", "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
-))  # fmt: skip
+))
 
 __all__ = ["compile_graph"]  # noqa: F822 - a late name

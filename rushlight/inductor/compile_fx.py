@@ -88,7 +88,7 @@ def compiled_for(
 
 
 def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
-              static: Sequence[int], writes: bool) -> Description:  # fmt: skip
+              static: Sequence[int], writes: bool) -> Description:
     """What was emitted, as a record."""
     main, before, taken = emitter.finish(), None, ()
     if emitter.prepared is not None:
@@ -97,7 +97,7 @@ def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any]
         returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
         taken = tuple([returned.index(slot) for slot in emitter.given])
     return Description(emitter.device, main, tuple(outputs), tuple(used), tuple(constants), tuple(emitter.calls),
-                       tuple(emitter.labels), writes, before, tuple(static), taken)  # fmt: skip
+                       tuple(emitter.labels), writes, before, tuple(static), taken)
 
 
 def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:

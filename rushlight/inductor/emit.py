@@ -181,7 +181,7 @@ class Emitter:
         place = [v.buffer for v in read].index(first.results[0].buffer)
         operand = [k for k, r in enumerate(points.reads) if hasattr(r, "dims")][place]
         given = dict(zip([p.name for p, a in zip(first.definition.spec.params, first.args, strict=True) if is_value(a)],
-                         first.inputs, strict=True))  # fmt: skip
+                         first.inputs, strict=True))
         inputs = [given[m.name] for m in first.lowered.memories] + [v for k, v in enumerate(read) if k != place]
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
         wishes = Wishes(packs_apart=inputs[1].buffer.is_static)

@@ -53,7 +53,7 @@ def alike(target: Value, result: Value) -> bool:
     return (
         target.is_whole and result.is_whole
         and (target.sizes, target.strides, target.dtype) == (result.sizes, result.strides, result.dtype)
-    )  # fmt: skip
+    )
 
 
 def in_place(reader: Reader, node: Node, target: Value) -> Node | None:

@@ -124,7 +124,7 @@ def waits(early: Unit, late: Unit) -> bool:
     """Whether a unit can as well run when a later one does: a loop over points that reads nothing else, as what a
     backward computes again does."""
     if early.form != "points" or late.form != "points" or early.before == late.before \
-            or early.before & ~late.before:  # fmt: skip
+            or early.before & ~late.before:
         return False
     inside = early.produced
     own, their = ({v.buffer for n in u.nodes for v in n.inputs} - inside for u in (early, late))

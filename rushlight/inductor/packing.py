@@ -22,7 +22,7 @@ Places = list[tuple[int, int]]
 
 
 def unpacked(emitter: Any, steps: Sequence[Step], places: Places, inputs: Sequence[Buffer], own: set[int]
-             ) -> list[Step]:  # fmt: skip
+             ) -> list[Step]:
     """The steps that are left; `places` gets those of packed copies. `own` are the temporaries of the plan: its results
     are temporary too, but others know where they are."""
     left = list(steps)

@@ -126,7 +126,7 @@ class Parted:
     """A graph in parts. Called with the list of inputs; returns the list of results."""
 
     def __init__(self, graph_module: Any, examples: Sequence[Any],
-                 compile: Callable[[Any, Sequence[Any]], Any]) -> None:  # fmt: skip
+                 compile: Callable[[Any, Sequence[Any]], Any]) -> None:
         graph = graph_module.graph
         self.compile, self.owner = compile, graph_module
         self.placeholders = list(graph.find_nodes(op="placeholder"))

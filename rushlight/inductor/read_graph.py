@@ -66,7 +66,7 @@ class Node:
 SIZES: dict[str, Callable] = {
     "sym_size": lambda v, dim: v.sizes[dim], "sym_stride": lambda v, dim: v.strides[dim],
     "sym_numel": lambda v: math.prod(v.sizes),
-}  # fmt: skip
+}
 NUMBERS: dict[Any, Callable] = {assertions.sym_max: larger, assertions.sym_min: smaller}
 
 

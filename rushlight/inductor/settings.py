@@ -39,7 +39,7 @@ cache_graphs = environment.get("RUSHLIGHT_GRAPH_CACHE") != "0"
 _NAMES = {
     "prepare_weights": bool, "freeze": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str,
     "tune": bool, "cache_graphs": bool, "skip_dynamic_replays": bool,
-}  # fmt: skip
+}
 # what `compile(mode=...)` stands for
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -53,7 +53,7 @@ _THEIRS = {
     "freezing": "freeze", "max_fusion_size": "most_fused", "max_autotune": "tune",
     "triton.cudagraphs": "replay", "fx_graph_cache": "cache_graphs",
     "triton.cudagraph_skip_dynamic_graphs": "skip_dynamic_replays", "trace.debug_dir": "debug_folder",
-}  # fmt: skip
+}
 _said: set[str] = set()
 
 

@@ -133,7 +133,7 @@ class Member:
     """A plan for many sizes of a graph, and how a call's numbers reach it."""
 
     def __init__(self, compiled: Any, which: Sequence[int], numbers: Sequence[int], others: Sequence[tuple[int, Any]],
-                 program: tuple[int, Sequence[int], Sequence[int]]) -> None:  # fmt: skip
+                 program: tuple[int, Sequence[int], Sequence[int]]) -> None:
         """`which` inputs have sizes that vary, `numbers` are numbers that do, `others` must be what they are; `program`
         computes the plan's numbers: see `Trace.program`."""
         self.compiled, self.inputs, self.numbers, self.program = compiled, tuple(which), tuple(numbers), program

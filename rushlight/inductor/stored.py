@@ -116,7 +116,7 @@ def _member(plan: Member) -> Any:
     return {
         "plan": described(plan.compiled.description), "which": plan.inputs, "numbers": plan.numbers,
         "others": [(k, _held().described(x)) for k, _, x in plan.others], "program": plan.program,
-    }  # fmt: skip
+    }
 
 
 def _restored_member(data: Any) -> Member | None:
@@ -170,7 +170,7 @@ def described(description: Description) -> dict[str, Any]:
         "used": description.used, "calls": description.calls, "writes": description.writes,
         "static": description.static, "taken": description.taken,
         "labels": list(labels), "label_of": [labels[text] for text in description.labels],
-    }  # fmt: skip
+    }
 
 
 def _output(x: Any) -> Any:
@@ -216,7 +216,7 @@ def _described_error(function: Callable) -> Any:
         return _held().described(function)
     except NotKept:
         if not any(isinstance(c.cell_contents, _C.Extent) or _holds_sizes(c.cell_contents)
-                   for c in getattr(function, "__closure__", None) or ()):  # fmt: skip
+                   for c in getattr(function, "__closure__", None) or ()):
             raise
         return _held().described(_never)
 

@@ -23,7 +23,7 @@ from .._jit_internal import (
     ignore,
     is_scripting,
     unused,
-)  # fmt: skip
+)
 from ..base.refusals import reason_of, stand_in
 from ._script import (
     Attribute,
@@ -37,7 +37,7 @@ from ._script import (
     script,
     script_if_tracing,
     script_method,
-)  # fmt: skip
+)
 from ._trace import (
     TopLevelTracedModule,
     TracedModule,
@@ -56,7 +56,7 @@ __all__ = [
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
     "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
     "strict_fusion", "trace", "trace_module", "unused", "wait",
-]  # fmt: skip
+]
 
 _MISSING = reason_of("torch.jit.ONNXTracedModule")
 _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = (

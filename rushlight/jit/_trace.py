@@ -83,7 +83,7 @@ class TopLevelTracedModule(TracedModule):
 def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
           check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False,
           _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
-          _store_inputs: bool = True) -> Any:  # fmt: skip
+          _store_inputs: bool = True) -> Any:
     """A callable with the behaviour of `func`, which is run on the examples now."""
     if not callable(func):
         raise AttributeError(f"trace: expected a function or module, got {type(func).__name__}")
@@ -110,7 +110,7 @@ def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, chec
 def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True,
                  check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
                  _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
-                 example_inputs_is_kwarg: bool = False, _store_inputs: bool = True) -> Any:  # fmt: skip
+                 example_inputs_is_kwarg: bool = False, _store_inputs: bool = True) -> Any:
     """Trace several methods of a module: `inputs` maps their names to example inputs."""
     if not isinstance(mod, Module):
         raise AttributeError("trace_module: expected an nn.Module as mod")
@@ -137,7 +137,7 @@ def _require_tensors(result: Any, strict: bool) -> None:
     if isinstance(result, dict) and strict:
         raise RuntimeError(
             "trace: the function returns a dict, whose keys must not "
-            "depend on the inputs. Pass `strict=False` to allow it.")  # fmt: skip
+            "depend on the inputs. Pass `strict=False` to allow it.")
     leaves = tree_leaves(result)
     odd = next((x for x in leaves if not isinstance(x, Tensor)), None)
     if odd is not None:

@@ -12,4 +12,4 @@ from .._jit_internal import (  # noqa: F401
     is_optional,
     is_tuple,
     is_union,
-)  # fmt: skip
+)

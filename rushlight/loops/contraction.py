@@ -67,7 +67,7 @@ def contraction(
     return Lowered(
         name, key, tuple(ranges), shape, (out or left.code,), (left, right), body,
         folding=Folding(ADDING, compute, reduced, factors=factors), layout=layout,
-    )  # fmt: skip
+    )
 
 
 def with_addend(product: Lowered, addend: Memory | None, alpha: complex = 1, beta: complex = 1) -> Lowered:
@@ -88,7 +88,7 @@ def with_addend(product: Lowered, addend: Memory | None, alpha: complex = 1, bet
     return product.but(
         name=f"{product.name}_addend", key=("with_addend", product.key, present, tuple([s[:2] for s in scales])),
         reads=reads, folding=folding.but(epilogue=epilogue, after=int(present)),
-    )  # fmt: skip
+    )
 
 
 Operand = tuple[str, Sequence[int], Sequence[int]]      # a name, sizes, strides

@@ -705,11 +705,11 @@ BUILD: dict[str, Callable[..., Value]] = {
     "min": min_, "max": max_, "sqrt": sqrt, "floor": floor, "ceil": ceil, "trunc": trunc, "rint": rint,
     "copysign": copysign, "and": and_, "or": or_, "xor": xor, "not": not_, "shl": shl, "shr": shr, "lt": lt, "le": le,
     "gt": gt, "ge": ge, "eq": eq, "ne": ne, "complex": complex_, "real": real, "imag": imag,
-}  # fmt: skip
+}
 for _name, _build in {
     "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "and": and_,
     "or": or_, "xor": xor, "lshift": shl, "rshift": shr,
-}.items():  # fmt: skip
+}.items():
     setattr(Value, f"__{_name}__", _build)
     setattr(Value, f"__r{_name}__", lambda self, other, build=_build: build(other, self))
 for _name in ("neg", "abs", "not", "lt", "le", "gt", "ge"):

@@ -121,7 +121,7 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     return consumer.but(
         key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body,
         folding=folding,
-    )  # fmt: skip
+    )
 
 
 def late_reads(lowered: Lowered) -> int:
@@ -177,7 +177,7 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
         body=None if consumer.body is None else body, scatter=scatter, folding=folding,
         on_error=consumer.on_error or producer.on_error,
-    )  # fmt: skip
+    )
 
 
 def scattered_with(scatter: Scatter, own: Own) -> Scatter:
@@ -358,7 +358,7 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
         name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"),
         shape=consumer.shape, outs=consumer.outs, reads=(*producer.reads, *late), body=body,
         folding=folding.but(epilogue=epilogue, after=after, factors=None if own_factors is None else factors),
-    )  # fmt: skip
+    )
 
 
 __all__ = ["inline"]

@@ -22,7 +22,7 @@ NAMES = {
     "b1": "bool", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "i8": "int8", "i16": "int16",
     "i32": "int32", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64",
     "c128": "complex128",
-}  # fmt: skip
+}
 
 
 def evaluate(
@@ -128,7 +128,7 @@ def _rules(np: ModuleType) -> dict[str, Callable[..., Array]]:
         "eq": np.equal, "ne": np.not_equal, "select": np.where, "real": np.real, "imag": np.imag,
         "idiv": lambda a, b: _guarded(np, lambda x, y: _truncated(np, x, y), a, b),
         "irem": lambda a, b: _guarded(np, np.fmod, a, b),
-    }  # fmt: skip
+    }
     _RULES.update({name: (lambda dtype, *a, rule=rule: rule(*a)) for name, rule in simple.items()})
     _RULES["fma"] = lambda dtype, a, b, c: _fma(np, dtype, a, b, c)
     _RULES["complex"] = lambda dtype, re, im: _pair(np, dtype, re, im)

@@ -319,7 +319,7 @@ def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
 def has_tiles(body: Iterable[Statement]) -> bool:
     """Whether statements pack strips or multiply them, whose sizes are whole vectors."""
     return any(isinstance(s, (Pack, Multiply)) or has_tiles((*getattr(s, "body", ()), *getattr(s, "then", ()),
-               *getattr(s, "otherwise", ()))) for s in body)  # fmt: skip
+               *getattr(s, "otherwise", ()))) for s in body)
 
 
 BEGIN, END = var("begin"), var("end")
@@ -356,7 +356,7 @@ def reduction(
     return Reduce(
         name, start, stop, tuple(accs), tuple(init), tuple(step(now)), tuple(merge(left, right)), tuple(body), blocked,
         vector, gathers,
-    )  # fmt: skip
+    )
 
 
 def pointwise_nest(name: str, inputs: Sequence[str], outputs: Sequence[str], values: Sequence[Value]) -> Nest:
@@ -378,4 +378,4 @@ __all__ = [
     "Assign", "BEGIN", "Check", "END", "Fetch", "For", "If", "Local", "Multiply", "Nest", "Operand", "Pack", "Reduce",
     "Statement", "Store",
     "has_tiles", "operands", "pointwise_nest", "reduction", "rows",
-]  # fmt: skip
+]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rushlight.loops.expr import Value
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-          "ne": "!=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}  # fmt: skip
+          "ne": "!=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
 
 
 def _line(value: Value, name: Callable[[Value], str]) -> str:

@@ -46,7 +46,7 @@ TABLE: dict[str, tuple[int, AbstractSet[str], bool]] = {
     "le": (2, REAL, False), "gt": (2, REAL, False), "ge": (2, REAL, False), "eq": (2, REAL, False),
     "ne": (2, REAL, False), "cast": (1, REAL, False), "bitcast": (1, REAL, False), "real": (1, PART.keys(), False),
     "imag": (1, PART.keys(), False), "complex": (2, {"f16", "f32", "f64"}, False), "table": (1, INTS, False),
-}  # fmt: skip
+}
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 

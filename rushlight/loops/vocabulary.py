@@ -36,11 +36,11 @@ Operand = Value | Number
 REAL_UNARY = (
     "acosh", "asinh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1", "i1e",
     "logit", "ndtr", "ndtri", "log_ndtr", "log_sigmoid", "softplus", "gelu", "gelu_slope",
-)  # fmt: skip
+)
 COMPLEX_UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
     "cosh", "tanh", "asinh", "acosh", "atanh", "rsqrt", "sigmoid", "sinc",
-)  # fmt: skip
+)
 
 
 def _unary(name: str, complex_too: bool) -> Callable[[Scalars, Value], Value]:

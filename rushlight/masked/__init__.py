@@ -28,7 +28,7 @@ __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
     "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
     "softmin", "std", "sum", "var",
-]  # fmt: skip
+]
 
 
 def _refuse(name: str) -> NoReturn:

@@ -18,7 +18,7 @@ from .sharing import (
 __all__ = [
     "StorageWeakRef", "init_reductions", "rebuild_storage_cuda", "rebuild_storage_empty", "rebuild_storage_fd",
     "rebuild_tensor", "reduce_storage", "reduce_tensor",
-]  # fmt: skip
+]
 
 
 class StorageWeakRef:

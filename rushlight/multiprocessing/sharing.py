@@ -13,7 +13,7 @@ from typing import Any
 
 from .._C import Tensor, UntypedStorage, empty
 from ..base.shape import strided
-from ..storage import face_of
+from ..tensors.storages import face_of
 
 
 def refuse_graph(t: Tensor) -> None:

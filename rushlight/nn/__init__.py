@@ -14,7 +14,7 @@ _LATER = {
     **{name: f"modules.{file}" for name, file in LAYERS.items()},
     "DataParallel": "parallel", "LinearCrossEntropyOptions": "linear_cross_entropy_options",
     "factory_kwargs": "factory",
-}  # fmt: skip
+}
 _FILES = ("attention", "common_types", "functional", "grad", "init", "modules", "parallel", "parameter", "utils")
 
 __all__ = ["Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter", *_LATER, *_FILES]

@@ -10,7 +10,7 @@ from ..op import published, spelled
 _TOP_LEVEL = (
     "celu", "celu_", "layer_norm", "log_softmax", "relu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
     "sigmoid", "softmax", "tanh", "threshold", "threshold_",
-)  # fmt: skip
+)
 
 # PyTorch's built-in functions in this namespace: these are one with the top-level function of the name ...
 _SHARED_NAMES = frozenset((
@@ -18,12 +18,12 @@ _SHARED_NAMES = frozenset((
     "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "hardshrink",
     "native_channel_shuffle", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_",
     "rrelu_", "selu_", "threshold_",
-))  # fmt: skip
+))
 # ... and these live in the core's namespace for networks.
 _CORE_NAMES = frozenset((
     "avg_pool2d", "avg_pool3d", "elu_", "gelu", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "one_hot",
     "scaled_dot_product_attention", "softplus", "softshrink",
-))  # fmt: skip
+))
 
 _top = published("")
 _here = {**{name: _top[name] for name in _TOP_LEVEL if name in _top}, **published("nn.functional")}

@@ -18,7 +18,7 @@ from ..op import find_op
 
 _GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
           "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0),
-          "selu": 3.0 / 4}  # fmt: skip
+          "selu": 3.0 / 4}
 _EMPTY = "the tensor has no elements: there is nothing to initialise"
 
 

@@ -113,7 +113,7 @@ def pack_padded_sequence(
         raise RuntimeError(f"lengths: expected one per sequence (batch_size={steps.shape[1]}), got {len(counts)}")
     if any(a < b for a, b in pairwise(counts)):
         raise RuntimeError("lengths: enforce_sorted=True expects the longest first. "
-                           "Sort the sequences, or pass enforce_sorted=False.")  # fmt: skip
+                           "Sort the sequences, or pass enforce_sorted=False.")
     if not counts or counts[-1] <= 0:
         raise RuntimeError("lengths: expected numbers above 0, got one that is not")
     sizes = [sum(n > t for n in counts) for t in range(counts[0])]

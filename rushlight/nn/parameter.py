@@ -66,13 +66,16 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple:
-        from .. import _tensor, _utils  # they bring sparse and nested tensors along
+        from .. import _tensor  # these two bring sparse and nested tensors along
+        from ..tensors import pickling
 
-        state = _utils._get_obj_state(self)
+        state = pickling._get_obj_state(self)
         if self._backward_hooks:
             _tensor._warn_of_hooks(self)
         args = (self.data, self.requires_grad, OrderedDict())
-        return (_utils._rebuild_parameter_with_state, (*args, state)) if state else (_utils._rebuild_parameter, args)
+        if state:
+            return pickling._rebuild_parameter_with_state, (*args, state)
+        return pickling._rebuild_parameter, args
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
@@ -92,7 +95,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 _CONVERSIONS = frozenset(("to", "half", "float", "double", "bfloat16", "cpu", "cuda", "copy_", "is_complex",
                           "is_floating_point", "detach", "requires_grad_", "char", "short", "int", "long", "cfloat",
-                          "cdouble", "chalf", "empty_like"))  # fmt: skip
+                          "cdouble", "chalf", "empty_like"))
 
 
 class UninitializedTensorMixin:
@@ -114,7 +117,7 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Any:
         raise RuntimeError("an uninitialized parameter or buffer has no shape yet. Run a forward of its module first: "
-                           "the shape follows from the input.")  # fmt: skip
+                           "the shape follows from the input.")
 
     def share_memory_(self) -> Any:
         raise RuntimeError(

@@ -77,13 +77,13 @@ class Builder:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def node(self, op: str, *inputs: Value | None, dtype: Any = None, shape: Any = None, domain: str = "",
-             **attributes: Any) -> Value:  # fmt: skip
+             **attributes: Any) -> Value:
         """The one result of a node, of the first input's type unless `dtype` says otherwise."""
         kind = dtype if dtype is not None else next(v.dtype for v in inputs if v is not None)
         return self.nodes(op, *inputs, dtypes=(kind,), shape=shape, domain=domain, **attributes)[0]
 
     def nodes(self, op: str, *inputs: Value | None, dtypes: Sequence[Any], shape: Any = None, domain: str = "",
-              **attributes: Any) -> list[Value]:  # fmt: skip
+              **attributes: Any) -> list[Value]:
         """The results of a node."""
         attributes = {name: value for name, value in attributes.items() if value is not None}
         names = [v.name if v is not None else "" for v in inputs]
@@ -97,7 +97,7 @@ class Builder:
         base = self.scope or op.lower()
         results = [Value(self.fresh(base if i == 0 else f"{base}_{op.lower()}{i}"), d,
                          tuple(shape) if shape is not None and len(dtypes) == 1 else None)
-                   for i, d in enumerate(dtypes)]  # fmt: skip
+                   for i, d in enumerate(dtypes)]
         self.graph.nodes.append(
             Node(op, tuple(names), tuple(v.name for v in results), attributes, label, domain, self.origin)
         )

@@ -142,7 +142,7 @@ class _Conversion:
         self.outputs()
         self.g.drop_unused()
         return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
-                     producer=("rushlight", __version__))  # fmt: skip
+                     producer=("rushlight", __version__))
 
     # --- inputs and outputs -------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class _Conversion:
         if written:
             warnings.warn(
                 f"onnx: the program writes to {', '.join(written)}. Models keep no state: what is written there is left"
-                " out. Call eval() on the module, or return the new values.", stacklevel=2)  # fmt: skip
+                " out. Call eval() on the module, or return the new values.", stacklevel=2)
         unused = list(given)
         if unused:
             raise ValueError(f"onnx: output_names has {unused} beyond the outputs that the model has")
@@ -333,7 +333,7 @@ def _bound(node: Node) -> tuple[Any, tuple]:
     if not isinstance(target, AtenOverload):
         return target, bound_by_name(target, node.args, node.kwargs)
     found = target.ours(node.args, node.kwargs, lambda own: map_aggregate(
-        own, lambda a: a.meta["val"] if isinstance(a, Node) else a))  # fmt: skip
+        own, lambda a: a.meta["val"] if isinstance(a, Node) else a))
     if found is None:
         raise UnsupportedOperatorError(f"onnx: {target} is no single op here, and has no rule.{_line(node)}")
     return found[0], bound_by_name(found[0], (), found[1])
@@ -359,7 +359,7 @@ _NUMBERS: dict[Any, Callable] = {
     operator.pow: lambda g, a, b, text: g.arithmetic("Pow", a, b, text),
     assertions.sym_max: lambda g, a, b, text: g.arithmetic("Max", a, b, text),
     assertions.sym_min: lambda g, a, b, text: g.arithmetic("Min", a, b, text),
-}  # fmt: skip
+}
 
 
 def _numel(g: Builder, x: Value) -> Any:

@@ -74,7 +74,7 @@ _HAS_INTEGERS = frozenset("Abs Neg Sign Add Sub Mul Equal Less LessOrEqual Great
 
 
 def _one_node(g: Builder, definition: Pointwise, args: tuple, given: tuple, operands: list[int],
-              common: Any) -> Value | None:  # fmt: skip
+              common: Any) -> Value | None:
     """The operator that the definition names, where it means the same for these arguments."""
     op = getattr(definition, "onnx", None)
     if op not in _SAME or common.code in NARROW or (op == "Mish" and g.opset < 18):
@@ -254,7 +254,7 @@ _OPS: dict[str, Rule] = {
     "lt": _compare("Less"), "le": _compare("LessOrEqual"), "gt": _compare("Greater"), "ge": _compare("GreaterOrEqual"),
     "eq": _compare("Equal"), "ne": _not_equal,
     "select": lambda g, args, e: g.node("Where", *args, dtype=args[1].dtype), "table": _table,
-}  # fmt: skip
+}
 
 
 def _expm1(g: Builder, args: list[Value], e: expr.Value) -> Value:
@@ -347,4 +347,4 @@ _FUNCTIONS: dict[str, Rule] = {
     "log_sigmoid": lambda g, args, e: g.node("Neg", g.node("Softplus", g.node("Neg", args[0]))),
     "fmod": lambda g, args, e: g.node("Mod", *args, fmod=1),
     "erfc": lambda g, args, e: g.node("Sub", _number(g, 1.0, args[0]), g.node("Erf", args[0])),
-}  # fmt: skip
+}

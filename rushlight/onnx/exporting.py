@@ -38,7 +38,7 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
            operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX, do_constant_folding: bool = True,
            custom_opsets: Mapping[str, int] | None = None,
            export_modules_as_functions: bool | Collection[type] = False, autograd_inlining: bool = True,
-           ) -> ONNXProgram | None:  # fmt: skip
+           ) -> ONNXProgram | None:
     """`model(*args, **kwargs)` as an ONNX model, written to the file `f` if that is given.
 
     `dynamic_shapes` says which sizes may vary, as `export.export` has it, with names in the place of Dims too:
@@ -80,7 +80,7 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
         reports.write(folder, found, program, clock if profile else None)
     if not dynamo:
         warnings.warn("onnx.export(dynamo=False): TorchScript has no exporter here; the same one was used. As there,"
-                      " None is returned.", OnnxExporterWarning, stacklevel=2)  # fmt: skip
+                      " None is returned.", OnnxExporterWarning, stacklevel=2)
         return None
     return found
 
@@ -151,7 +151,7 @@ def _named_dims(shapes: Any, dims: dict[str, Any]) -> Any:
 
 
 def _from_axes(model: Module, args: tuple, kwargs: dict[str, Any], axes: Mapping[str, Any], names: Sequence[str]
-               ) -> Any:  # fmt: skip
+               ) -> Any:
     """dynamic_axes as dynamic_shapes: inputs by the names they are given, else by those of forward's parameters."""
     from ..export.dynamic_shapes import named_arguments  # noqa: PLC0415 - for the older way alone
 

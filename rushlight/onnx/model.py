@@ -22,7 +22,7 @@ BESIDE = 1024                     # smaller tensors stay in the model: shapes ar
 ELEMENT = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "b1": 9, "f16": 10, "f64": 11, "u32": 12,
     "u64": 13, "c64": 14, "c128": 15, "bf16": 16, "f8e4m3fn": 17, "f8e5m2": 19,
-}  # fmt: skip
+}
 
 
 def element_type(dtype: Any) -> int:
@@ -89,7 +89,7 @@ class Node:
 
     def __str__(self) -> str:
         given = ", ".join([n or "-" for n in self.inputs] + [f"{k}={v!r}" for k, v in self.attributes.items()
-                                                             if not isinstance(v, Graph)])  # fmt: skip
+                                                             if not isinstance(v, Graph)])
         inner = [f"\n{k}:\n{v}".replace("\n", "\n    ") for k, v in self.attributes.items() if isinstance(v, Graph)]
         return f"{', '.join(self.outputs)} = {self.op}({given})" + "".join(inner)
 

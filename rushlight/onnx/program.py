@@ -42,7 +42,7 @@ class ONNXProgram:
     # --- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, destination: str | os.PathLike[str], *, include_initializers: bool = True,
-             keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:  # fmt: skip
+             keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:
         """Write the model to a file. Tensors lie in `<destination>.data` with `external_data`, by default where one
         file would be too large. Without initializers parameters and buffers are inputs of the model."""
         model = self.model
@@ -76,7 +76,7 @@ class ONNXProgram:
             if value.shape is None:
                 return value
             return dataclasses.replace(value, shape=tuple([renamed.get(n, n) if isinstance(n, str) else n
-                                                           for n in value.shape]))  # fmt: skip
+                                                           for n in value.shape]))
 
         graph.inputs, graph.outputs = [*map(named, graph.inputs)], [*map(named, graph.outputs)]
         self.release()
@@ -118,7 +118,7 @@ class ONNXProgram:
         return [sessions._tensor(array) for array in evaluator.run(None, feeds)]
 
     def compute_values(self, value_names: Sequence[str], args: tuple = (), kwargs: Mapping[str, Any] | None = None
-                       ) -> Sequence[Any]:  # fmt: skip
+                       ) -> Sequence[Any]:
         """Values between nodes, by their names."""
         made = {name for node in self.model.graph.nodes for name in node.outputs}
         unknown = [n for n in value_names if n not in made]

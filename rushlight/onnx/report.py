@@ -31,7 +31,7 @@ def write(folder: str, found: Any, program: Any, clock: Clock | None) -> str:
     ops = Counter(str(n.target) for n in program.graph.nodes if n.op == "call_function")
     nodes = Counter(n.op for n in graph.nodes)
     lines = ["# ONNX export", "", f"Opset {found.model.opset}, IR {found.model.ir_version}; {len(graph.nodes)} nodes, "
-             f"{len(graph.tensors)} tensors of {found.model.size():,} bytes.", ""]  # fmt: skip
+             f"{len(graph.tensors)} tensors of {found.model.size():,} bytes.", ""]
     if clock is not None:
         lines += ["| stage | seconds |", "| --- | --- |", *[f"| {k} | {v:.3f} |" for k, v in clock.stages.items()], ""]
     lines += ["| node | count |", "| --- | --- |", *[f"| {k} | {v} |" for k, v in nodes.most_common()], ""]

@@ -17,7 +17,7 @@ _KINDS = {
     "OwnPlans": "extern",
     "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
     "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",
-}  # fmt: skip
+}
 
 __all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published", "spelled"]
 

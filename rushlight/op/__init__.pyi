@@ -56,6 +56,8 @@ from . import scan as scan
 from . import schema as schema
 from . import signature as signature
 from rushlight.op.registry import spelled as spelled
+from . import step as step
+from . import stored as stored
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
 from rushlight.op.view import wrap_dims as wrap_dims

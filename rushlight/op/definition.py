@@ -167,7 +167,7 @@ class OpDefinition:
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
             keys_numbers=bool(self.compiled_in),
-        )  # fmt: skip
+        )
 
     def result_views(self) -> int:
         """What becomes of results that are views, as the core counts it: see `views`."""

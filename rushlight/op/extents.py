@@ -30,7 +30,7 @@ COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
     "<<": lambda a, b: a << b,
     ">>": lambda a, b: a >> b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
-}  # fmt: skip
+}
 # and whether the sides change places
 OPPOSITE = {"==": ("!=", False), "!=": ("==", False), "<": ("<=", True), "<=": ("<", True)}
 LIMIT = 1 << 63
@@ -250,10 +250,10 @@ class Extent(_C.Extent):
 
 _SAME = frozenset(("dtype", "device", "ndim", "dim", "itemsize", "element_size", "is_floating_point", "is_complex",
                    "is_meta", "is_sparse", "layout", "is_nested", "is_quantized", "_is_wrapped_number", "_overlap",
-                   "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))  # fmt: skip
+                   "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))
 _OWN = frozenset(("shape", "size", "stride", "numel", "nelement", "extents", "_is_contiguous", "_is_channels_last",
                   "_is_dense", "_overlaps_itself", "is_contiguous", "_view_strides", "__class__", "__torch_function__",
-                  "__dict__", "expand"))  # fmt: skip
+                  "__dict__", "expand"))
 
 
 class Outline(Tensor):

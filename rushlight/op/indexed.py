@@ -304,7 +304,7 @@ class Scattered(Indexed):
         return Lowered(
             self.spec.name, (self, bound.key), tuple(space), memory.sizes, (memory.code,), bound.reads, None,
             aligned=False, scatter=scatter, on_error=self.raiser(args),
-        )  # fmt: skip
+        )
 
     def run(self, *args: Any) -> Any:
         """An argument shares memory with the tensor written: it is copied first."""

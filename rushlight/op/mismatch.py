@@ -19,7 +19,7 @@ WORDS = {
     "Tensor|Scalar": "Tensor or Number", "Scalar": "Number", "int": "int", "SymInt": "int",
     "int[]": "int or a sequence of ints", "SymInt[]": "int or a sequence of ints", "float": "float",
     "bool": "bool", "str": "str", "dtype": "dtype", "device": "device, str or int",
-}  # fmt: skip
+}
 
 
 def _is_tensor(value: Any) -> bool:
@@ -44,7 +44,7 @@ FITS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, int) or hasattr(type(value), "__bool__"),
     "str": lambda value: isinstance(value, str), "dtype": lambda value: isinstance(value, _C.dtype),
     "device": lambda value: isinstance(value, _C.device | str | int),
-}  # fmt: skip
+}
 ITEMS = {"Tensor[]": "Tensor", "Tensor?[]": "Tensor", "int[]": "int", "SymInt[]": "int"}
 
 

@@ -129,7 +129,7 @@ class DeviceUpdate:
 
 
 def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,
-                        numbers: Callable[..., tuple], body: Body) -> Any:  # fmt: skip
+                        numbers: Callable[..., tuple], body: Body) -> Any:
     """An update rule for the core: update(params, grads or None, state, hyper) -> places left, or None."""
 
     def compile(dtypes: tuple) -> tuple[int, bool] | None:

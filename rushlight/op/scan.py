@@ -100,7 +100,7 @@ class Scan(OpDefinition):
         walk = Walk(
             dim, compute, init, step, emit, merge if divides else None, single, body if plain else None,
             self.rare(scalars, compute),
-        )  # fmt: skip
+        )
         return Lowered(
             self.spec.name,
             (self, types.read, compute),

@@ -19,7 +19,7 @@ TYPES = {
     "dtype": 16, "device?": 17, "device": 17, "any": 18, "layout?": 18, "memory_format?": 18, "Generator?": 18,
     "float[]": 18, "float[]?": 18, "Scalar[]": 18, "bool[]": 18, "str[]": 18, "Tensor|Scalar?": 19, "Tensor?[]": 20,
     "Tensor[]?": 18, "SymInt": 6, "SymInt[]": 8,
-}  # fmt: skip
+}
 TENSOR_TYPES = frozenset(("Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "Tensor|Scalar", "Tensor|Scalar?"))
 # Integers that say how large or where, not which way: plans for many shapes read them when they run.
 VARYING = frozenset(

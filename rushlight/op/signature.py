@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ANNOTATIONS = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor|Scalar": "Tensor | Number",
                "Scalar": "Number", "int": "int", "SymInt": "int", "int[]": "int | Sequence[int]",
                "SymInt[]": "int | Sequence[int]", "float": "float", "bool": "bool", "str": "str", "dtype": "dtype",
-               "device": "device"}  # fmt: skip
+               "device": "device"}
 
 
 def signature_of(op: _C.Op | _C.Overload) -> Signature:

@@ -15,7 +15,7 @@ _LATER = late.by_name({
     "adadelta": "Adadelta", "adagrad": "Adagrad", "adam": "Adam", "adamax": "Adamax", "adamw": "AdamW", "asgd": "ASGD",
     "lbfgs": "LBFGS", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sgd": "SGD",
     "sparse_adam": "SparseAdam",
-})  # fmt: skip
+})
 _FILES = ("_functional", "_multi_tensor", "lr_scheduler", "swa_utils")
 
 __all__ = ["Optimizer", "lr_scheduler", "swa_utils", *_LATER]

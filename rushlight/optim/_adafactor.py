@@ -20,7 +20,7 @@ class Adafactor(Optimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
                  eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
-                 foreach: bool | None = None, maximize: bool = False) -> None:  # fmt: skip
+                 foreach: bool | None = None, maximize: bool = False) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 <= lr:
@@ -37,7 +37,7 @@ class Adafactor(Optimizer):
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         super().__init__(params,
             {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
-             "maximize": maximize})  # fmt: skip
+             "maximize": maximize})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -81,7 +81,7 @@ class Adafactor(Optimizer):
                       weight_decay=group["weight_decay"], eps1=group["eps"][0], eps2=group["eps"][1],
                       foreach=group["foreach"], maximize=group["maximize"],
                       grad_scale=getattr(self, "grad_scale", None),
-                      found_inf=getattr(self, "found_inf", None))  # fmt: skip
+                      found_inf=getattr(self, "found_inf", None))
         return loss
 
 
@@ -98,7 +98,7 @@ def adafactor(params: list[Tensor], grads: list[Tensor], row_vars: list[Tensor |
               variances: list[Tensor | None], state_steps: list[Tensor], foreach: bool | None = None,
               grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *, d: float,
               lr: float | Tensor, beta2_decay: float, weight_decay: float, eps1: float | None, eps2: float,
-              maximize: bool) -> None:  # fmt: skip
+              maximize: bool) -> None:
     """The update of `Adafactor` on lists of parameters, gradients and state."""
     if not all(isinstance(t, Tensor) for t in state_steps):
         raise RuntimeError("state_steps: expected a list of tensors of one element each")

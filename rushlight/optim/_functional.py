@@ -22,7 +22,7 @@ from .sgd import sgd
 @no_grad()
 def sparse_adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
                 state_steps: list[int], *, eps: float, beta1: float, beta2: float, lr: float | Tensor,
-                maximize: bool) -> None:  # fmt: skip
+                maximize: bool) -> None:
     """The update of `SparseAdam` on lists of parameters, sparse gradients and state; steps count this one."""
     for param, grad, mean, square, step in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         grad = (-grad if maximize else grad).coalesce()

@@ -54,7 +54,7 @@ class Muon(Optimizer):
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (DEFAULT_A, DEFAULT_B, DEFAULT_C),
                  eps: float = EPS, ns_steps: int = DEFAULT_NS_STEPS,
-                 adjust_lr_fn: str | None = None) -> None:  # fmt: skip
+                 adjust_lr_fn: str | None = None) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         for label, value in (("Learning rate", lr), ("momentum", momentum), ("weight decay", weight_decay)):
@@ -64,7 +64,7 @@ class Muon(Optimizer):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                                   "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
-                                  "adjust_lr_fn": adjust_lr_fn})  # fmt: skip
+                                  "adjust_lr_fn": adjust_lr_fn})
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:
@@ -104,7 +104,7 @@ class Muon(Optimizer):
 @no_grad()
 def muon(params: list[Tensor], grads: list[Tensor], muon_momentum_bufs: list[Tensor], *, foreach: bool | None = None,
          lr: float, weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float],
-         ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool) -> None:  # fmt: skip
+         ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool) -> None:
     """The update of `Muon` on lists of parameters, gradients and momentum buffers."""
     if foreach:
         raise RuntimeError("Foreach is not supported for Muon yet")

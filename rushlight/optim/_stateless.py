@@ -54,7 +54,7 @@ def check_group(number: int, live: dict[str, Any], group: Any) -> None:
     check(len(ids) == len(live["params"]), f"as many params in group {number} as the live optimizer has.")
     check(set(group) == set(live),
           f"param group keys to exactly match the live optimizer group keys for group {number}, "
-          f"got {sorted(set(group) ^ set(live))} in one of them only.")  # fmt: skip
+          f"got {sorted(set(group) ^ set(live))} in one of them only.")
 
 
 @contextlib.contextmanager

@@ -44,23 +44,23 @@ class Adadelta(RuledOptimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
                  weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
-                 maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+                 maximize: bool = False, differentiable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         check_at_least_zero(eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
                                   "capturable": capturable, "foreach": foreach,
-                                  "differentiable": differentiable})  # fmt: skip
+                                  "differentiable": differentiable})
 
 
 def adadelta(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], acc_deltas: list[Tensor],
              state_steps: list[Tensor], capturable: bool = False, foreach: bool | None = None,
              differentiable: bool = False, has_complex: bool = False, *, lr: float,
-             rho: float, eps: float, weight_decay: float, maximize: bool) -> None:  # fmt: skip
+             rho: float, eps: float, weight_decay: float, maximize: bool) -> None:
     """The update of `Adadelta` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable}
     functional_update(
         RULE, params, grads, {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}, hyper
     )

@@ -44,12 +44,12 @@ class Adagrad(RuledOptimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
-                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
+                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:
         check_at_least_zero(learning_rate=lr, lr_decay=lr_decay, weight_decay=weight_decay,
-                            initial_accumulator_value=initial_accumulator_value, eps=eps)  # fmt: skip
+                            initial_accumulator_value=initial_accumulator_value, eps=eps)
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable, "fused": fused})  # fmt: skip
+                                  "maximize": maximize, "differentiable": differentiable, "fused": fused})
         check_fused(self, fused, foreach, differentiable)
         for group in self.param_groups:
             for p in group["params"]:
@@ -103,11 +103,11 @@ def adagrad(params: list[Tensor], grads: list[Tensor], state_sums: list[Tensor],
             fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
             has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False,
             has_complex: bool = False, *, lr: float, weight_decay: float, lr_decay: float, eps: float,
-            maximize: bool) -> None:  # fmt: skip
+            maximize: bool) -> None:
     """The update of `Adagrad` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "weight_decay": weight_decay, "lr_decay": lr_decay, "eps": eps, "maximize": maximize,
              "differentiable": differentiable, "fused": fused, "grad_scale": grad_scale,
-             "found_inf": found_inf}  # fmt: skip
+             "found_inf": found_inf}
     sparse = [i for i, g in enumerate(grads) if g.is_sparse]
     for i in sparse:
         if not skips(dict(hyper)):

@@ -24,7 +24,7 @@ class AdamRule(Rule):
         step, (beta1, beta2), lr, decay = step + 1, hyper["betas"], hyper["lr"], hyper["weight_decay"]
         root = (1 - beta2**step) ** 0.5   # corrects the root of `square`; multiplied through, it touches no element
         return (step, -lr * root / (1 - beta1**step), hyper["eps"] * root, 1 - beta1, 1 - beta2,
-                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
+                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)
 
     def expr(
         self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any, largest: Any = None
@@ -66,13 +66,13 @@ class Adam(RuledOptimizer):
 
     _rule = RULE
     _later = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-              "fused": None, "decoupled_weight_decay": False}  # fmt: skip
+              "fused": None, "decoupled_weight_decay": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
                  betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 decoupled_weight_decay: bool = False) -> None:  # fmt: skip
+                 decoupled_weight_decay: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
@@ -80,7 +80,7 @@ class Adam(RuledOptimizer):
         defaults = {"lr": lr, "betas": tuple(map(_to_scalar, betas)), "eps": eps, "weight_decay": weight_decay,
                     "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
                     "differentiable": differentiable, "fused": fused,
-                    "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
+                    "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
@@ -99,12 +99,12 @@ def adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_
          capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
          grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False,
          decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float | Tensor, beta2: float | Tensor,
-         lr: float | Tensor, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
+         lr: float | Tensor, weight_decay: float, eps: float, maximize: bool) -> None:
     """The update of `Adam` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
              "maximize": maximize, "capturable": capturable, "differentiable": differentiable, "fused": fused,
              "grad_scale": grad_scale, "found_inf": found_inf,
-             "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
+             "decoupled_weight_decay": decoupled_weight_decay}
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs}
     functional_update(RULE, params, grads, lists, hyper)
 

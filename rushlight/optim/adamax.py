@@ -45,23 +45,23 @@ class Adamax(RuledOptimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
-                 differentiable: bool = False, capturable: bool = False) -> None:  # fmt: skip
+                 differentiable: bool = False, capturable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
         super().__init__(params,
                          {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
                           "maximize": maximize, "differentiable": differentiable,
-                          "capturable": capturable})  # fmt: skip
+                          "capturable": capturable})
 
 
 def adamax(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_infs: list[Tensor],
            state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
            capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
-           weight_decay: float) -> None:  # fmt: skip
+           weight_decay: float) -> None:
     """The update of `Adamax` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable}
     functional_update(RULE, params, grads, {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}, hyper)
 
 

@@ -16,10 +16,10 @@ class AdamW(Adam):
                  betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None) -> None:  # fmt: skip
+                 fused: bool | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
-                         decoupled_weight_decay=True)  # fmt: skip
+                         decoupled_weight_decay=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -32,11 +32,11 @@ def adamw(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
           capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
           grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *,
           amsgrad: bool, beta1: float | Tensor, beta2: float | Tensor, lr: float | Tensor, weight_decay: float,
-          eps: float, maximize: bool) -> None:  # fmt: skip
+          eps: float, maximize: bool) -> None:
     """The update of `AdamW` on lists of parameters, gradients and state."""
     adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach, capturable, differentiable, fused,
          grad_scale, found_inf, has_complex, True, amsgrad=amsgrad, beta1=beta1, beta2=beta2, lr=lr,
-         weight_decay=weight_decay, eps=eps, maximize=maximize)  # fmt: skip
+         weight_decay=weight_decay, eps=eps, maximize=maximize)
 
 
 __all__ = ["AdamW", "adamw"]

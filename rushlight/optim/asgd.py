@@ -80,11 +80,11 @@ class ASGD(RuledOptimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
-                 differentiable: bool = False, capturable: bool = False) -> None:  # fmt: skip
+                 differentiable: bool = False, capturable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, weight_decay=weight_decay)
         super().__init__(params,
             {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})  # fmt: skip
+             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
         near = {**group, "capturable": True}
@@ -97,10 +97,10 @@ class ASGD(RuledOptimizer):
 def asgd(params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list[Tensor], etas: list[Tensor],
          state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
          capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
-         weight_decay: float) -> None:  # fmt: skip
+         weight_decay: float) -> None:
     """The update of `ASGD` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
-             "capturable": capturable, "differentiable": differentiable, "foreach": foreach}  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable, "foreach": foreach}
     functional_update(RULE, params, grads, {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}, hyper)
 
 

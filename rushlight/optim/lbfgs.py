@@ -114,7 +114,7 @@ class LineSearch:
 
 def _strong_wolfe(obj_func: Callable, x: Any, t: Any, d: Tensor, f: float, g: Tensor, gtd: Any, c1: float = 1e-4,
                   c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25) -> tuple[float, Tensor, Any,
-                  int]:  # fmt: skip
+                  int]:
     """(loss, gradient, step length, evaluations) of a step along `d` that satisfies the strong Wolfe conditions,
     if one is found."""
     search = LineSearch(obj_func, x, d, Trial(0, f, g.clone(), gtd), c1, c2, tolerance_change, max_ls)
@@ -129,7 +129,7 @@ class LBFGS(Optimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
                  tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
-                 line_search_fn: str | None = None) -> None:  # fmt: skip
+                 line_search_fn: str | None = None) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 <= lr:
@@ -137,7 +137,7 @@ class LBFGS(Optimizer):
         super().__init__(params,
             {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
              "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
-             "line_search_fn": line_search_fn})  # fmt: skip
+             "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS takes one list of parameters, no parameter groups")
 
@@ -244,7 +244,7 @@ class LBFGS(Optimizer):
         return grad.dot(state["d"])
 
     def _advance(self, closure: Callable, state: dict[str, Any], loss: float, grad: Tensor, slope: Any,
-                 group: dict[str, Any], evaluations: int, is_last: bool) -> tuple[float, Tensor, int]:  # fmt: skip
+                 group: dict[str, Any], evaluations: int, is_last: bool) -> tuple[float, Tensor, int]:
         """Step along the direction; (loss, gradient, evaluations) there."""
         used = 0
         if group["line_search_fn"] is None:
@@ -260,7 +260,7 @@ class LBFGS(Optimizer):
             return self._directional_evaluate(closure, x, t, d)
 
         loss, grad, state["t"], used = _strong_wolfe(evaluate, self._clone_param(), state["t"], state["d"], loss, grad,
-                                                     slope, max_ls=group["max_eval"] - evaluations)  # fmt: skip
+                                                     slope, max_ls=group["max_eval"] - evaluations)
         self._add_grad(state["t"], state["d"])
         return loss, grad, used
 

@@ -26,7 +26,7 @@ class NAdamRule(Rule):
         product = product * mu
         return (step, product, lr * (1.0 - mu) / (1.0 - product), lr * after / (1.0 - product * after),
                 (1 - beta2**step) ** -0.5, hyper["eps"], 1 - beta1, 1 - beta2,
-                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
+                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any) -> tuple:
         maximize, decays, decoupled = choices
@@ -59,14 +59,14 @@ class NAdam(RuledOptimizer):
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
                  decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
-                 maximize: bool = False, capturable: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay, momentum_decay=momentum_decay)
         super().__init__(params,
             {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
              "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-             "capturable": capturable, "differentiable": differentiable})  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable})
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
         super()._begin(group, p, state)
@@ -77,13 +77,13 @@ def nadam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
           mu_products: list[Tensor], state_steps: list[Tensor], decoupled_weight_decay: bool = False,
           foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
           has_complex: bool = False, maximize: bool = False, *, beta1: float, beta2: float, lr: float,
-          weight_decay: float, momentum_decay: float, eps: float) -> None:  # fmt: skip
+          weight_decay: float, momentum_decay: float, eps: float) -> None:
     """The update of `NAdam` on lists of parameters, gradients and state."""
     if not all(isinstance(t, Tensor) for t in mu_products):
         raise RuntimeError("mu_products: expected a list of tensors of one element each, one for each parameter")
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay,
              "momentum_decay": momentum_decay, "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
-             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable}
     lists = {"step": state_steps, "mu_product": mu_products, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     functional_update(RULE, params, grads, lists, hyper)
 

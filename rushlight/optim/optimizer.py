@@ -167,7 +167,7 @@ def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> Removabl
 _HOOK_TABLES = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
     "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks",
-)  # fmt: skip
+)
 
 
 class Optimizer:
@@ -422,7 +422,7 @@ class Optimizer:
         if len(params) != len(param_group["params"]):
             self._has_repeats = True
             warnings.warn("a parameter group holds duplicate parameters, which will be refused one day; "
-                          "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)  # fmt: skip
+                          "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
         for group in self.param_groups:
             if ("param_names" in param_group) != ("param_names" in group):
                 text = "with names" if "param_names" in param_group else "without names"
@@ -437,7 +437,7 @@ class Optimizer:
         params = param_group["params"]
         if isinstance(params, set):
             raise TypeError("params: expected an ordered collection, got a set, whose order "
-                            "differs from run to run. Make it a list.")  # fmt: skip
+                            "differs from run to run. Make it a list.")
         listed = [params] if isinstance(params, Tensor) else list(params)
         names = [p[0] for p in listed if isinstance(p, tuple)]
         param_group["params"] = [p[1] if isinstance(p, tuple) else p for p in listed]

@@ -32,7 +32,7 @@ class RAdamRule(Rule):
         else:
             factor = 0.0
         return (step, lr / (1 - beta1**step), factor, hyper["eps"], 1 - beta1, 1 - beta2,
-                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
+                1 - lr * decay if hyper["decoupled_weight_decay"] else decay)
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any) -> tuple:
         maximize, decays, decoupled = choices
@@ -65,24 +65,24 @@ class RAdam(RuledOptimizer):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-                 differentiable: bool = False) -> None:  # fmt: skip
+                 differentiable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
         super().__init__(params,
             {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
              "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
-             "differentiable": differentiable})  # fmt: skip
+             "differentiable": differentiable})
 
 
 def radam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
           state_steps: list[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
           differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
-          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
+          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:
     """The update of `RAdam` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
              "decoupled_weight_decay": decoupled_weight_decay, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
+             "differentiable": differentiable}
     functional_update(RULE, params, grads, {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}, hyper)
 
 

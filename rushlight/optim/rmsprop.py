@@ -67,23 +67,23 @@ class RMSprop(RuledOptimizer):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False,
-                 differentiable: bool = False) -> None:  # fmt: skip
+                 differentiable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(params,
             {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
              "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
-             "differentiable": differentiable})  # fmt: skip
+             "differentiable": differentiable})
 
 
 def rmsprop(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], grad_avgs: list[Tensor],
             momentum_buffer_list: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
             maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False,
             *, lr: float, alpha: float, eps: float, weight_decay: float, momentum: float,
-            centered: bool) -> None:  # fmt: skip
+            centered: bool) -> None:
     """The update of `RMSprop` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
              "centered": centered, "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
+             "differentiable": differentiable}
     lists = {
         "step": state_steps,
         "square_avg": square_avgs,

@@ -46,13 +46,13 @@ class Rprop(RuledOptimizer):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
-                 maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+                 maximize: bool = False, differentiable: bool = False) -> None:
         check_at_least_zero(learning_rate=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params,
                          {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-                          "differentiable": differentiable, "capturable": capturable})  # fmt: skip
+                          "differentiable": differentiable, "capturable": capturable})
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
         super()._begin(group, p, state)
@@ -63,10 +63,10 @@ class Rprop(RuledOptimizer):
 def rprop(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], step_sizes: list[Tensor],
           state_steps: list[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
           differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: float,
-          etaminus: float, etaplus: float) -> None:  # fmt: skip
+          etaminus: float, etaplus: float) -> None:
     """The update of `Rprop` on lists of parameters, gradients and state."""
     hyper = {"etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
-             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+             "capturable": capturable, "differentiable": differentiable}
     functional_update(RULE, params, grads, {"step": state_steps, "prev": prevs, "step_size": step_sizes}, hyper)
 
 

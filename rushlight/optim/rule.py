@@ -168,7 +168,7 @@ class Rule:
             return (*self.numbers(hyper, *scalars), hyper["grad_scale"])
 
         return multi_tensor_update(f"{self.name}_update", self.state(choices), self.scalars, len(names),
-                                   scaled_numbers if is_scaled else self.numbers, body)  # fmt: skip
+                                   scaled_numbers if is_scaled else self.numbers, body)
 
     # Updating
 
@@ -240,7 +240,7 @@ class Rule:
     def update_many(
         self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any],
         choices: tuple, left: list[int],
-    ) -> list[int]:  # fmt: skip
+    ) -> list[int]:
         """Parameters on a plugged-in device whose numbers are the same, by one launch; the places of others."""
         kernel = None if is_recorded(hyper) or "grad_scale" in hyper else self.device_kernel(choices)
         groups: dict[tuple, list[int]] = {}
@@ -311,7 +311,7 @@ class Rule:
     def update_with_ops(
         self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple,
         read: Callable[[Tensor], Any] = Tensor.item,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The same update through ordinary ops. In a graph the state of one element cannot be read; numbers are then
         tensors."""
         records = is_recorded(hyper)

@@ -49,13 +49,13 @@ class SGD(RuledOptimizer):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False,
-                 fused: bool | None = None) -> None:  # fmt: skip
+                 fused: bool | None = None) -> None:
         check_at_least_zero(learning_rate=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("nesterov=True needs momentum above 0 and a dampening of 0")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                     "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
-                    "fused": fused}  # fmt: skip
+                    "fused": fused}
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
@@ -100,10 +100,10 @@ def sgd(params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list
         has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None,
         grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *,
         weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
-        maximize: bool) -> None:  # fmt: skip
+        maximize: bool) -> None:
     """The update of `SGD` on lists; missing momentum buffers are made, and put into `momentum_buffer_list`."""
     hyper = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "dampening": dampening, "nesterov": nesterov,
-             "maximize": maximize, "fused": fused, "grad_scale": grad_scale, "found_inf": found_inf}  # fmt: skip
+             "maximize": maximize, "fused": fused, "grad_scale": grad_scale, "found_inf": found_inf}
     for i, (p, g) in enumerate(zip(params, d_p_list, strict=True)):
         if g.is_sparse:
             kept = momentum_buffer_list[i : i + 1] if momentum != 0 else []

@@ -15,7 +15,7 @@ class SparseAdam(Optimizer):
     """`Adam` on the elements of sparse gradients; the means of others wait, undecayed."""
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-                 eps: float = 1e-8, maximize: bool = False) -> None:  # fmt: skip
+                 eps: float = 1e-8, maximize: bool = False) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 < lr:
@@ -55,7 +55,7 @@ class SparseAdam(Optimizer):
             states, (beta1, beta2) = [self.state[p] for p in params], group["betas"]
             means, squares, steps = ([s[key] for s in states] for key in ("exp_avg", "exp_avg_sq", "step"))
             sparse_adam(params, [p.grad for p in params], means, squares, steps, eps=group["eps"], beta1=beta1,
-                        beta2=beta2, lr=group["lr"], maximize=group.get("maximize", False))  # fmt: skip
+                        beta2=beta2, lr=group["lr"], maximize=group.get("maximize", False))
         return loss
 
 

@@ -117,7 +117,7 @@ class AveragedModel(Module):
     """
 
     def __init__(self, model: Module, device: Any = None, avg_fn: Callable | None = None,
-                 multi_avg_fn: Callable | None = None, use_buffers: bool = False) -> None:  # fmt: skip
+                 multi_avg_fn: Callable | None = None, use_buffers: bool = False) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("give avg_fn or multi_avg_fn, not both")
@@ -184,7 +184,7 @@ class SWALR(LRScheduler):
     """To the rate `swa_lr`, along a line or half a cosine, in `anneal_epochs` steps; then constant."""
 
     def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
-                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:
         for rate, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):

@@ -16,7 +16,7 @@ from .writer import EmptyMatchError, PackageExporter, PackagingError, PackagingE
 __all__ = [
     "Directory", "EmptyMatchError", "GlobGroup", "Importer", "ObjMismatchError", "ObjNotFoundError", "OrderedImporter",
     "PackageExporter", "PackageImporter", "PackagingError", "PackagingErrorReason", "is_from_package", "sys_importer",
-]  # fmt: skip
+]
 __getattr__, __dir__ = late.names(
     globals(), {}, ("analyze", "file_structure_representation", "glob_group", "package_exporter", "package_importer")
 )

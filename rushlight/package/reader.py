@@ -21,7 +21,7 @@ from typing import Any
 from .. import _C
 from .._C import UntypedStorage
 from ..serialization.names import find, is_ours
-from ..storage import STORAGE_DTYPES, TypedStorage
+from ..tensors.storages import STORAGE_DTYPES, TypedStorage
 from .importer import Importer, homes_name, without_mark
 from .patterns import GlobGroup, GlobPattern
 from .structure import Directory

@@ -20,7 +20,7 @@ from typing import Any
 from .. import _C
 from .._C import UntypedStorage
 from ..base import homes
-from ..storage import TypedStorage, legacy_class
+from ..tensors.storages import TypedStorage, legacy_class
 from .importer import Importer, OrderedImporter, homes_name, sys_importer
 from .patterns import GlobGroup, GlobPattern
 

@@ -109,7 +109,7 @@ def pairs_nest(code: str, usual: float | None, p: float | None = None) -> Nest:
         lambda a, b: fold.merge(scalars, a, b),
     )
     stretches = For("stretch", ZERO, idiv(width + (STRETCH - 1), const(STRETCH, "i64")),
-                    (stretch, Assign("total", fold.merge(scalars, (total,), (part,))[0])))  # fmt: skip
+                    (stretch, Assign("total", fold.merge(scalars, (total,), (part,))[0])))
     row = (Local("total", fold.init(scalars, code)[0]), stretches, Store(2, before + j, root_of(total, usual, order)))
     params = ("points", "width", *(() if p is None else number_names("p", p)))
     body = rows(Local("first", i + 1), For("j", var("first"), points, row, vector=True))
@@ -126,7 +126,7 @@ def slopes_nest(code: str, usual: float | None, p: float | None = None) -> Nest:
     sums = reduction(
         "j", var("first"), points, ["total"], TOTAL.init(scalars, code), lambda acc: (acc[0] + var("term", code),),
         lambda a, b: TOTAL.merge(scalars, a, b), body=[Local("term", term), given],
-    )  # fmt: skip
+    )
     point = (
         Local("first", i + 1),
         Local("before", idiv(i * (2 * points - i - 1), const(2, "i64")) - i - 1),

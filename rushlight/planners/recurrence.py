@@ -351,7 +351,7 @@ def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwa
     added = (0 if has_bias else None) if mode == "gru" else w.gates
     slots += [
         w.pack(weight, packed, True, added), w.slot(w.batch if mode == "gru" else 0, w.gates, "temp"),
-    ]  # fmt: skip
+    ]
     w.copy(first_h, h, w.batch, width, width)
     if mode == "lstm":
         w.copy(first_c, c, w.batch, width, width)

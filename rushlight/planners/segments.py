@@ -116,7 +116,7 @@ def backward_nest(code: str, weight: str | None) -> Nest:
         Store(out + 1, cell, row.local("sum")), Store(out + 2, cell, row.local("dot")), Local("factor", factor),
         Assign("sums", row.local("sums") + row.local("factor") * row.local("sum")),
         Assign("dots", row.local("dots") + row.local("factor") * row.local("dot")),
-    ))]  # fmt: skip
+    ))]
     body += [
         Local("shift", div(-rstd * row.local("sums"), row.count)),
         Local("slope", div(-rstd * rstd * rstd * row.local("dots"), row.count)),
@@ -125,7 +125,7 @@ def backward_nest(code: str, weight: str | None) -> Nest:
     body += [For("k", ZERO, var("runs"), (
         Local("scale", rstd * factor),
         For("j", ZERO, var("length"), (Store(out, row.at(k, j), cast(result, code)),), vector=True),
-    ))]  # fmt: skip
+    ))]
     given = [code, code, row.compute, row.compute, *([] if weight is None else [weight])]
     return Nest("segment_norm_backward", operands(given, [code, row.compute, row.compute]), LAYOUT, rows(*body))
 

@@ -375,10 +375,10 @@ def map_like(first: Any, parts: list[Any]) -> Any:
 DECLARED: dict[str, Callable] = {
     "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "pointwise": pointwise,
     "data": data_dependent, "loop": loop, "body": body,
-}  # fmt: skip
+}
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Indexed, indexed), (Scan, along_dim), (Fused, fused),
-)  # fmt: skip
+)
 
 
 def rule_of(overload: Any) -> Callable:

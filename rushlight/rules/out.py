@@ -138,5 +138,5 @@ def resize_output(target: Any, shape: tuple[int, ...]) -> None:
             f"out: a tensor with elements was resized from shape {list(target.shape)} "
             f"to {list(shape)}. Call out.resize_(0) first where that is meant.",
             UserWarning, stacklevel=users_level(),
-        )  # fmt: skip
+        )
     target.resize_(shape)

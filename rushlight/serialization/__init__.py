@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from .._C import device as _device
-from .._utils import ongoing as _serialization_tls
 from ..base.shape import _get_layout
-from ..storage import TypedStorage, UntypedStorage
+from ..tensors.pickling import ongoing as _serialization_tls
+from ..tensors.storages import TypedStorage, UntypedStorage
 from . import options as _options
 from .allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .archive import PyTorchFileReader, PyTorchFileWriter, archive_name_of as _archive_name_of, is_zip as _starts_as_zip
@@ -193,4 +193,4 @@ __all__ = [
     "location_tag", "mkdtemp", "normalize_storage_type", "register_package", "safe_globals", "save",
     "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
     "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
-]  # fmt: skip
+]

@@ -15,10 +15,11 @@ from functools import cache
 from pickle import UnpicklingError
 from typing import Any
 
-from .. import _C, _tensor, _utils, storage
+from .. import _C, _tensor
 from .._C import Tensor
 from ..base import shape
 from ..definitions.nested.container import NestedTensor
+from ..tensors import pickling, storages
 from . import names
 from .locations import StorageType
 from .stand_ins import _DimRange
@@ -188,15 +189,15 @@ def check_attributes(state: Any) -> None:
 def _rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
     for part in state if type(state) is tuple else (state,):
         check_attributes(part)
-    return _utils._rebuild_parameter_with_state(data, requires_grad, hooks, state)
+    return pickling._rebuild_parameter_with_state(data, requires_grad, hooks, state)
 
 
 def _parameter(*args: Any) -> Any:
-    return _utils.parameter_class()(*args)
+    return pickling.parameter_class()(*args)
 
 
 # Classes that files name as arguments. Made by a file, they would take any size or any inner parts.
-NAMED_ONLY = (NestedTensor, _C.UntypedStorage, storage.TypedStorage)
+NAMED_ONLY = (NestedTensor, _C.UntypedStorage, storages.TypedStorage)
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------
@@ -211,19 +212,19 @@ def default_globals() -> dict[str, Any]:
         "builtins.complex": _checked_complex, "_codecs.encode": _checked_encode, "torch.Size": _checked_size,
         "torch.Tensor": _checked_tensor, "torch.device": _C.device,
         "torch.serialization._get_layout": shape._get_layout, "torch.nn.parameter.Parameter": _parameter,
-        "torch.storage.TypedStorage": storage.TypedStorage, "torch.storage.UntypedStorage": _C.UntypedStorage,
+        "torch.storage.TypedStorage": storages.TypedStorage, "torch.storage.UntypedStorage": _C.UntypedStorage,
         "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
         "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor,
-        "torch.nested._internal.nested_tensor._rebuild_njt": _utils._rebuild_njt,
+        "torch.nested._internal.nested_tensor._rebuild_njt": pickling._rebuild_njt,
         "torch._dynamo.decorators._DimRange": _DimRange,
-    }  # fmt: skip
+    }
     for name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter",
                  "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor",
                  "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy",
-                 "_rebuild_wrapper_subclass"):  # fmt: skip
-        found[f"torch._utils.{name}"] = getattr(_utils, name)
-    for name, dtype in storage.STORAGE_DTYPES.items():
+                 "_rebuild_wrapper_subclass"):
+        found[f"torch._utils.{name}"] = getattr(pickling, name)
+    for name, dtype in storages.STORAGE_DTYPES.items():
         found[f"torch.{name}"] = StorageType(name)
         found[f"torch.cuda.{name}"] = StorageType(name)
         found[f"torch.{name.removesuffix('Storage')}Tensor"] = _legacy_maker(dtype)

@@ -24,7 +24,7 @@ _END = struct.Struct("<IHHHHIIH")
 _END64 = struct.Struct("<IQHHIIQQQQ")
 _LOCATOR = struct.Struct("<IIQI")
 _LOCAL_SIGN, _CENTRAL_SIGN, _END_SIGN, _END64_SIGN, _LOCATOR_SIGN, _DESCRIPTOR_SIGN = (
-    0x04034B50, 0x02014B50, 0x06054B50, 0x06064B50, 0x07064B50, 0x08074B50)  # fmt: skip
+    0x04034B50, 0x02014B50, 0x06054B50, 0x06064B50, 0x07064B50, 0x08074B50)
 _FULL = 0xFFFFFFFF
 _UTF8, _DESCRIBED_AFTER, _ENCRYPTED = 0x800, 0x8, 0x1
 _STORED, _DEFLATED = 0, 8
@@ -141,7 +141,7 @@ def _central_entry(record: Record) -> bytes:
     flags = _UTF8 | (_DESCRIBED_AFTER if size else 0)
     small = min(size, _FULL)
     head = _CENTRAL.pack(_CENTRAL_SIGN, 0, 0, flags, _STORED, 0, 0, record.crc, small, small, len(record.name),
-                         len(extra), 0, 0, 0, 0, min(at, _FULL))  # fmt: skip
+                         len(extra), 0, 0, 0, 0, min(at, _FULL))
     return head + record.name + extra
 
 

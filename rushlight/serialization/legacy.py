@@ -16,9 +16,10 @@ import sys
 import tarfile
 from typing import Any
 
-from .. import _C, _utils
+from .. import _C
 from .._C import UntypedStorage
-from ..storage import STORAGE_DTYPES, TypedStorage
+from ..tensors import pickling
+from ..tensors.storages import STORAGE_DTYPES, TypedStorage
 from . import names, options
 from .allowed import get_safe_globals
 from .locations import StorageType, restore_of
@@ -274,7 +275,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     system = stream.next()
     is_little = system.get("little_endian", True) if isinstance(system, dict) else True
     storages = _Deferred(stream, map_location)
-    ongoing, before = _utils.ongoing, _utils.ongoing.map_location
+    ongoing, before = pickling.ongoing, pickling.ongoing.map_location
     ongoing.map_location, ongoing.unchecked = map_location, []
     try:
         end = None if options.local.skip_data else _fill_first(stream, storages, is_little)
@@ -285,7 +286,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
             keys = stream.next()
             storages.fill(() if options.local.skip_data else keys, is_little)
         if not options.local.skip_data:
-            _utils._validate_loaded_sparse_tensors()
+            pickling._validate_loaded_sparse_tensors()
     finally:
         ongoing.map_location, ongoing.unchecked = before, None
     stream.finish()
@@ -340,7 +341,7 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         sizes = struct.unpack(f"<{ndim}q", stream.read(8 * ndim))
         strides = struct.unpack(f"<{ndim}q", stream.read(8 * ndim))
         (offset,) = struct.unpack("<q", stream.read(8))
-        tensors[key] = _utils._rebuild_tensor(stored[storage_key], offset, sizes, strides)
+        tensors[key] = pickling._rebuild_tensor(stored[storage_key], offset, sizes, strides)
 
     def find(saved: Any) -> Any:
         return saved[0] if isinstance(saved, tuple) else tensors[int(saved)]

@@ -10,9 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, storage
+from .. import _C
 from .._C import UntypedStorage
 from ..base import late
+from ..tensors.storages import STORAGE_DTYPES, moved
 
 Restore = Callable[[UntypedStorage, str], UntypedStorage]
 _registry: list[tuple[int, Callable, Callable]] = []
@@ -22,7 +23,7 @@ class StorageType:
     """Stands in a file for a class such as `FloatStorage`: a dtype under a name."""
 
     def __init__(self, name: str) -> None:
-        self._dtype = storage.STORAGE_DTYPES[name]
+        self._dtype = STORAGE_DTYPES[name]
 
     @property
     def dtype(self) -> _C.dtype:
@@ -91,7 +92,7 @@ def _device_tag(storage: Any) -> str:
 def _at_device(source: Any, location: str) -> Any:
     """A device that a plug-in registered."""
     try:
-        return storage.moved(source, _C.device(location))
+        return moved(source, _C.device(location))
     except (RuntimeError, AssertionError):    # no such device, or one that this machine lacks
         return None
 

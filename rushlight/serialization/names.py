@@ -34,7 +34,7 @@ _MOVED: dict[tuple[str, str], tuple[str, str]] = {
         "SpectralNormLoadStateDictPreHook"),
     ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.stand_ins",
                                                                "_get_thnn_function_backend"),
-}  # fmt: skip
+}
 _BACK = {ours: theirs for theirs, ours in _MOVED.items() if theirs[1] == ours[1]}
 _MODULES = {"torch.tensor": "torch._tensor"}
 # Packages here that are one file in PyTorch.
@@ -97,7 +97,7 @@ _RUN = re.compile(
     rb"(?s:[().0-2NQRabdelostu\]}\x81\x85-\x89\x8f-\x92\x94]|[hqK\x80\x82].|[M\x83].{2}|[Jjr\x84].{4}|[G\x95].{8})*"
 )
 _BY_LENGTH = {b"U": "<B", b"C": "<B", b"\x8c": "<B", b"\x8a": "<B", b"X": "<I", b"T": "<i", b"B": "<I", b"\x8b": "<i",
-              b"\x8d": "<Q", b"\x8e": "<Q", b"\x96": "<Q"}  # fmt: skip
+              b"\x8d": "<Q", b"\x8e": "<Q", b"\x96": "<Q"}
 
 
 def global_sites(data: bytes) -> Iterator[tuple[int, int, str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from mmap import MAP_PRIVATE, MAP_SHARED
 
-from .._utils import ongoing as local
+from ..tensors.pickling import ongoing as local
 
 
 class LoadEndianness(Enum):

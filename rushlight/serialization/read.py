@@ -21,7 +21,7 @@ from .. import _C
 from .._C import UntypedStorage
 from ..base import environment
 from ..dispatch.modes import state as modes
-from ..storage import TypedStorage, over_buffer
+from ..tensors.storages import TypedStorage, over_buffer
 from . import names, options
 from .archive import Entry, PyTorchFileReader, is_zip
 from .locations import is_meta, restore_of
@@ -32,7 +32,7 @@ from .unpickling import _dtype_of, _text, unpickler_of
 from .write import _check_dill_version
 
 UNSAFE_MESSAGE = ("weights_only=False reads such files, and runs whatever code they name: use it only for a file from "
-          "somebody you trust.")  # fmt: skip
+          "somebody you trust.")
 _LARGE = 1 << 18         # records from this size on are read by threads, ahead of being asked for
 _PIECE = 1 << 23
 _TRUE = ("1", "y", "yes", "true")
@@ -100,7 +100,7 @@ def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: b
     if not is_zip(head):
         if mmap:
             raise RuntimeError("mmap can only be used with files in the zip format. "
-                               "Save the checkpoint again without _use_new_zipfile_serialization=False.")  # fmt: skip
+                               "Save the checkpoint again without _use_new_zipfile_serialization=False.")
         from .legacy import _legacy_load
 
         return explained(lambda: _legacy_load(file, map_location, pickle_module, **load_args))

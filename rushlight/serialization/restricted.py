@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from typing import Any
 
-from .. import _utils
 from .._C import Tensor
+from ..tensors import pickling
 from . import allowed, names
 
 _INT, _UINT, _SHORT, _LONG, _DOUBLE = (struct.Struct(form) for form in ("<i", "<I", "<H", "<Q", ">d"))
@@ -333,8 +333,8 @@ def _build(u: Unpickler) -> None:
         if hasattr(target, "__setstate__"):
             target.__setstate__(state)
         else:
-            _utils._set_obj_state(target, state)
-    elif cls is _utils.parameter_class():
+            pickling._set_obj_state(target, state)
+    elif cls is pickling.parameter_class():
         target.__setstate__(state)
     else:
         raise UnpicklingError(
@@ -365,5 +365,5 @@ _STEPS: dict[bytes, Callable[[Unpickler], None]] = {
     b"\x91": _frozen_set, b"a": _append, b"e": _appends, b"s": _set_item, b"u": _set_items, b"\x90": _add_items,
     b"c": _global, b"\x93": _stack_global, b"R": _reduce, b"\x81": _newobj, b"\x92": _newobj_ex, b"b": _build,
     b"Q": _persistent,
-}  # fmt: skip
+}
 _TABLE: list[Callable[[Unpickler], None] | None] = [_STEPS.get(bytes((code,))) for code in range(256)]

@@ -141,7 +141,7 @@ def opened(f: Any) -> Iterator[Any]:
 def check_seekable(f: Any) -> None:
     """Raise what reading from `f` will need and `f` lacks."""
     advice = ("load: expected a seekable file. Read this one into an io.BytesIO "
-              "and load from that.")  # fmt: skip
+              "and load from that.")
     for name in ("read", "readline", "tell", "seek"):
         if not hasattr(f, name):
             raise AttributeError(f"'{type(f).__name__}' object has no attribute '{name}'. {advice}")

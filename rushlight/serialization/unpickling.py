@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _C
 from .._C import UntypedStorage
-from ..storage import STORAGE_DTYPES
+from ..tensors.storages import STORAGE_DTYPES
 from . import names
 from .locations import StorageType
 

@@ -16,10 +16,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import _C, storage as storages
+from .. import _C
 from .._C import UntypedStorage
 from .._tensor import reduce_tensor
-from ..storage import TypedStorage, legacy_class
+from ..tensors.storages import TypedStorage, legacy_class, moved
 from . import options
 from .archive import PyTorchFileWriter, archive_name_of
 from .locations import location_tag
@@ -128,7 +128,7 @@ def _host_view(storage: UntypedStorage) -> memoryview:
     """The bytes of a storage, on the host; a hole of zeros where data are to be left out."""
     if storage.device.type == "meta" or options.local.skip_data:
         return memoryview(bytes(storage.nbytes()))
-    return memoryview(storages.moved(storage, "cpu"))
+    return memoryview(moved(storage, "cpu"))
 
 
 # --- the archive ------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def _legacy_save(obj: object, f: Any, pickle_module: Any, pickle_protocol: int) 
     """One pickle after another, then the bytes of the storages in the order of their keys."""
     met = _Storages(lambda storage, count: str(storage._cdata))
     system = {"protocol_version": PROTOCOL_VERSION, "little_endian": sys.byteorder == "little",
-              "type_sizes": {"short": 2, "int": 4, "long": 4}}  # fmt: skip
+              "type_sizes": {"short": 2, "int": 4, "long": 4}}
     options.local.unchecked = []    # says that the old format is meant
     try:
         body = _pickled(obj, lambda storage: (*met.describe(storage), None), pickle_module, pickle_protocol)

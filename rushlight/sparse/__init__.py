@@ -22,7 +22,7 @@ from ..op import find_op
 __all__ = [
     "SparseTensor", "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm",
     "sampled_addmm", "softmax", "solve", "spdiags", "sum", "to_sparse_semi_structured",
-]  # fmt: skip
+]
 
 
 def mm(mat1: Any, mat2: Any, reduce: str | None = None, *, out: Any = None) -> Any:

@@ -42,7 +42,7 @@ from .functions import (
     sym_tan,
     sym_tanh,
     symbolic_math,
-)  # fmt: skip
+)
 from .numbers import SymBool, SymFloat, SymInt, expression_of, wrapped
 from .real import Real, Truth
 from .shape_env import ShapeEnv
@@ -54,4 +54,4 @@ __all__ = [
     "sym_asin", "sym_atan", "sym_cos", "sym_cosh", "sym_exp", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
     "sym_log2", "sym_max", "sym_min", "sym_not", "sym_sin", "sym_sinh", "sym_sqrt", "sym_sum", "sym_tan", "sym_tanh",
     "symbolic_math", "wrapped",
-]  # fmt: skip
+]

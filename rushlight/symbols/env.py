@@ -100,7 +100,7 @@ class SymbolTable:
 
     def __init__(self, *, specialize_zero_one: bool = True, duck_shape: bool = True, allow_scalar_outputs: bool = True,
                  allow_dynamic_output_shape_ops: bool = True,
-                 assume_static_by_default: bool = False) -> None:  # fmt: skip
+                 assume_static_by_default: bool = False) -> None:
         self.specialize_zero_one, self.duck_shape, self.assume_static_by_default = (
             specialize_zero_one,
             duck_shape,

@@ -22,7 +22,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "**": lambda a, b: a**b, "max": max,
     "min": min,
     "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round, "if": lambda c, a, b: a if c else b,
-}  # fmt: skip
+}
 _INFIX = frozenset(("//", "%", "&", "|", "^", "<<", ">>", "**"))
 
 
@@ -390,7 +390,7 @@ _RULES: dict[str, Callable[..., Expression]] = {
     "//": _floordiv, "%": _mod, "max": _extreme("max"), "min": _extreme("min"), "<<": _shift_left, ">>": _shift_right,
     "&": _and, "|": _or, "^": _xor, "**": _power, "if": _choice,
     **{name: _rounded(name) for name in ("floor", "ceil", "trunc", "round")},
-}  # fmt: skip
+}
 
 
 def _product(m: Monomial, n: Monomial) -> Monomial:

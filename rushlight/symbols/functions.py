@@ -162,7 +162,7 @@ def expect_true(x: object, skip: int = 0) -> bool:
 _in_math = {
     "sqrt": sym_sqrt, "sin": sym_sin, "cos": sym_cos, "tan": sym_tan, "asin": sym_asin, "acos": sym_acos,
     "atan": sym_atan, "sinh": sym_sinh, "cosh": sym_cosh, "tanh": sym_tanh, "exp": sym_exp, "log2": sym_log2,
-}  # fmt: skip
+}
 
 
 @contextlib.contextmanager

@@ -124,4 +124,4 @@ def _shifted(a: Range, b: Range) -> Range:
 _RULES: dict[str, Callable[..., Range]] = {
     "max": _max, "min": _min, "if": _hull, "//": _quotient, "%": _remainder, "&": _bits, "|": _bits, "^": _bits,
     "**": _power, "<<": _shifted, ">>": _shifted,
-}  # fmt: skip
+}

@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "if": lambda c, a, b: a if c else b, "round": round,
     **{name: getattr(math, name) for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
                                               "tanh", "exp", "log", "log2", "log10")},
-}  # fmt: skip
+}
 _INFIX = frozenset(("+", "-", "*", "/", "**", "//", "%"))
 Rule = Callable[[Atom], Expression | None]
 

@@ -79,7 +79,7 @@ def described_env(env: ShapeEnv) -> Any:
         "guards": [[described(g.truth), g.location] for g in env.guards],
         "inputs": [[i.source, [described(e) for e in i.sizes],
                     None if i.strides is None else [described(e) for e in i.strides]] for i in env.inputs],
-    }  # fmt: skip
+    }
 
 
 def restored_env(data: Any) -> ShapeEnv:

@@ -330,7 +330,7 @@ def dlpack_device_of(self: Tensor) -> tuple[DLDeviceType, int]:
 # DLPack has no types of arrays, this has: what each of ours is called there.
 _ARRAY_TYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8", "complex128": "<c16",
                 "uint8": "|u1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint16": "<u2",
-                "uint32": "<u4", "uint64": "<u8", "bool": "|b1", "bfloat16": "<V2"}  # fmt: skip
+                "uint32": "<u4", "uint64": "<u8", "bool": "|b1", "bfloat16": "<V2"}
 
 
 def cuda_array_of(self: Tensor) -> dict[str, Any]:
@@ -347,7 +347,7 @@ def cuda_array_of(self: Tensor) -> dict[str, Any]:
         raise TypeError(f"__cuda_array_interface__: {self.dtype.name} has no such type")
     strides = None if self.is_contiguous() else tuple([s * self.itemsize for s in self.stride()])
     return {"typestr": _ARRAY_TYPES[self.dtype.name], "shape": tuple(self.shape), "strides": strides,
-            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}  # fmt: skip
+            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}
 
 
 def from_cuda_array(obj: Any) -> Tensor:

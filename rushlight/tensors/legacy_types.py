@@ -10,12 +10,12 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
-from ..storage import TypedStorage
+from .storages import TypedStorage
 
 _DTYPES = (
     _C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.float32, _C.float64, _C.complex32,
     _C.complex64, _C.complex128, _C.bfloat16, _C.uint16, _C.uint32, _C.uint64, _C.float8_e4m3fn, _C.float8_e5m2,
-)  # fmt: skip
+)
 _QUANTIZED = (_C.qint8, _C.quint8, _C.qint32, _C.quint4x2, _C.quint2x4)
 
 
@@ -115,7 +115,7 @@ class CudaLegacyType(LegacyType):
 def cuda_types(module: str) -> dict[str, LegacyType]:
     """The types of tensors on a CUDA device, by name."""
     return {name: CudaLegacyType(name, (), {"dtype": kind.dtype, "__module__": module, "is_cuda": True})
-            for name, kind in TYPES.items() if name not in _HOST_ONLY}  # fmt: skip
+            for name, kind in TYPES.items() if name not in _HOST_ONLY}
 
 
 _HOST_ONLY = ("ComplexDoubleTensor", "ComplexFloatTensor")

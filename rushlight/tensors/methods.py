@@ -9,13 +9,13 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from .. import _C, storage
+from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import homes, shape
 from ..base.settings import must_fill_memory
 from ..dispatch.modes import DisableTorchFunctionSubclass
 from ..op import find_op
-from . import indexing, interop, legacy_types, plain_functions
+from . import indexing, interop, legacy_types, plain_functions, storages
 
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)
@@ -137,7 +137,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         if size is None:
             storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
         source = source.untyped_storage()
-    elif isinstance(source, storage.TypedStorage):
+    elif isinstance(source, storages.TypedStorage):
         if source.dtype is not self.dtype:
             raise RuntimeError(f"set_: expected a Storage of type {self.dtype.name}, but got type {source.dtype.name}")
         source = source.untyped()
@@ -180,9 +180,9 @@ def is_contiguous(self: Tensor, memory_format: Any = shape.contiguous_format) ->
     )
 
 
-def typed_storage(self: Tensor) -> storage.TypedStorage:
+def typed_storage(self: Tensor) -> storages.TypedStorage:
     """The storage, read as elements of the tensor's dtype."""
-    return storage.TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+    return storages.TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 def share_memory_(self: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ _METHODS: dict[str, Any] = {
     "is_contiguous": is_contiguous, "type": legacy_types.as_type, "new": legacy_types.new, "as_subclass": as_subclass,
     "is_conj": lambda self: False, "is_neg": lambda self: False, "resolve_conj": lambda self: self,
     "resolve_neg": lambda self: self, "has_names": lambda self: False,
-}  # fmt: skip
+}
 
 # Methods of `rare`, in place when first looked up.
 _RARE = (
@@ -296,7 +296,7 @@ _PROPERTIES: dict[str, property] = {
     "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype, doc="the dtype of the gradient"),
     "names": property(lambda self: (None,) * self.ndim),
     "is_sparse_csc": property(lambda self: False),
-}  # fmt: skip
+}
 
 
 def install() -> None:
@@ -311,7 +311,7 @@ def install() -> None:
     Tensor._make_subclass = staticmethod(_make_subclass)
     for kind in (Tensor, _C.Op):     # ops of other namespaces say so themselves
         homes.settle(kind, "")
-    storage.install()
+    storages.install()
 
 
 install()

@@ -14,11 +14,11 @@ from .._C import Tensor, UntypedStorage
 from ..base.promotion import set_default_dtype
 from ..base.shape import INTS, Size
 from ..devices import find
+from ..dispatch.overrides import handle_torch_function, is_tensor_like, overridable
 from ..op import find_op
-from ..overrides import handle_torch_function, is_tensor_like, overridable
-from ..storage import TypedStorage
 from . import legacy_types
 from .interop import seen_by_modes
+from .storages import TypedStorage
 
 # --- questions --------------------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, 
     _ask,
     ("numel", "is_floating_point", "is_complex", "is_signed", "is_inference", "is_conj", "is_neg", "get_device",
      "detach", "detach_"),
-)  # fmt: skip
+)
 
 
 # --- comparing as a whole ---------------------------------------------------------------------------------------------
@@ -309,4 +309,4 @@ METHODS: dict[str, Any] = {
     "is_distributed": lambda self: False, "name": None,
     **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
                                  "as_strided_")},
-}  # fmt: skip
+}

@@ -29,7 +29,7 @@ from ..tensors.interop import as_tensor, tensor
 _TOLERANCES = {
     _C.float16: (1e-3, 1e-5), _C.bfloat16: (1.6e-2, 1e-5), _C.float32: (1.3e-6, 1e-5), _C.float64: (1e-7, 1e-7),
     _C.complex32: (1e-3, 1e-5), _C.complex64: (1.3e-6, 1e-5), _C.complex128: (1e-7, 1e-7),
-}  # fmt: skip
+}
 _COMPRESSED = {
     layouts.sparse_csr: ("CSR", "crow_indices", "col_indices"),
     layouts.sparse_csc: ("CSC", "ccol_indices", "row_indices"),
@@ -262,7 +262,7 @@ class NumberPair(Pair):
     def __init__(
         self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), rtol: float | None = None,
         atol: float | None = None, equal_nan: bool = False, check_dtype: bool = False, **other_parameters: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
         if isinstance(actual, bool) or isinstance(expected, bool):
             self._inputs_not_supported()  # a truth value is an int to Python, a dtype of its own here
@@ -309,7 +309,7 @@ class TensorLikePair(Pair):
         self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), allow_subclasses: bool = True,
         rtol: float | None = None, atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
         check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, **other_parameters: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         actual, expected = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
         super().__init__(actual, expected, id=id, **other_parameters)
         self.rtol, self.atol = get_tolerances(actual, expected, rtol=rtol, atol=atol, id=id)
@@ -387,7 +387,7 @@ class TensorLikePair(Pair):
             self._compare_regular_values_close(actual.values(), expected.values(), **tolerances)
         elif _is_byte_float(actual) and (self.rtol != 0.0 or self.atol != 0.0):
             self._fail(AssertionError, f"rtol={self.rtol} and atol={self.atol}: 8-bit floats are compared bit by "
-                       "bit. Use rtol=0.0 and atol=0.0.")  # fmt: skip
+                       "bit. Use rtol=0.0 and atol=0.0.")
         else:
             self._compare_regular_values_close(actual, expected, **tolerances)
 
@@ -440,7 +440,7 @@ class TensorLikePair(Pair):
 def originate_pairs(
     actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]], sequence_types: tuple[type, ...] = (Sequence,),
     mapping_types: tuple[type, ...] = (Mapping,), id: tuple[Any, ...] = (), **options: Any,
-) -> list[Pair]:  # fmt: skip
+) -> list[Pair]:
     """The pairs to compare: the inputs themselves, or those of their elements if both are sequences or both
     mappings."""
     shared = {"pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options}
@@ -465,7 +465,7 @@ def _shared_keys(actual: Any, expected: Any, sequences: tuple, mappings: tuple, 
         if ours != theirs:
             lines = ("The keys of the mappings do not match:",
                      f"Missing keys in the actual mapping: {sorted(theirs - ours)}",
-                     f"Additional keys in the actual mapping: {sorted(ours - theirs)}")  # fmt: skip
+                     f"Additional keys in the actual mapping: {sorted(ours - theirs)}")
             raise ErrorMeta(AssertionError, "\n".join(lines), id=id)
         keys = list(ours)
         with contextlib.suppress(Exception):  # keys of mixed types have no order
@@ -494,7 +494,7 @@ def _differences(pairs: Sequence[Pair]) -> Iterator[ErrorMeta]:
 def not_close_error_metas(
     actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]] = (ObjectPair,),
     sequence_types: tuple[type, ...] = (Sequence,), mapping_types: tuple[type, ...] = (Mapping,), **options: Any,
-) -> list[ErrorMeta]:  # fmt: skip
+) -> list[ErrorMeta]:
     """Every difference between the inputs; inputs that cannot be compared at all raise."""
     __tracebackhide__ = True
     try:
@@ -537,7 +537,7 @@ def assert_close(
         actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
         allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
         check_dtype=check_dtype, check_layout=check_layout, check_stride=check_stride, msg=msg,
-    )  # fmt: skip
+    )
     if differences:
         raise differences[0].to_error(msg)
 

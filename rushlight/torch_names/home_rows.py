@@ -61,6 +61,18 @@ dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting cl
 dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
+library.checks -> library: OpCheckError opcheck
+library.custom_ops -> library: CustomOpDef custom_op triton_op wrap_triton
+library.registration -> library: Library define get_kernel impl
+library.rules -> library: FakeContext get_ctx impl_abstract register_autocast register_autograd register_fake
+    register_kernel register_torch_dispatch register_vmap
+library.schemas -> library: infer_schema
+dispatch.overrides -> overrides: has_torch_function handle_torch_function wrap_torch_function is_tensor_like
+    has_torch_function_unary has_torch_function_variadic BaseTorchFunctionMode _get_current_function_mode
+    _get_current_function_mode_stack _is_torch_function_mode_enabled _len_torch_function_stack _push_mode _pop_mode
+    _pop_mode_temporarily _get_overloaded_args redispatch_function enable_reentrant_dispatch
+dispatch.overridable -> overrides: get_ignored_functions get_default_nowrap_functions get_overridable_functions
+    get_testing_overrides resolve_name is_tensor_method_or_property
 base.dtype -> .: finfo iinfo
 symbols.numbers -> .: SymInt SymFloat SymBool
 func.batch_norm -> func: replace_all_batch_norm_modules_
@@ -121,6 +133,16 @@ package.reader -> package.analyze.is_from_package: is_from_package
 package.tracing -> package.analyze.trace_dependencies: trace_dependencies
 package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_use_of_broken_modules
 tensors.printing -> _tensor_str: set_printoptions
+tensors.storages -> storage: _rebuild_storage _load_from_bytes TypedStorage _rebuild_typed _LegacyStorageMeta
+    _dtype_to_storage_type_map _storage_type_to_dtype_map _get_dtype_from_pickle_storage_type _new_dtypes
+    _warn_typed_storage_removal
+tensors.pickling -> _utils: _rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3 _rebuild_meta_tensor_no_storage
+    _rebuild_device_tensor_from_cpu_tensor _rebuild_device_tensor_from_numpy _rebuild_wrapper_subclass _rebuild_qtensor
+    _rebuild_sparse_tensor _validate_loaded_sparse_tensors _rebuild_nested_tensor _rebuild_njt _rebuild_parameter
+    _rebuild_parameter_with_state _get_obj_state _set_obj_state
+tensors.flat_lists -> _utils: _flatten_dense_tensors _unflatten_dense_tensors _take_tensors _reorder_tensors_as
+torch_names.questions -> _utils: _element_size is_compiling classproperty _get_available_device_type
+    _get_all_device_indices _get_device_index _import_dotted_name
 base.promotion -> .: can_cast result_type promote_types
 serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
 serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type

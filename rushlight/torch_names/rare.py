@@ -14,7 +14,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.anomaly_mode import set_detect_anomaly
 from ..op import find_op
-from ..storage import STORAGE_NAMES, legacy_class
+from ..tensors.storages import STORAGE_NAMES, legacy_class
 
 # --- products with sparse matrices ------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ addmv_ = Tensor.addmv_
 
 
 def from_file(filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, layout: Any = None,
-              device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+              device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
     """A vector over the bytes of a file; `shared`: writes go to the file, which is made or grown to `size` elements."""
     if pin_memory:
         raise NotImplementedError("from_file: memory of a file cannot be pinned")
@@ -348,7 +348,7 @@ METHODS: dict[str, Any] = {
     "conj_physical_": conj_physical_,
     **{name: _quantized(name) for name in ("int_repr", "q_per_channel_axis", "q_per_channel_scales",
                                            "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme")},
-}  # fmt: skip
+}
 NAMES = (
     "spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable"
     " is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size"

@@ -17,4 +17,4 @@ __getattr__, __dir__ = _late.names(
         "deterministic", "dlpack", "flop_counter", "hooks", "mkldnn", "mobile_optimizer", "model_zoo", "module_tracker",
         "serialization", "tensorboard", "throughput_benchmark", "weak",
     ),
-)  # fmt: skip
+)

@@ -91,7 +91,7 @@ __all__ = [
     "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_", "tree_map_only",
     "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_dumps", "treespec_loads",
     "treespec_pprint",
-]  # fmt: skip
+]
 
 IsLeaf = Callable[[Any], bool] | None
 

@@ -173,7 +173,7 @@ def register_pytree_node(
     cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn, *, serialized_type_name: str | None = None,
     to_dumpable_context: ToDumpableContextFn | None = None, from_dumpable_context: FromDumpableContextFn | None = None,
     flatten_with_keys_fn: FlattenWithKeysFn | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Make a class a container: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"register_pytree_node: {cls} is already registered as pytree node.")
@@ -181,14 +181,14 @@ def register_pytree_node(
         cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name,
         to_dumpable_context=to_dumpable_context, from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
-    )  # fmt: skip
+    )
 
 
 def _private_register_pytree_node(
     cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn, *, serialized_type_name: str | None = None,
     to_dumpable_context: ToDumpableContextFn | None = None, from_dumpable_context: FromDumpableContextFn | None = None,
     flatten_with_keys_fn: FlattenWithKeysFn | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """As `register_pytree_node`, but a second registration replaces the first, with a warning."""
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(f"{cls}: expected both to_dumpable_context and from_dumpable_context, or neither.")
@@ -235,7 +235,7 @@ def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
         cls, _namedtuple_flatten, _namedtuple_unflatten, serialized_type_name=serialized_type_name,
         to_dumpable_context=_namedtuple_serialize, from_dumpable_context=_namedtuple_deserialize,
         flatten_with_keys_fn=_namedtuple_flatten_with_keys,
-    )  # fmt: skip
+    )
 
 
 def _dataclass_fields(cls: type, field_names: list[str] | None, dropped: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ def rename_privateuse1_backend(backend_name: str) -> None:
 
 def generate_methods_for_privateuse1_backend(for_tensor: bool = True, for_module: bool = True,
                                              for_packed_sequence: bool = True, for_storage: bool = False,
-                                             unsupported_dtype: Any = None) -> None:  # fmt: skip
+                                             unsupported_dtype: Any = None) -> None:
     """Refused: registering a device makes its methods."""
     raise NotImplementedError(f"generate_methods_for_privateuse1_backend: {_HOW}")
 

@@ -35,7 +35,7 @@ __all__ = [
     "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
     "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop", "set_device_states",
-]  # fmt: skip
+]
 
 
 # Ops that selective checkpointing neither keeps nor expects again.

@@ -74,7 +74,7 @@ def get_env_info() -> SystemEnv:
         python_version=f"{sys.version} ({sys.maxsize.bit_length() + 1}-bit runtime)".replace("\n", " "),
         python_platform=platform.platform(), is_cuda_available="False", num_threads=_C.get_num_threads(),
         pip_packages=get_pip_packages(), cpu_info=get_cpu_info(),
-    )  # fmt: skip
+    )
 
 
 def pretty_str(envinfo: SystemEnv) -> str:

@@ -15,7 +15,7 @@ __all__ = [
     "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform",
     "get_default_build_root", "include_paths", "is_ninja_available", "library_paths", "load", "load_inline",
     "verify_ninja_availability",
-]  # fmt: skip
+]
 
 IS_WINDOWS, IS_MACOS, IS_LINUX = sys.platform == "win32", sys.platform == "darwin", sys.platform.startswith("linux")
 LIB_EXT, EXEC_EXT = ".pyd" if IS_WINDOWS else ".so", ".exe" if IS_WINDOWS else ""

@@ -330,7 +330,7 @@ MODULES = {
     "TransformerEncoderLayer": ((4, 2), ((3, 2, 4),)), "Bilinear": ((3, 4, 5), ((2, 3), (2, 4))),
     "ConvTranspose2d": ((3, 4, 3), ((1, 3, 5, 5),)), "PReLU": ((), ((2, 3),)),
     "Transformer": ((4, 2, 1, 1, 8), ((3, 2, 4), (3, 2, 4))),
-}  # fmt: skip
+}
 
 
 def kinds_of(value):

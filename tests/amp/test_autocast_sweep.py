@@ -23,10 +23,10 @@ DIFFERENT = {
     "linalg.matrix_power", "tensordot", "histogram", "histogramdd", "nn.functional.pdist",
     "_softmax_backward_data", "nn.functional.linear_cross_entropy.chunked",
     "nn.functional.linear_cross_entropy.chunked_none",
-}  # fmt: skip
+}
 NAMES = [name for name, record in RECORDS.items()
          if not name.startswith(("ops.aten",
-                                 "_refs")) and name not in DIFFERENT and torch.float32 in record.dtypes]  # fmt: skip
+                                 "_refs")) and name not in DIFFERENT and torch.float32 in record.dtypes]
 
 
 def kinds(value, tensor):

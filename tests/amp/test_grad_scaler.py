@@ -43,7 +43,7 @@ def states(space, gradients, **options):
 @pytest.mark.parametrize("options", [
     {}, {"init_scale": 4.0, "growth_interval": 2}, {"init_scale": 2.0**127, "growth_interval": 1, "growth_factor": 4.0},
     {"init_scale": 8.0, "growth_factor": 1.5, "backoff_factor": 0.25, "growth_interval": 1}, {"enabled": False},
-])  # fmt: skip
+])
 def test_states_equal_pytorchs(options):
     gradients = [1.0, 2.0, float("inf"), 0.5, float("nan"), 1.0, 3.0, 1e38, 1.0]
     assert str(states(rl, gradients, **options)) == str(states(torch, gradients, **options))

@@ -110,7 +110,7 @@ PROGRAMS = [
     a_mask, positions, an_element_as_a_size, a_real_element, an_element_where_no_tensor_will_do, a_root_of_a_count,
     unique_then_bincount, masked_select, repeat_interleave, a_mask_of_a_masked_tensor, a_write_under_a_mask,
     writes_through_views, views, matrices, reductions, joined, normalised_graph, drawn_numbers,
-]  # fmt: skip
+]
 COUNTS = (5, 1, 0, 2, 7)
 
 

@@ -39,7 +39,7 @@ BACKENDS: dict[str, Callable] = {
     "aot_eager by name": lambda gm, inputs: lookup_backend("aot_eager")(gm, inputs),
     "compile_fx": compile_fx,
     "compile_fx_inner": lambda gm, inputs: compile_fx(gm, inputs, inner_compile=compile_fx_inner),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -29,12 +29,12 @@ class Counting:
 def test_captured_once_for_each_kind_of_arguments() -> None:
     backend = Counting()
     f = rl.compile(lambda x, n=1, flag=True: x * n if flag else x + n, backend=backend, fullgraph=True, dynamic=False,
-                   recompile_limit=20)  # fmt: skip
+                   recompile_limit=20)
     calls = [
         (rl.ones(2),), (rl.zeros(2),), (rl.ones(3),), (rl.ones(2, dtype=rl.float64),), (rl.ones(2, 2),),
         (rl.ones(2, 2).t(),), (rl.ones(4, 2)[::2],), (rl.ones(2, requires_grad=True),), (rl.ones(2), 2),
         (rl.ones(2), 2.0), (rl.ones(2), 2, False),
-    ]  # fmt: skip
+    ]
     counts = []
     for args in calls:
         f(*args)

@@ -84,7 +84,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple]]] = {
                                          nn.Upsample(scale_factor=2)), lambda: (rl.randn(1, 2, 3, 3),)),
     "embedding bag": (lambda: nn.EmbeddingBag(11, 4, mode="mean"), lambda: (tokens(3, 4),)),
     "parametrised": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), lambda: (rl.randn(2, 4),)),
-}  # fmt: skip
+}
 
 
 def loss_of(result: Any) -> Any:

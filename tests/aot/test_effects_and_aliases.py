@@ -35,7 +35,7 @@ def both(f: Callable, *args: Any) -> tuple[Any, Any, list[Any], list[Any]]:
     lambda x: x.view(-1)[2:5].copy_(rl.ones(3)), lambda x: x.copy_(x.t() @ x), lambda x: F.relu(x, inplace=True),
     lambda x: x.fill_(3).sub_(1), lambda x: x.index_fill_(0, rl.tensor([1]), 7.0),
     lambda x: x.masked_fill_(x > 0, -1.0), lambda x: x.diagonal().fill_(0.5),
-])  # fmt: skip
+])
 def test_inputs_are_written_to(write: Callable) -> None:
     def f(x: Any) -> Any:
         write(x)
@@ -218,7 +218,7 @@ def test_repeated_arguments() -> None:
     lambda x: F.rrelu(x, training=True) + rl.randint(0, 9, (3,)), lambda x: F.gumbel_softmax(x, tau=1.0),
     lambda x: F.feature_alpha_dropout(x, 0.3), lambda x: x[rl.randperm(4)],
     lambda x: F.dropout2d(x.view(2, 2, 3, 1)).sin(),
-])  # fmt: skip
+])
 def test_one_seed_gives_the_same_numbers(f: Callable, backend: str) -> None:
     run = rl.compile(f, fullgraph=True, backend=backend)
     x = rl.rand(4, 3).requires_grad_()

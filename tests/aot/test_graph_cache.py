@@ -59,7 +59,7 @@ def test_the_variable_turns_it_off(first: Any) -> None:
 def test_changed_sources_are_another_version(first: Any) -> None:
     folder, cold = first
     changed = PROGRAM.replace("made = []", "import rushlight.codegen.stored.graphs as stored\n"
-                              "stored.package_identity = lambda: b'another version'\nmade = []")  # fmt: skip
+                              "stored.package_identity = lambda: b'another version'\nmade = []")
     found = run_program(folder, changed)
     assert found["counts"] == {"missing": 1, "kept": 2} and found["loss"] == cold["loss"]
 
@@ -240,7 +240,7 @@ def test_parameters_that_change_are_prepared_again(folder: Any) -> None:
 @pytest.mark.parametrize("damage", [
     lambda data: b"", lambda data: data[:-1], lambda data: data[:40], lambda data: b"PK" + data,
     lambda data: data + b" ", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
-])  # fmt: skip
+])
 def test_damaged_entries_are_made_again(damage: Callable, folder: Any) -> None:
     _, before = happened(wave, rl.ones(3, 4))
     (path,) = graph_files(folder)
@@ -291,7 +291,7 @@ def test_folders_that_cannot_be_written(folder: Any, monkeypatch: Any) -> None:
 def test_two_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
     both = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))
-            for _ in range(2)]  # fmt: skip
+            for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:

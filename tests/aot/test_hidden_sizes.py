@@ -51,7 +51,7 @@ def test_one_graph_serves_all_counts(program: Any, partition: Any) -> None:
 def test_native_plans_serve_all_counts(program: Any) -> None:
     found: list[Any] = []
     run = compiled_by(lambda g, e: found.append(compile_graph(g, e)) or boxed(found[-1]), program,
-                      partition_fn=min_cut_rematerialization_partition)  # fmt: skip
+                      partition_fn=min_cut_rematerialization_partition)
     for count in COUNTS:
         have, have_gradient = results_and_gradient(run, vector(count))
         want, gradient = results_and_gradient(program, vector(count))
@@ -167,7 +167,7 @@ def test_inputs_that_are_written_to() -> None:
 def test_parts_fuse_what_stands_between_counts() -> None:
     found: list[Any] = []
     run = compiled_by(lambda g, e: found.append(compile_graph(g, e)) or boxed(found[-1]),
-                      lambda x: a_mask(x.exp() - 1).sin().cos() + a_mask(x).sum())  # fmt: skip
+                      lambda x: a_mask(x.exp() - 1).sin().cos() + a_mask(x).sum())
     x = vector(4)
     close(run(x), a_mask(x.exp() - 1).sin().cos() + a_mask(x).sum())
     (parted,) = found

@@ -61,7 +61,7 @@ def test_min_cut_against_all_cuts() -> None:
         amount, near = network.min_cut("s", "t")
         best = min(sum(c for p, q, c in edges if p in side and q not in side)
                    for k in range(5) for chosen in itertools.combinations(nodes[1:-1],
-                       k) for side in [{"s", *chosen}])  # fmt: skip
+                       k) for side in [{"s", *chosen}])
         assert amount == best == sum(c for p, q, c in edges if p in near and q not in near)
 
 

@@ -13,7 +13,7 @@ KINDS = {"lstm": rl.nn.LSTM, "gru": rl.nn.GRU, "rnn": rl.nn.RNN}
 
 def names(graph) -> list[str]:
     return [node.target.name.split(".")[0] for node in graph.graph.nodes if node.op == "call_function"
-            and hasattr(node.target, "name")]  # fmt: skip
+            and hasattr(node.target, "name")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -134,7 +134,7 @@ def test_results_in_another_order_than_they_are_made_need_no_python(monkeypatch:
     expected, got = function(x, w), compiled(x, w)
     assert got[2] is None
     for a, b in zip((got[0], got[1], got[3], *gradients(got)),
-                    (expected[0], expected[1], expected[3], *gradients(expected)), strict=True):  # fmt: skip
+                    (expected[0], expected[1], expected[3], *gradients(expected)), strict=True):
         rl.testing.assert_close(a, b)
 
 

@@ -227,7 +227,7 @@ def frame_with_break(folder: Any) -> tuple[bytes, Any]:
     lambda data: {**data, "stop": [*data["stop"][:3], "no such kind", "", ""]},
     lambda data: {**data, "left": [[], []]}, lambda data: {**data, "left": [[["iterator", ["exec", [], None]]], []]},
     lambda data: {**data, "left": ["method", [["object", 0], ["object", 0]]]},
-])  # fmt: skip
+])
 def test_entries_that_say_something_else_are_made_again(change: Callable, folder: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(stored_graphs, "_used", {})
     _, before = happened(with_try, rl.ones(3, 4))

@@ -82,7 +82,7 @@ def test_packed_caches_bring_frames(first: Any, tmp_path: Any) -> None:
 def test_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
     several = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))
-               for _ in range(2)]  # fmt: skip
+               for _ in range(2)]
     for thread in several:
         thread.start()
     for thread in several:
@@ -382,14 +382,14 @@ def wave(x: Any) -> Any:
 
 def frame_file(folder: Any) -> Any:
     (path,) = [p for p in folder.iterdir() if p.read_bytes().startswith(stored_graphs.MAGIC) and b'"rows"' in
-               p.read_bytes()]  # fmt: skip
+               p.read_bytes()]
     return path
 
 
 @pytest.mark.parametrize("damage", [
     lambda data: b"", lambda data: data[:-1], lambda data: data[:40], lambda data: b"PK" + data,
     lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
-])  # fmt: skip
+])
 def test_damaged_entries_are_made_again(damage: Callable, folder: Any) -> None:
     _, before = happened(wave, rl.ones(3, 4))
     path = frame_file(folder)
@@ -405,7 +405,7 @@ def test_damaged_entries_are_made_again(damage: Callable, folder: Any) -> None:
     lambda data: {**data, "inputs": [0, 0, 0, 99]}, lambda data: {**data, "left": ["call", "os.system"]},
     lambda data: {**data, "guards": [["no such guard", 0, None, 0]]},
     lambda data: {**data, "graph": {**data["graph"], "nodes": [["call", ["named", "os", "system"], ["tuple"]]]}},
-])  # fmt: skip
+])
 def test_entries_that_say_something_else_are_made_again(change: Callable, folder: Any) -> None:
     _, before = happened(wave, rl.ones(3, 4))
     path = frame_file(folder)

@@ -168,9 +168,9 @@ def entries(part: str) -> list[tuple[bytes, Any]]:
     ("sizes", lambda data: {**data, "sizes": [{**data["sizes"][0], "inputs": []}, []]}),
     ("sizes", lambda data: {**data, "plan": {"plans": [{}]}}),
     ("sizes", lambda data: {**data, "plan": {"plans": [{**data["plan"]["plans"][0], "program": [9, [1], [99] * 3]}]}}),
-])  # fmt: skip
+])
 def test_entries_that_say_something_else_are_made_again(part: str, change: Callable, folder: Any, monkeypatch: Any
-                                                         ) -> None:  # fmt: skip
+                                                         ) -> None:
     monkeypatch.setattr(stored_graphs, "_used", {})
     _, before = happened(scaled, rl.ones(3, 4), dynamic=True)
     for name, data in entries(part):
@@ -192,7 +192,7 @@ def test_formulas_are_the_same_again() -> None:
 
 
 @pytest.mark.parametrize("told", [["sum", [[1, [[["system", ["sum", []]], 1]]]]], ["truth", "import"], ["real", "open"],
-                                  ["code", ""], []])  # fmt: skip
+                                  ["code", ""], []])
 def test_only_known_operations(told: Any) -> None:
     with pytest.raises((ValueError, LookupError)):
         stored.restored(told)

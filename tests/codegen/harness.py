@@ -14,7 +14,7 @@ SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_in
 NUMPY = {"b1": np.bool_, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i8": np.int8,
          "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": np.uint16, "f32": np.float32,
          "f64": np.float64, "f8e4m3fn": np.uint8, "f8e5m2": np.uint8, "c64": np.complex64,
-         "c128": np.complex128}  # fmt: skip
+         "c128": np.complex128}
 
 
 def run_nest(nest: Nest, arrays: Sequence[np.ndarray], params: Sequence[int], begin: int, end: int) -> None:

@@ -107,7 +107,7 @@ class Interpreter:
         left_at, right_at = self.numbers(s.keep[1], s.keep[3])
         for k in range(depth):
             for to, at, source, many in ((s.keep[0], left_at + k * packed, a[k * pitch :], s.height),
-                                         (s.keep[2], right_at + k * width, b[k * b_step :], width)):  # fmt: skip
+                                         (s.keep[2], right_at + k * width, b[k * b_step :], width)):
                 self.arrays[to][at : at + many] = source[:many].copy()
 
     def reduce(self, s: Reduce) -> None:

@@ -30,13 +30,13 @@ def softmax(code: str) -> Nest:
                       lambda a: [a[0] + e.call("exp", x("j1") - e.var("top", "f32"))], lambda a, b: [a[0] + b[0]])
     result = e.call("exp", x("j") - e.var("top", "f32")) / e.var("total", "f32")
     last = For("j", ZERO, n, (Store(1, i * n + e.var("j"), e.cast(result, code)),), vector=True)
-    return Nest("softmax", operands([code], [code]), ("n",), rows(top, total, last))  # fmt: skip
+    return Nest("softmax", operands([code], [code]), ("n",), rows(top, total, last))
 
 
 def column_sums(code: str) -> Nest:
     x = e.cast(e.load(0, e.var("column") + e.var("r") * e.var("pitch"), code), "f32")
     fold = reduction("r", ZERO, e.var("count"), ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + x],
-                     lambda a, b: [a[0] + b[0]])  # fmt: skip
+                     lambda a, b: [a[0] + b[0]])
     body = (Local("column", e.irem(i, e.var("columns"))), fold, Store(1, i, e.var("acc", "f32")))
     return Nest("sums", operands([code], ["f32"]), ("columns", "pitch", "count"), rows(*body, vector=True))
 
@@ -45,7 +45,7 @@ def accepted(text: str, folder) -> str:
     if shutil.which("ptxas"):
         (folder / "kernel.ptx").write_text(text)
         done = subprocess.run(["ptxas", "-arch=sm_90", "-v", str(folder / "kernel.ptx"), "-o", str(folder / "out")],
-                              capture_output=True, text=True)  # fmt: skip
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "0 bytes spill stores" in done.stderr
     return text
@@ -88,9 +88,9 @@ def test_columns_go_in_vectors(code, size, tmp_path):
 def test_columns_apart_stay_single():
     x = e.load(0, i * e.var("pitch") + e.var("r"), "f32")
     fold = reduction("r", ZERO, e.var("count"), ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + x],
-                     lambda a, b: [a[0] + b[0]])  # fmt: skip
+                     lambda a, b: [a[0] + b[0]])
     nest = Nest("sums", operands(["f32"], ["f32"]), ("pitch", "count"),
-                rows(fold, Store(1, i, e.var("acc", "f32")), vector=True))  # fmt: skip
+                rows(fold, Store(1, i, e.var("acc", "f32")), vector=True))
     assert column_form(nest)[0] == 1
 
 

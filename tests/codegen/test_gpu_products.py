@@ -39,7 +39,7 @@ def lowered(name, *args):
 
 @pytest.mark.parametrize("dtype", [R.float32, R.float64, R.bfloat16, R.int64, R.complex64], ids=lambda d: d.name)
 @pytest.mark.parametrize("shapes", [((37, 20), (20, 150)), ((2, 16, 30), (2, 30, 17)), ((5, 7, 9), (9, 40)),
-                                    ((4, 6), (6, 3)), ((16, 0), (0, 20))], ids=str)  # fmt: skip
+                                    ((4, 6), (6, 3)), ((16, 0), (0, 20))], ids=str)
 def test_matmul(shapes, dtype):
     a, b = ((R.randn(*s) * 5).to(dtype) for s in shapes)
     got = a.to("manythreads") @ b.to("manythreads")
@@ -68,6 +68,6 @@ def test_ptxas_takes_the_tiles(dtype, tmp_path):
     if shutil.which("ptxas"):
         (tmp_path / "kernel.ptx").write_text(text)
         done = subprocess.run(["ptxas", "-arch=sm_90", "-v", str(tmp_path / "kernel.ptx"), "-o", str(tmp_path / "out")],
-                              capture_output=True, text=True)  # fmt: skip
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "0 bytes spill stores" in done.stderr

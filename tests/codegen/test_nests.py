@@ -31,11 +31,11 @@ def max_of(name: str, value: e.Value, loop: str = "j", count: e.Value = n):
 
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("code,wide", [("f32", "f32"), ("f64", "f64"), ("f16", "f32"), ("i32", "i64"), ("u8", "i64"),
-                                       ("b1", "i64"), ("c64", "c64"), ("c128", "c128")])  # fmt: skip
+                                       ("b1", "i64"), ("c64", "c64"), ("c128", "c128")])
 def test_row_sum(code, wide, blocked):
     x = e.cast(e.load(0, i * e.var("row") + j * e.var("col"), code), wide)
     nest = Nest("row_sum", operands([code], [wide]), ("n", "row", "col"),
-                rows(sum_of("acc", x, blocked=blocked), Store(1, i, e.var("acc", wide))))  # fmt: skip
+                rows(sum_of("acc", x, blocked=blocked), Store(1, i, e.var("acc", wide))))
     for size in SIZES:
         a = RNG.integers(0, 2, (4, 2 * size)).astype(NUMPY[code])
         if code[0] in "fc":
@@ -88,9 +88,9 @@ def test_column_fold_with_two_accumulators_reads_both_before_writing(size):
     """A step that exchanges its accumulators, over more columns than one tile holds."""
     x = e.load(0, e.var("r") * n + i, "f64")
     fold = reduction("r", ZERO, e.var("count"), ["a", "b"], [e.const(0.0, "f64"), e.const(1.0, "f64")],
-                     lambda acc: [acc[1], acc[0] + x], lambda p, q: [p[0] + q[0], p[1] + q[1]])  # fmt: skip
+                     lambda acc: [acc[1], acc[0] + x], lambda p, q: [p[0] + q[0], p[1] + q[1]])
     body = rows(Local("scale", e.cast(i, "f64")), fold, Store(1, i, e.var("a", "f64") * 100.0 + e.var("b", "f64")),
-                Store(2, i, e.var("scale", "f64")), vector=True)  # fmt: skip
+                Store(2, i, e.var("scale", "f64")), vector=True)
     nest = Nest("exchange", operands(["f64"], ["f64", "f64"]), ("count", "n"), body)
     data, out, scale = RNG.normal(size=(5, size)), np.zeros(size), np.zeros(size)
     run_nest(nest, [data, out, scale], [5, size], 0, size)
@@ -111,9 +111,9 @@ def test_argmax_with_ties(code):
         return [e.select(take, value, best), e.select(take, at, where)]
 
     found = reduction("j", ZERO, n, ["best", "where"], [low, e.const(2**62, "i64")],
-                      lambda a: better(x, j, *a), lambda a, b: better(*b, *a))  # fmt: skip
+                      lambda a: better(x, j, *a), lambda a, b: better(*b, *a))
     nest = Nest("argmax", operands([code], [code, "i64"]), ("n",),
-                rows(found, Store(1, i, e.var("best", code)), Store(2, i, e.var("where"))))  # fmt: skip
+                rows(found, Store(1, i, e.var("best", code)), Store(2, i, e.var("where"))))
     for size in SIZES[1:]:
         a = RNG.integers(0, 9, (5, size)).astype(NUMPY[code])
         best, where = np.zeros(5, NUMPY[code]), np.zeros(5, np.int64)
@@ -128,7 +128,7 @@ def test_partial_then_final_reduction():
     start = i * chunk
     stop = e.min_(start + chunk, size)
     part = reduction("j", start, stop, ["acc"], [f32(0)], lambda a: [a[0] + e.load(0, j, "f32")],
-                     lambda a, b: [a[0] + b[0]], blocked=True)  # fmt: skip
+                     lambda a, b: [a[0] + b[0]], blocked=True)
     partial = Nest(
         "partial", operands(["f32"], ["f32"]), ("size", "chunk"), rows(part, Store(1, i, e.var("acc", "f32")))
     )
@@ -171,7 +171,7 @@ def test_layer_norm_forward_with_row_and_column_operands(wide):
     count = e.cast(n, "f32")
     moments = reduction("j", ZERO, n, ["s", "q"], [f32(0), f32(0)],
                         lambda a: [a[0] + x(j), e.fma(x(j), x(j), a[1])],
-                        lambda a, b: [a[0] + b[0], a[1] + b[1]])  # fmt: skip
+                        lambda a, b: [a[0] + b[0], a[1] + b[1]])
     variance = e.max_(e.var("q", "f32") / count - mean * mean, 0.0)
     weight = e.load(1, k * e.var("w"), "f32")
     body = rows(
@@ -227,7 +227,7 @@ def test_gather_checks_bounds(code):
 
 def test_vector_gather_without_check():
     nest = Nest("lookup", operands(["f32", "i32"], ["f32"]), (),
-                rows(Store(2, i, e.load(0, e.cast(e.load(1, i, "i32"), "i64"), "f32")), vector=True))  # fmt: skip
+                rows(Store(2, i, e.load(0, e.cast(e.load(1, i, "i32"), "i64"), "f32")), vector=True))
     source, index = RNG.normal(size=20).astype(np.float32), RNG.integers(0, 20, 45).astype(np.int32)
     out = np.zeros(45, np.float32)
     run_nest(nest, [source, index, out], [], 0, 45)
@@ -246,10 +246,10 @@ def test_index_select_rows_copies_in_vectors():
 
 
 @pytest.mark.parametrize("combine,rule", [("set", None), ("add", np.add), ("mul", np.multiply), ("min", np.minimum),
-                                          ("max", np.maximum)])  # fmt: skip
+                                          ("max", np.maximum)])
 def test_scatter_combines_duplicates(combine, rule):
     nest = Nest("scatter", operands(["f32", "i64"], ["f32"]), (),
-                rows(Store(2, e.load(1, i, "i64"), e.load(0, i, "f32"), combine), vector=True))  # fmt: skip
+                rows(Store(2, e.load(1, i, "i64"), e.load(0, i, "f32"), combine), vector=True))
     source, index = RNG.normal(size=50).astype(np.float32), RNG.integers(0, 7, 50)
     if rule is None:
         index = RNG.permutation(50)
@@ -266,7 +266,7 @@ def test_scatter_combines_duplicates(combine, rule):
 def test_flip_and_strided_stores_inside_a_vector_loop():
     flip = Nest("flip", operands(["f32"], ["f32"]), ("n",),
                 rows(For("j", ZERO, n, (Store(1, i * n + j, e.load(0, i * n + n - 1 - j, "f32")),),
-                         vector=True)))  # fmt: skip
+                         vector=True)))
     pair = Nest(
         "pair", operands(["f32"], ["f32"]), ("n",), rows(Store(1, i * 2 + 1, e.load(0, i * 2, "f32")), vector=True)
     )
@@ -286,7 +286,7 @@ def test_elements_the_other_way_round_read_and_written(code):
     read = e.load(0, i * n + back, code)
     nest = Nest("mirror", operands([code], [code, code]), ("n",),
                 rows(For("j", ZERO, n, (Store(1, i * n + j, read), Store(2, i * n + back, e.load(0, i * n + j, code))),
-                         vector=True)))  # fmt: skip
+                         vector=True)))
     kind = {"f32": np.float32, "c64": np.complex64, "u8": np.uint8, "b1": np.bool_, "f16": np.float16}[code]
     for size in (1, 15, 64, 203):
         a = (RNG.normal(size=(3, size)) * 9 + (2j if code == "c64" else 0)).astype("c16" if code == "c64" else "f8")
@@ -307,7 +307,7 @@ def test_scan_along_rows_and_along_columns(code):
 
     along = Nest("cumsum_row", operands([code], [code]), ("n",), rows(zero, For("j", ZERO, n, step(i * n + j))))
     across = Nest("cumsum_column", operands([code], [code]), ("n", "m"),
-                  rows(zero, For("j", ZERO, n, step(j * e.var("m") + i)), vector=True))  # fmt: skip
+                  rows(zero, For("j", ZERO, n, step(j * e.var("m") + i)), vector=True))
     a = RNG.integers(0, 9, (11, 37)).astype(NUMPY[code])
     out = np.zeros_like(a)
     run_nest(along, [a, out], [37], 0, 11)
@@ -341,7 +341,7 @@ def test_binary_search_is_a_bounded_loop_with_locals(vector):
 def test_memory_may_be_asked_for_where_there_is_none():
     at = i * n + j
     row = For("j", ZERO, n, (Store(1, at, e.load(0, at, "f32") * f32(2)), Fetch(0, at + n * e.const(1 << 40, "i64"))),
-              vector=True)  # fmt: skip
+              vector=True)
     nest = Nest("fetching", operands(["f32"], ["f32"]), ("n",), rows(row))
     x = RNG.normal(size=(3, 70)).astype(np.float32)
     out = np.zeros_like(x)

@@ -13,7 +13,7 @@ from rushlight.codegen.library.products import tiled_products
 SIZES = [
     (1, 1, 1), (8, 8, 8), (3, 5, 7), (13, 29, 6), (64, 64, 64), (17, 40, 33), (9, 3, 100), (5, 130, 2), (20, 33, 9),
     (30, 16, 5),
-]  # fmt: skip
+]
 
 
 def product(a, b, c, turned, alpha, beta, whole=(False, False)):

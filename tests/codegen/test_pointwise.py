@@ -169,7 +169,7 @@ def test_integer_division_never_traps(code):
 
 
 UNARY_FLOAT = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "abs": np.abs,
-               "neg": np.negative}  # fmt: skip
+               "neg": np.negative}
 
 
 @pytest.mark.parametrize("code", ["f16", "bf16", "f32", "f64"])
@@ -273,7 +273,7 @@ def test_any_layout(rows, cols, layouts, code):
     def make(layout: str) -> np.ndarray:
         full = RNG.integers(0, 9, (rows, 2 * cols)).astype(NUMPY[code])
         return {"full": full[:, :cols], "row": full[:1, :cols], "column": full[:, :1], "one": full[:1, :1],
-                "flip": full[:, :cols][:, ::-1], "step": full[:, ::2]}[layout]  # fmt: skip
+                "flip": full[:, :cols][:, ::-1], "step": full[:, ::2]}[layout]
 
     inputs = [make(layout) for layout in layouts]
     if any(0 in x.shape for x in inputs) and rows * cols:
@@ -307,7 +307,7 @@ def test_zero_sizes_touch_nothing():
 
 
 EDGES = {"i16": (-32768, -32767, -1, 0, 1, 32767), "u16": (0, 1, 65535), "i32": (-(2**31), -1, 0, 1, 2**31 - 1),
-         "u32": (0, 1, 2**32 - 1), "i64": (-(2**63), -1, 0, 1, 2**63 - 1)}  # fmt: skip
+         "u32": (0, 1, 2**32 - 1), "i64": (-(2**63), -1, 0, 1, 2**63 - 1)}
 
 
 def divided(code: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -34,7 +34,7 @@ class Grower:
         at = e.const(self.random.randrange(20), "i64")
         for name in loops:
             step = self.random.choice([e.const(0, "i64"), e.const(1, "i64"), e.const(2, "i64"), e.var("one"),
-                                       e.var("two"), e.var("none")])  # fmt: skip
+                                       e.var("two"), e.var("none")])
             at = at + e.var(name) * step
         return at
 
@@ -124,7 +124,7 @@ class Grower:
             [e.const(0, "i64"), e.const(-1000, "f32")],
             lambda acc: [acc[0] + value, e.max_(acc[1], top)], lambda a, b: [a[0] + b[0], e.max_(a[1], b[1])],
             blocked=self.random.random() < 0.5,
-        )  # fmt: skip
+        )
 
 
 class Brancher(Grower):

@@ -24,15 +24,15 @@ def make_nests() -> dict[str, Nest]:
     x, y = e.arg(0, "f32"), e.arg(1, "f32")
     at = e.load(1, i, "i64")
     total = reduction("j", ZERO, n, ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + e.load(0, i * n + j, "f32")],
-                      lambda a, b: [a[0] + b[0]], blocked=True)  # fmt: skip
+                      lambda a, b: [a[0] + b[0]], blocked=True)
     half = e.cast(e.fma(e.cast(e.arg(0, "bf16"), "f32"), e.cast(e.arg(1, "f16"), "f32"), 1.0), "f8e4m3fn")
     running = e.var("s", "f64")
     at_j = i * n + j
     top = reduction("j", ZERO, n, ["top"], [e.const(float("-inf"), "f32")],
-                    lambda a: [e.max_(a[0], e.load(0, at_j, "f32"))], lambda a, b: [e.max_(a[0], b[0])])  # fmt: skip
+                    lambda a: [e.max_(a[0], e.load(0, at_j, "f32"))], lambda a, b: [e.max_(a[0], b[0])])
     power = e.load(0, at_j, "f32") - e.var("top", "f32")
     powers = reduction("j", ZERO, n, ["sum"], [e.const(0.0, "f32")], lambda a: [a[0] + power * power],
-                       lambda a, b: [a[0] + b[0]], body=[Store(1, at_j, power * power)])  # fmt: skip
+                       lambda a, b: [a[0] + b[0]], body=[Store(1, at_j, power * power)])
     scale = For("j", ZERO, n, (Store(1, at_j, e.load(1, at_j, "f32") / e.var("sum", "f32")),), vector=True)
 
     def better(a, b):
@@ -40,9 +40,9 @@ def make_nests() -> dict[str, Nest]:
         return [e.select(first, a[0], b[0]), e.select(first, a[1], b[1])]
 
     best = reduction("j", ZERO, n, ["value", "place"], [e.const(float("-inf"), "f64"), e.const(1 << 62, "i64")],
-                     lambda a: better(a, [e.load(0, at_j, "f64"), j]), better)  # fmt: skip
+                     lambda a: better(a, [e.load(0, at_j, "f64"), j]), better)
     product = reduction("j", ZERO, n, ["acc"], [e.cast(e.const(1.0, "f32"), "c64")],
-                        lambda a: [a[0] * e.load(0, at_j, "c64")], lambda a, b: [a[0] * b[0]])  # fmt: skip
+                        lambda a: [a[0] * e.load(0, at_j, "c64")], lambda a, b: [a[0] * b[0]])
     some = reduction(
         "j",
         ZERO,
@@ -70,7 +70,7 @@ def make_nests() -> dict[str, Nest]:
             For("j", ZERO, n, (Assign("s", running + e.load(0, i * n + j, "f64")), Store(1, i * n + j, running))))),
         "scatter_add": Nest("scatter_add", operands(["f32", "i64"], ["f32"]), (), rows(
             Store(2, at, e.load(0, i, "f32"), "add"), vector=True)),
-    }  # fmt: skip
+    }
 
 
 NESTS = make_nests()
@@ -102,7 +102,7 @@ def test_webassembly_objects(name):
 
 
 @pytest.mark.parametrize("target,register", [("x86-64-avx2", "%ymm"), ("x86-64-avx512", "%zmm"), ("aarch64", ".4s"),
-                                             ("riscv64", "vfadd"), ("wasm32", "f32x4.add")])  # fmt: skip
+                                             ("riscv64", "vfadd"), ("wasm32", "f32x4.add")])
 def test_add_uses_the_target_s_vectors(target, register):
     assert register in codegen.emit_asm(NESTS["add"], target)
 
@@ -119,7 +119,7 @@ def test_ptxas_accepts(name, tmp_path):
     source = tmp_path / "kernel.ptx"
     source.write_text(codegen.emit_ptx(NESTS[name]))
     done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")],
-                          capture_output=True, text=True, check=False)  # fmt: skip
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -161,7 +161,7 @@ def test_gpu_loops_in_order_stay_one_thread_s():
 def test_gpu_combines_atomically():
     assert "atom." in codegen.emit_ptx(NESTS["scatter_add"]) or "red." in codegen.emit_ptx(NESTS["scatter_add"])
     product = Nest("product", operands(["f32", "i64"], ["f32"]), (), rows(
-        Store(2, e.load(1, i, "i64"), e.load(0, i, "f32"), "mul")))  # fmt: skip
+        Store(2, e.load(1, i, "i64"), e.load(0, i, "f32"), "mul")))
     with pytest.raises(NotImplementedError, match="atomic mul"):
         codegen.emit_ptx(product)
 
@@ -175,7 +175,7 @@ def ptxas_accepts(text: str, folder) -> None:
     source = folder / "kernel.ptx"
     source.write_text(text)
     done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(folder / "kernel.cubin")],
-                          capture_output=True, text=True, check=False)  # fmt: skip
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -226,7 +226,7 @@ def test_names_that_blocks_use_for_different_things_promise_nothing():
         body = (loop("k", k * 8), For("outer", ZERO, n, (loop("k", second),)))
         assert set(definitions(body)) == known
         assert (vector_form(Nest("rows", operands(["f32"], ["f32"]), ("n",), rows(*body)), [body[0].body[1]])[0] > 1
-                ) is bool(known)  # fmt: skip
+                ) is bool(known)
 
 
 def test_strided_rows_stay_single():

@@ -38,7 +38,7 @@ class Case:
     def __init__(
         self, length: int, keys: int, width: int, value_width: int, group: int, causal: bool, mask: str | None,
         wide: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         random = np.random.default_rng(length * keys + width)
         self.wide, lanes = wide, Cut("f32", wide).lanes
         self.sizes = (length, keys, width, value_width, group)

@@ -50,7 +50,7 @@ def run(nest: Nest, arrays: list, params: list[int], cuts: list[tuple[int, int]]
 
 
 def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed", cuts=None,
-            in_lines: bool = False):  # fmt: skip
+            in_lines: bool = False):
     """a @ b (+ addend) through the nests, operands as they lie in memory."""
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
@@ -267,7 +267,7 @@ def test_asking_for_what_is_read_later_changes_no_result() -> None:
         tile = Multiply(
             0, zero, 1, zero, number(cut.width), 2, zero, number(cut.width), number(cut.height), number(cut.width),
             number(7), const(False, "b1"), cut.height, cut.vectors, ahead=ahead,
-        )  # fmt: skip
+        )
         out = np.zeros((cut.height, cut.width), "f4")
         run(Nest("asking", operands(["f32", "f32"], ["f32"]), (), rows(tile)), [a, b, out], [], [(0, 1)])
         found.append(out)
@@ -344,7 +344,7 @@ def test_a_tile_that_broadcasts_elements_of_rows(height: int, columns: int, code
         tile = Multiply(
             0, number(2), 1, zero, number(width), 2, zero, number(width), number(height), number(columns), number(7),
             const(True, "b1"), cut.height, cut.vectors, ahead=ahead, line=number(20),
-        )  # fmt: skip
+        )
         nest = Nest("by_lines", operands([code] * 2, [code]), (), rows(tile))
         run(nest, [a, b, out], [], [(0, 1)])
         assert (out[:height, :columns] == 1 + a[:, 2:9] @ b[:, :columns]).all()
@@ -363,7 +363,7 @@ def test_a_tile_of_rows_that_are_not_packed(columns: int, code: str) -> None:
     tile = Multiply(
         0, number(2), 1, zero, number(13), 2, zero, number(20), number(cut.height), number(columns), number(7),
         const(True, "b1"), cut.height, cut.vectors, line=number(20),
-    )  # fmt: skip
+    )
     run(Nest("by_rows", operands([code] * 2, [code]), (), rows(tile)), [a, b, out], [], [(0, 1)])
     assert (out[: cut.height, :columns] == 1 + a[:, 2:9] @ b[:, :columns]).all()
     assert (out[cut.height :] == 1).all() and (out[:, columns:] == 1).all()
@@ -379,7 +379,7 @@ def test_a_tile_keeps_what_it_read_packed(code: str) -> None:
     tile = Multiply(
         0, number(3), 1, number(5), number(50), 4, zero, number(cut.width), number(cut.height), number(cut.width),
         number(7), const(True, "b1"), cut.height, cut.vectors, number(20), keep=(2, zero, 3, zero),
-    )  # fmt: skip
+    )
     nest = Nest("keeping", operands([code] * 4, [code]), (), rows(tile))
     out = np.ones((cut.height, cut.width), dtype)
     run(nest, [a, b, left, right, out], [], [(0, 1)])

@@ -67,6 +67,6 @@ def test_illegal_nests_are_refused(why):
 
 def test_digest_tells_structures_apart_and_nothing_else():
     subjects = [*LEGAL, nest(fold(blocked=True), Store(1, i, e.var("acc", "f32"))), nest(Store(1, i, X)),
-                nest(Store(1, i, X), vector=True), nest(Store(1, i, X, "add"))]  # fmt: skip
+                nest(Store(1, i, X), vector=True), nest(Store(1, i, X, "add"))]
     assert len({s.digest() for s in subjects}) == len(subjects)
     assert nest(Store(1, i, X)).digest() == nest(Store(1, i, X)).digest()

@@ -82,7 +82,7 @@ def test_expressions(seed, bits):
     rng = np.random.default_rng(seed)
     size = 150
     inputs = [rng.normal(size=size).astype(np.float32), rng.normal(size=size),
-              rng.integers(-50, 50, size).astype(np.int32), rng.integers(-(2**40), 2**40, size)]  # fmt: skip
+              rng.integers(-50, 50, size).astype(np.int32), rng.integers(-(2**40), 2**40, size)]
     outs = [np.zeros(size, NUMPY[v.dtype]) for v in outputs]
     arrays = [*inputs, *outs]
     run_wide(nest, bits, arrays, [size, *[a.itemsize for a in arrays], *[0] * len(arrays)], 0, 1)

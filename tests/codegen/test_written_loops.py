@@ -45,7 +45,7 @@ def test_other_processors_are_compiled_as_before() -> None:
 def test_loops_around_tiles_are_compiled_with_less_effort() -> None:
     """Addresses of tiles are computed as they are written; what computes elements is compiled with all effort."""
     pack = Pack(0, BEGIN, const(1, "i64"), const(9, "i64"), 1, ZERO, ZERO, const(12, "i64"), const(4, "i64"),
-                const(1, "i64"), 12)  # fmt: skip
+                const(1, "i64"), 12)
     copies = Store(1, var("i"), load(0, var("i"), "f32"))
     computes = Store(1, var("i"), load(0, var("i"), "f32") + const(1.0, "f32"))
     of_tiles, with_copies, with_sums, of_points = (

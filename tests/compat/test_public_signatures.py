@@ -46,7 +46,7 @@ DIFFER = {
     "torch.utils.tensorboard.summary.draw_boxes": "one word shorter",
     "torch.package.package_exporter.PackagingError": "what is broken, without a graph class",
     "torch.package.PackagingError": "the same",
-}  # fmt: skip
+}
 
 
 def shown(thing: Any) -> list[tuple[str, int, str]] | None:

@@ -103,7 +103,7 @@ CASES = {
     ),
     "empty": lambda x, y, on: x[:0].sum(0), "zero size": lambda x, y, on: x[:, :0] + 1,
     "zero dim": lambda x, y, on: x[0, 0] * 2,
-}  # fmt: skip
+}
 LOOSE = {
     "half",
     "index_add half",

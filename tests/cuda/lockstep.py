@@ -17,7 +17,7 @@ ARITHMETIC = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
     "shr": lambda a, b: a >> b, "shl": lambda a, b: a << b, "min": np.minimum, "div": lambda a, b: a // b,
-}  # fmt: skip
+}
 COMPARISONS = {"lt": np.less, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal}
 
 
@@ -69,7 +69,7 @@ class Block:
     def read(self, name: str) -> np.ndarray:
         lanes = np.arange(self.threads, dtype=np.uint64)
         special = {"%tid.x": lanes, "%ctaid.x": lanes * 0 + np.uint64(self.number),
-                   "%lanemask_lt": (np.uint64(1) << lanes % np.uint64(WARP)) - np.uint64(1)}  # fmt: skip
+                   "%lanemask_lt": (np.uint64(1) << lanes % np.uint64(WARP)) - np.uint64(1)}
         if name in special:
             return special[name]
         if name in self.registers:

@@ -21,7 +21,7 @@ EXACT = {
     ),
     "bincount": lambda x, d: ((x.nan_to_num(0, 1, 1) if x.dtype.is_floating_point else x).long().reshape(-1) % 7
                               ).bincount(),
-}  # fmt: skip
+}
 NEAR = {
     "cumsum": lambda x, d: x.cumsum(d), "cumprod": lambda x, d: (x * 0.1).cumprod(d),
     "logcumsumexp": lambda x, d: x.logcumsumexp(d),

@@ -85,13 +85,13 @@ def simple() -> dict[str, Program]:
             "log_normal_": lambda x: x.log_normal_(0.5, 1.5), "geometric_": lambda x: x.geometric_(0.3),
             "bernoulli_": lambda x: x.bernoulli_(0.3), "random_": lambda x: x.random_(),
             "random_ to": lambda x: x.random_(100), "random_ from to": lambda x: x.random_(-7, 120),
-        }.items():  # fmt: skip
+        }.items():
             made[f"{name} {dtype}"] = lambda t, d, f=call, k=dtype: f(t.empty(1001, dtype=getattr(t, k), device=d))
     for dtype in WHOLE:
         for name, call in {
             "geometric_": lambda x: x.geometric_(0.3), "bernoulli_": lambda x: x.bernoulli_(0.3),
             "random_": lambda x: x.random_(), "random_ to": lambda x: x.random_(100),
-        }.items():  # fmt: skip
+        }.items():
             made[f"{name} {dtype}"] = lambda t, d, f=call, k=dtype: f(t.empty(1001, dtype=getattr(t, k), device=d))
     for low, high in ((0, 10), (-5, 1 << 20), (0, 1 << 28), (0, (1 << 28) + 1), (-(1 << 31), 1 << 31), (0, 1 << 40),
                       (-(1 << 62), 1 << 62)):
@@ -141,11 +141,11 @@ def tensors() -> dict[str, Program]:
         "Gamma": lambda t, d: t.distributions.Gamma(weights(t, d, 50), weights(t, d, 50)).sample(),
         "VonMises": lambda t, d: t.distributions.VonMises(weights(t, d, 50), weights(t, d, 50)).sample(),
         "StudentT": lambda t, d: t.distributions.StudentT(weights(t, d, 50) + 2).sample(),
-    }  # fmt: skip
+    }
     for out in ("float32", "float64", "float16", "int64", "bool"):
         for p in ("float32", "float64"):
             made[f"bernoulli_ {out} of {p}"] = lambda t, d, a=out, b=p: t.empty(
-                333, dtype=getattr(t, a), device=d).bernoulli_(weights(t, d, 333, dtype=b).clamp(max=1))  # fmt: skip
+                333, dtype=getattr(t, a), device=d).bernoulli_(weights(t, d, 333, dtype=b).clamp(max=1))
     for dtype in FLOATS:
         made[f"bernoulli {dtype}"] = lambda t, d, k=dtype: t.bernoulli(weights(t, d, 333, dtype=k).clamp(max=1))
     return made
@@ -182,7 +182,7 @@ def same(a: list[np.ndarray], b: list[np.ndarray]) -> str:
             at = int(bad.flatten().nonzero()[0][0])
             near = np.allclose(one, other, rtol=1e-12 if one.dtype == np.float64 else 1e-5)
             return (f"{int(bad.sum())} of {bad.size} differ{', in the last digits' if near else ''}, the first at {at}:"
-                    f" {one.flatten()[at]} and {other.flatten()[at]}")  # fmt: skip
+                    f" {one.flatten()[at]} and {other.flatten()[at]}")
     return "" if int(a[-1]) == int(b[-1]) else f"the generators are at {int(a[-1])} and {int(b[-1])}"
 
 

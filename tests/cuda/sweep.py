@@ -227,7 +227,7 @@ def attend(names: queue.Queue[str], results: dict[str, dict[str, Any]], device: 
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.cuda.sweep", "--child", "--device", device],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        )
         errors: list[str] = []
         reader = threading.Thread(target=lambda p=process, e=errors: e.extend(p.stderr.readlines()), daemon=True)
         reader.start()

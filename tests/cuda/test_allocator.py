@@ -43,7 +43,7 @@ def test_texts_are_read():
         ("roundup_power2_divisions:[256:3]", "power of two"), ("roundup_power2_divisions:[256:1", "no end"),
         ("max_split_size_mb:64 expandable_segments:True", "comma"),
     ],
-)  # fmt: skip
+)
 def test_what_there_is_not_is_refused_by_name(text, named):
     with pytest.raises(ValueError, match=named):
         settings(text)

@@ -20,7 +20,7 @@ simulated = pytest.mark.skipif(CC is None or sys.platform != "linux", reason="ne
 # What a CPU can run: laws of float32 take instructions of a GPU's.
 FILLS = [("uniform", "f32"), ("bernoulli", "f32"), ("spread", "f32"), ("kept", "b1"), ("range", "i64"),
          ("wide_range", "i64"), ("bits64", "i64"),
-         *[(law, "f64") for law in ("uniform", "normal", "log_normal", "exponential", "cauchy")]]  # fmt: skip
+         *[(law, "f64") for law in ("uniform", "normal", "log_normal", "exponential", "cauchy")]]
 ONE = np.float64(1.0).view(np.int64)
 
 
@@ -299,7 +299,7 @@ def test_captured_integers_and_walks_are_those_of_eager_mode(sampler):
         "randperm": lambda: rl.randperm(3000, device="cuda"), "poisson": lambda: rl.poisson(given),
         "gamma": lambda: rl._standard_gamma(given), "binomial": lambda: rl.binomial(given.ceil() * 9, given / 8),
         "multinomial": lambda: rl.multinomial(given, 20, True),
-    }  # fmt: skip
+    }
     captured_equals_eager(walks.get(sampler) or (lambda: INTEGERS[sampler](rl, 5000, rl.int64)))
 
 
@@ -323,7 +323,7 @@ def trained(compiled, steps, checkpointed=False):
     net = rl.nn.Sequential(
         rl.nn.Linear(32, 64), rl.nn.Dropout(0.3), rl.nn.ReLU(), rl.nn.Linear(64, 64), rl.nn.Dropout(0.1),
         rl.nn.Linear(64, 4),
-    ).cuda()  # fmt: skip
+    ).cuda()
     optimizer = rl.optim.SGD(net.parameters(), lr=0.05)
     x = rl.randn(16, 32, device="cuda")
     called = rl.compile(net, mode="reduce-overhead") if compiled else net

@@ -113,7 +113,7 @@ CALLS = {
     "pinv": lambda L, a, p, b, t: L.pinv(t), "matrix_rank": lambda L, a, p, b, t: L.matrix_rank(t),
     "lstsq": lambda L, a, p, b, t: L.lstsq(t, t @ b, driver="gels").solution,
     "lstsq flat": lambda L, a, p, b, t: L.lstsq(t.mT, b, driver="gels").solution,
-}  # fmt: skip
+}
 
 
 def operands(dtype, shape):
@@ -206,7 +206,7 @@ FFT = {
     "irfft odd": lambda t, x: t.fft.irfft(x, n=7),
     "irfftn": lambda t, x: t.fft.irfftn(x), "irfft2 turned": lambda t, x: t.fft.irfft2(x.transpose(0, 1)),
     "conjugate": lambda t, x: t.fft.fft(x.conj()),
-}  # fmt: skip
+}
 REAL = {
     "rfft": lambda t, x: t.fft.rfft(x), "rfft first": lambda t, x: t.fft.rfft(x, dim=0, norm="ortho"),
     "rfftn": lambda t, x: t.fft.rfftn(x), "fft of reals": lambda t, x: t.fft.fft(x),
@@ -214,7 +214,7 @@ REAL = {
     "fft2 of reals": lambda t, x: t.fft.fft2(x), "rfft2 turned": lambda t, x: t.fft.rfft2(x.transpose(1, 2)),
     "stft": lambda t, x: t.stft(x.flatten(), 16, window=t.ones(16, dtype=x.dtype, device=x.device),
                               return_complex=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.skipif(not HAS_CARD, reason="needs a CUDA device")

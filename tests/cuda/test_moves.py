@@ -35,7 +35,7 @@ MOVES = {
     "unfold": lambda x: rl.nn.functional.unfold(x, 3, padding=1),
     "rows": lambda x: x.index_select(2, rl.arange(x.shape[2], device=x.device) * 7 % x.shape[2]),
     "indexed": lambda x: x[:, rl.tensor([3, -1, 0], device=x.device)], "many": lambda x: rl.stack([x[0]] * 70),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("device", PLACES)

@@ -25,7 +25,7 @@ def relative(a, b):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("heads", "own", "length", "keys", "width"), [
     (4, 4, 256, 256, 64), (6, 2, 100, 150, 32), (2, 2, 65, 65, 128), (2, 2, 33, 33, 20), (2, 1, 1, 40, 64),
-])  # fmt: skip
+])
 def test_attention_of_half_types(causal, heads, own, length, keys, width):
     rl.manual_seed(0)
     shapes = ((2, length, heads, width), (2, keys, own, width), (2, keys, own, width))

@@ -33,7 +33,7 @@ def test_scaled_mm(out, bias):
     got = rl._scaled_mm(
         mine[0], mine[1].t(), *[ours(s) for s in scales], bias=None if added is None else ours(added),
         out_dtype=getattr(rl, out),
-    )  # fmt: skip
+    )
     torch.testing.assert_close(theirs(got), want, rtol=2e-2, atol=2e-2)
 
 
@@ -70,7 +70,7 @@ AUTOCAST = {
     "prelu": lambda t, x: t.prelu(x, x[0, :1]),
     "group_norm": lambda t, x: t.nn.functional.group_norm(x, 2), "dot": lambda t, x: t.dot(x[0], x[0]),
     "scatter_add": lambda t, x: x.scatter_add(0, t.zeros(1, 8, dtype=t.int64, device=x.device), x[:1]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", AUTOCAST)

@@ -39,7 +39,7 @@ def run(nest, arrays, params, extent):
     ("range", "i32", np.int32, 1 << 31, 0, [2094735655, 553619769, 266735452, 94953276, 1050023314]),
     ("wide_range", "i64", np.int64, 3 << 40, -(1 << 40),
      [-930603176707, -850440086124, 398931569803, 1357705752987, 627410245747]),
-])  # fmt: skip
+])
 def test_known_numbers(law, code, dtype, first, second, expected):
     out = np.zeros(5, dtype)
     assert run(philox.fill_nest(law, code), [out], [5, LANES, 1, 42, first, second], LANES) == expected
@@ -51,7 +51,7 @@ def test_known_choices():
     assert out[:20].tolist() == [0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0]
     for count, vector, expected in (
         (300, 4, "011110111001111111111011"), (5000, 8, "011101101011111110011111")
-    ):  # fmt: skip
+    ):
         kept = np.zeros(count, np.bool_)
         lanes = -(-count // 256) * 256
         run(philox.dropout_nest(vector), [kept], [count, lanes, 1, 42, bits(0.75), 0], count // vector)
@@ -77,7 +77,7 @@ SAMPLERS = {
     "three turned": lambda t, n, d: t.empty(2, n, 3, device="cuda", dtype=d).permute(1, 2, 0).normal_(),
     "feature_dropout": lambda t, n, d: t.nn.functional.dropout1d(t.ones(n, 2, device="cuda", dtype=d), 0.2, True),
     "alpha_dropout": lambda t, n, d: t.nn.functional.alpha_dropout(t.ones(n, device="cuda", dtype=d), 0.2, True),
-}  # fmt: skip
+}
 INTEGERS = {
     "randint": lambda t, n, d: t.randint(10, (n,), device="cuda", dtype=d),
     "random_": lambda t, n, d: t.empty(n, device="cuda", dtype=d).random_(),

@@ -119,7 +119,7 @@ for use in (False, True):
     x.grad = None
 print(sums, sums[0] == sums[1], torch.cuda.max_memory_allocated() > 0)
 """,
-}  # fmt: skip
+}
 
 
 def agree(one: str, other: str) -> bool:
@@ -138,7 +138,7 @@ def test_program(name, tmp_path):
     path.write_text(HEAD + PROGRAMS[name])
     commands = ([sys.executable, str(path)], [sys.executable, "-m", "rushlight", "run", str(path)])
     done = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
-                             cwd=str(tmp_path)) for c in commands]  # fmt: skip
+                             cwd=str(tmp_path)) for c in commands]
     (theirs, their_errors), (ours, our_errors) = [p.communicate(timeout=120) for p in done]
     assert done[0].returncode == 0, their_errors
     assert done[1].returncode == 0, our_errors

@@ -48,7 +48,7 @@ def test_rows_and_columns(dtype, rows, cols):
 def test_short_functions(dtype):
     x = (rl.randn(20000) * 3).clamp(-9, 9).to(dtype)
     for f in (F.gelu, rl.sigmoid, rl.tanh, F.silu, rl.exp, F.elu, F.softplus, F.mish,
-              lambda x: F.gelu(x, approximate="tanh"), lambda x: x / (x * x + 1)):  # fmt: skip
+              lambda x: F.gelu(x, approximate="tanh"), lambda x: x / (x * x + 1)):
         check(f(x.cuda()), f(x.double()), NEAR[dtype])
 
 

@@ -18,9 +18,9 @@ from .test_philox import run
 # float32, and numbers of events between the rates 64 and 4000, whose law is in cuRAND's headers.
 NEAR = ("StudentT", "VonMises", "dirichlet float32", "dirichlet float64")
 NEAR_WITHOUT = ("normal_ float64", "exponential_ float64", "cauchy_ float64", "log_normal_ float64", "randn complex128",
-                "gamma", "dirichlet", "Beta", "Gamma")  # fmt: skip
+                "gamma", "dirichlet", "Beta", "Gamma")
 ELSEWHERE_WITHOUT = ("poisson 64.0", "poisson 90.0", "poisson 500.0", "poisson 3999.0", "poisson 4001.0 float16",
-                     "poisson 4001.0 bfloat16")  # fmt: skip
+                     "poisson 4001.0 bfloat16")
 
 
 def near_names() -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def near_names() -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("count", "p", "expected"), [
     (8.0, 0.3, [5, 2, 3, 1, 0, 2, 5, 3, 3, 2, 3, 3]), (1000.0, 0.7, [676, 697, 672, 708, 696, 699]),
-])  # fmt: skip
+])
 def test_known_binomials(count, p, expected):
     out = np.zeros(300)
     found = run(binomial_nest("f64"), [np.full(300, count), np.full(300, p), out], [300, 0, 42], BLOCK)

@@ -37,7 +37,7 @@ def test_chunks_of_folds(shape):
 @pytest.mark.parametrize("make", [
     lambda p: rl.optim.SGD(p, lr=0.1), lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
     rl.optim.AdamW, lambda p: rl.optim.Adam(p, amsgrad=True), rl.optim.RMSprop, rl.optim.Adagrad,
-])  # fmt: skip
+])
 def test_an_optimizer_step_is_one_launch(make):
     results = []
     for device in ("cpu", "gpuform"):
@@ -99,7 +99,7 @@ def test_long_slices_are_copied_by_blocks(device, dtype):
     assert rl.equal(there[:, ::1][chosen].cpu(), table[index])
     cube = table.reshape(10, 5, 392).transpose(0, 1)
     assert rl.equal(there.reshape(10, 5, 392).transpose(0, 1).index_select(1, chosen % 10).cpu(),
-                    cube.index_select(1, index % 10))  # fmt: skip
+                    cube.index_select(1, index % 10))
     places = rl.randint(0, 392, (300, 392))
     assert rl.equal(there[chosen].gather(1, places.to(device)).cpu(), table[index].gather(1, places))
     chosen[7] = 50

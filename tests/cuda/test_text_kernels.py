@@ -22,7 +22,7 @@ needs_card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA
 def test_texts_compile(tmp_path, dtype):
     for number, text in enumerate((
         jiterator.kernel_text(ONE, "k", dtype, 2, 1, 1, False), jiterator.kernel_text(TWO, "k", dtype, 1, 2, 0, True),
-    )):  # fmt: skip
+    )):
         device = text.replace("template <typename T> ", "template <typename T> __device__ ")
         (tmp_path / f"{number}.cu").write_text(device)
         command = ["nvcc", "-arch=sm_90", "-cubin", "-o", "/dev/null", str(tmp_path / f"{number}.cu")]
@@ -94,6 +94,6 @@ def test_some_multiprocessors():
 @pytest.mark.skipif(rl.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_card():
     for call in (lambda: rl.cuda.GreenContext.create(num_sms=4), lambda: rl.cuda._compile_kernel("x", "x"),
-                 lambda: jiterator.create_jit_fn(ONE, a=1.0)(rl.ones(3), rl.ones(3))):  # fmt: skip
+                 lambda: jiterator.create_jit_fn(ONE, a=1.0)(rl.ones(3), rl.ones(3))):
         with pytest.raises(AssertionError, match="CUDA"):
             call()

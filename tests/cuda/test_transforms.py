@@ -21,7 +21,7 @@ CASES = {
     "irfft": lambda x: rl.fft.irfft(x), "odd": lambda x: rl.fft.irfft(x, 2 * x.shape[-1] - 1),
     "irfft2": lambda x: rl.fft.irfft2(x), "conj": lambda x: rl.fft.fft(x.conj()), "hfft": lambda x: rl.fft.hfft(x),
     "transposed": lambda x: rl.fft.fft(x.mT), "axes": lambda x: rl.fft.fft2(x, dim=(-1, -2)),
-}  # fmt: skip
+}
 
 
 def steps(x, *args):

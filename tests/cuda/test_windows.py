@@ -30,7 +30,7 @@ CASES = {
     "border": lambda x: F.grid_sample(x, grid(x), padding_mode="border", align_corners=True),
     "nearest samples": lambda x: F.grid_sample(x, grid(x), mode="nearest", align_corners=False),
     "bicubic samples": lambda x: F.grid_sample(x, grid(x), mode="bicubic", align_corners=False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("device", PLACES)

@@ -36,7 +36,7 @@ def launched(launches, temps, first, memory, shift=0):
 @pytest.mark.parametrize("bits, number, length", [
     (32, 2, 4097), (64, 1, 5000), (16, 1, 6000), (8, 3, 4500), (32, 3, 300), (64, 2, 700), (8, 2, 65),
     (16, 1, 256),
-])  # fmt: skip
+])
 def test_sort(bits, number, length):
     rng = np.random.default_rng(bits + length)
     keys = rng.integers(0, 1 << min(bits, 20), number * length, dtype=np.uint64)
@@ -51,7 +51,7 @@ def test_sort(bits, number, length):
 @pytest.mark.parametrize("bits, number, length, count, most", [
     (32, 2, 9000, 50, 20), (64, 1, 5000, 3, 62), (16, 2, 4500, 7, 5), (8, 1, 20_000, 40, 3), (32, 1, 40_000, 5000, 32),
     (32, 3, 8192, 1, 2),
-])  # fmt: skip
+])
 def test_select(bits, number, length, count, most):
     """The first few in order, of keys with many that are equal and of those that differ in every digit."""
     rng = np.random.default_rng(bits + length)
@@ -67,7 +67,7 @@ def test_select(bits, number, length, count, most):
 
 @pytest.mark.parametrize("bits, number, length, count", [
     (32, 11, 64, 2), (16, 3, 500, 32), (8, 9, 37, 5), (32, 8, 130, 9),
-])  # fmt: skip
+])
 def test_few_of_short_rows(bits, number, length, count):
     rng = np.random.default_rng(length)
     keys = rng.integers(0, 1 << min(bits, 5), number * length, dtype=np.uint64)
@@ -129,7 +129,7 @@ CODES = {"b1": np.bool_, "i32": np.int32, "f32": np.float32, "f64": np.float64, 
     ("i32", "i64", 1, 700), ("f16", "f16", 2, 4097), ("f32", "f32", 5, 2),
     ("f32", "f32", 19, 128), ("f32", "f32", 9, 127), ("f16", "f16", 8, 256), ("i64", "i64", 3, 200),
     ("i32", "i64", 2, 77), ("b1", "i64", 2, 5000), ("b1", "i64", 7, 90), ("b1", "i64", 2, 300),
-])  # fmt: skip
+])
 def test_running_sums(code, out, number, length, shift):
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((number, length)) * (1 if code[0] == "f" else 1000)).astype(CODES[code])
@@ -152,7 +152,7 @@ def test_ptxas_accepts_scans(form, tmp_path):
     most = nvptx_scan.MOST_ITEMS[nvptx_scan.SIZES[form[1]]]
     kernels = (nvptx_scan.summing(form, most), nvptx_scan.spine(form), nvptx_scan.running(form, most, False),
                nvptx_scan.running(form, 1, True), nvptx_scan.running_rows(form, 8, True),
-               nvptx_scan.running_rows(form, 4, False), nvptx_scan.placing(16))  # fmt: skip
+               nvptx_scan.running_rows(form, 4, False), nvptx_scan.placing(16))
     for number, one in enumerate(kernels):
         accepted(one.text(), tmp_path / f"{number}.ptx")
 
@@ -176,7 +176,7 @@ def test_ptxas_accepts_selection(name, bits, tmp_path):
 @pytest.mark.parametrize("name, form", [
     ("count", (32, 16)), ("deal", (32, 16)), ("deal", (64, 8)), ("deal", (8, 16)), ("row", (16, 16)), ("row", (64, 1)),
     ("sums", ()), ("spine", ()), ("before", ()),
-])  # fmt: skip
+])
 def test_ptxas_accepts(name, form, tmp_path):
     accepted(KERNELS[name](*form).text(), tmp_path / "kernel.ptx")
 
@@ -185,5 +185,5 @@ def accepted(text, source):
     for one in (text, starting_early(text)):
         source.write_text(one)
         done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(source.with_suffix(".cubin"))],
-                              capture_output=True, text=True)  # fmt: skip
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -111,7 +111,7 @@ def test_fork_and_demux():
     lambda it: it.IterableWrapper(range(9)).no_such_step,
     lambda it: it.Concater(),
     lambda it: list(it.IterableWrapper(range(9)).groupby(thirds, buffer_size=3, group_size=3)),
-])  # fmt: skip
+])
 def test_refusals(make):
     kinds = []
     for lib in BOTH:
@@ -147,7 +147,7 @@ def test_map_style():
             [batches[i] for i in range(len(batches))], [joined[i] for i in range(len(joined))],
             [zipped[i] for i in range(len(zipped))], list(base.shuffle()), list(base.shuffle().set_seed(3)),
             list(base.shuffle().set_shuffle(False)), lib.rand(1),
-        ]  # fmt: skip
+        ]
 
     assert plain(build(rushlight)) == plain(build(torch))
 

@@ -82,7 +82,7 @@ def stream(lib, length=10, report=None):
 @pytest.mark.parametrize("options", [
     dict(batch_size=4, shuffle=True), dict(batch_size=4, shuffle=True, drop_last=True), dict(batch_size=None), dict(),
     dict(batch_size=None, shuffle=True),
-], ids=str)  # fmt: skip
+], ids=str)
 def test_order_in_this_process(options):
     def build(lib):
         data = lib.utils.data
@@ -168,7 +168,7 @@ def test_random_split_and_datasets():
             [list(p.indices) for p in parts], [list(data.DataLoader(p, batch_size=4, shuffle=True)) for p in parts],
             len(joined), joined[-1], joined[12], stacked[3], stacked.__getitems__([1, 2]), joined.cumulative_sizes,
             list(data.DataLoader(stacked, batch_size=4, shuffle=True)),
-        ]  # fmt: skip
+        ]
 
     same(build)
 
@@ -181,7 +181,7 @@ def test_tensor_dataset_batches_whatever_its_rows_are():
         sets = [
             data.TensorDataset(grid.transpose(0, 1)), data.TensorDataset(grid.transpose(1, 2), lib.arange(6) > 2),
             data.TensorDataset(lib.arange(6)[::2]), data.TensorDataset(grid[:, 0, 0].to(lib.complex64)),
-        ]  # fmt: skip
+        ]
         result = [list(data.DataLoader(s, batch_size=4, shuffle=True)) for s in sets]
         result += [
             list(data.DataLoader(sets[0], batch_sampler=[[-1, 0], [1]])),
@@ -263,7 +263,7 @@ def mixed_batch(dataset, ids):
         "text": "abc", "nested": [Pair(lib.tensor(ids), None), {"x": [lib.ones(2, 3).t()]}],
         "grad": lib.ones(2, requires_grad=True), "scalar": lib.tensor(3), "half": lib.ones(3, dtype=lib.bfloat16),
         "flag": lib.tensor([True, False]),
-    }  # fmt: skip
+    }
 
 
 class Collate:
@@ -568,7 +568,7 @@ REFUSED = [
     dict(batch_size=None, drop_last=True), dict(batch_size=0), dict(multiprocessing_context="fork"),
     dict(num_workers=1, multiprocessing_context="by hand"), dict(num_workers=1, multiprocessing_context=3),
     dict(num_workers=1, prefetch_factor=-2),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)

@@ -28,13 +28,13 @@ class Launch(ctypes.Structure):
         ("operands", ctypes.POINTER(P)), ("constant_bytes", ctypes.POINTER(ctypes.c_int32)), ("params", P),
         ("begin", ctypes.c_int64), ("end", ctypes.c_int64), ("ndim", ctypes.c_int32), ("pitch", ctypes.c_int32),
         ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-    ]  # fmt: skip
+    ]
 
 
 FUNCTIONS = {
     "allocate": ctypes.CFUNCTYPE(I, P, I, N, ctypes.POINTER(P)), "free": ctypes.CFUNCTYPE(I, P, I, P, N),
     "copy": ctypes.CFUNCTYPE(I, P, I, P, I, P, P, N), "launch": ctypes.CFUNCTYPE(I, P, I, P, ctypes.POINTER(Launch)),
-}  # fmt: skip
+}
 LATER = ("synchronize", "new_stream", "record", "wait", "finish", "query", "forget", "elapsed", "copy_between", "error")
 
 

@@ -32,7 +32,7 @@ CASES = {
     "topk: argument 'k' (position 2) must be int, got float 1.5": lambda: x.topk(1.5),
     "zeros: argument 'dtype' must be dtype or None, got str 'f'": lambda: rl.zeros(2, dtype="f"),
     "sin() got an unexpected keyword argument 'foo'": lambda: rl.sin(x, foo=1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("message", CASES)

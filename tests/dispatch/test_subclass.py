@@ -187,7 +187,7 @@ def test_wrappers_compute() -> None:
     for fn in (lambda t: t + 1, lambda t: t * t, lambda t: t @ t.t(), lambda t: t.sum(0), lambda t: t.softmax(-1),
                lambda t: rl.cat([t, t]), lambda t: t[1], lambda t: t.view(6), lambda t: t.split(1)[1],
                lambda t: rl.nn.functional.layer_norm(t, (3,)), lambda t: t.to(rl.float64), lambda t: 2 - t,
-               lambda t: t.max(1).values, lambda t: t.reshape(3, 2).t()):  # fmt: skip
+               lambda t: t.max(1).values, lambda t: t.reshape(3, 2).t()):
         got, want = fn(x), fn(data)
         assert type(got) is Wrapped and rl.equal(got.inner, want)
         assert got.shape == want.shape

@@ -60,7 +60,7 @@ def test_blocks_of_two_threads_do_not_mix():
     (rl.no_grad, rl.is_grad_enabled), (rl.inference_mode, rl.is_inference_mode_enabled),
     (lambda: rl.autocast("cpu"), lambda: rl.is_autocast_enabled("cpu")),
     (lambda: rl.autocast("cpu", dtype=rl.float16), lambda: rl.get_autocast_dtype("cpu")),
-])  # fmt: skip
+])
 def test_modes_of_a_thread(enter, ask):
     outside = ask()
     with enter():

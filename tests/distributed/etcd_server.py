@@ -31,7 +31,7 @@ def _start() -> int | None:
          f"http://127.0.0.1:{port}", "--listen-peer-urls", f"http://127.0.0.1:{peers}", "--initial-advertise-peer-urls",
          f"http://127.0.0.1:{peers}", "--initial-cluster", f"default=http://127.0.0.1:{peers}"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"},
-    )  # fmt: skip
+    )
     atexit.register(lambda: (process.kill(), shutil.rmtree(folder, ignore_errors=True)))
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and process.poll() is None:

@@ -96,5 +96,5 @@ def test_mpi_collectives():
     program = Path(__file__).with_name("mpi_program.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([mpiexec, "-n", "3", sys.executable, str(program)], capture_output=True, text=True,
-                          timeout=100, env=environment)  # fmt: skip
+                          timeout=100, env=environment)
     assert done.returncode == 0 and done.stdout.count("is content") == 3, done.stderr

@@ -17,7 +17,7 @@ from rushlight.distributed.checkpoint import format_utils, metadata, state_dict 
 from rushlight.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*there is no process group.*", "ignore:.*will be replaced.*",
-                                        "ignore:torch.distributed is")  # fmt: skip
+                                        "ignore:torch.distributed is")
 
 
 def _state(of, scale=1.0):
@@ -119,7 +119,7 @@ def test_saved_parts_fill_other_parts(tmp_path):
         return metadata.ChunkStorageMetadata(rl.Size(offsets), rl.Size(sizes))
 
     saved = metadata.TensorStorageMetadata(metadata.TensorProperties(), rl.Size((5, 4)),
-                                           [box((0, 0), (3, 4)), box((3, 0), (2, 4))])  # fmt: skip
+                                           [box((0, 0), (3, 4)), box((3, 0), (2, 4))])
     items = create_read_items_for_chunk_list("x", saved, [box((2, 1), (2, 3))])
     assert [(tuple(i.storage_offsets), tuple(i.dest_offsets), tuple(i.lengths)) for i in items] == [
         ((2, 1), (0, 0), (1, 3)),

@@ -19,7 +19,7 @@ def _state() -> dict[str, Any]:
     return {
         "a.weight": torch.arange(12.0).view(4, 3), "a.bias": torch.tensor([1, 2], dtype=torch.bfloat16),
         "b": torch.arange(5), "c": torch.tensor(3.5, dtype=torch.float64), "empty": torch.zeros(0, 2),
-    }  # fmt: skip
+    }
 
 
 def test_one_process_writes_and_reads(tmp_path: Any) -> None:
@@ -28,7 +28,7 @@ def test_one_process_writes_and_reads(tmp_path: Any) -> None:
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(str(tmp_path), mapping), no_dist=True)
     assert sorted(os.listdir(tmp_path)) == [
         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",
-    ]  # fmt: skip
+    ]
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
     assert index["weight_map"]["c"] == "model-00002-of-00002.safetensors"
     assert index["metadata"]["total_size"] == 12 * 4 + 2 * 2 + 5 * 8 + 8

@@ -132,7 +132,7 @@ def _broadcast(rank, ranks):
     sd.set_state_dict(
         model, optimizer, model_state_dict=states[0], optim_state_dict=states[1],
         options=sd.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True),
-    )  # fmt: skip
+    )
     moments = [row["exp_avg"].sum().item() for row in optimizer.state.values()]
     return [p.sum().item() for p in model.parameters()], moments, optimizer.param_groups[0]["lr"]
 

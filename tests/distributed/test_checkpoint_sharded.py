@@ -44,7 +44,7 @@ def _load(rank, ranks, folder):
         for name, placement in {
             "rows": Shard(1), "columns": Shard(0), "both": Shard(0), "copies": Shard(1), "plain": Shard(0),
         }.items()
-    }  # fmt: skip
+    }
     dcp.load(state, checkpoint_id=folder)
     return {name: rl.equal(value.full_tensor(), _whole()) for name, value in state.items()}
 
@@ -90,7 +90,7 @@ def _train_sharded(rank, ranks, folder):
         n: v.tolist() for n, v in sd.get_model_state_dict(
             model, options=sd.StateDictOptions(full_state_dict=True)
         ).items()
-    }  # fmt: skip
+    }
 
 
 def _go_on(rank, ranks, folder):

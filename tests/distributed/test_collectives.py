@@ -33,7 +33,7 @@ def collectives(rank: int, size: int) -> str:
     for op, want in (
         (dist.ReduceOp.MAX, everyone[-1]), (dist.ReduceOp.MIN, everyone[0]),
         (dist.ReduceOp.PRODUCT, rl.stack(everyone).prod(0)), (dist.ReduceOp.AVG, sum(everyone) / size),
-    ):  # fmt: skip
+    ):
         x = _each(rank)
         dist.all_reduce(x, op)
         rl.testing.assert_close(x, want)
@@ -227,7 +227,7 @@ def in_the_background(rank: int, size: int) -> str:
 
 
 CASES = {f.__name__: f for f in (collectives, uneven, long_ones, types_and_layouts, messages, objects, groups,
-                                 in_the_background)}  # fmt: skip
+                                 in_the_background)}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -75,7 +75,7 @@ def power_sgd(lib: Any, rank: int, size: int) -> dict[str, Any]:
         "rank3": {"matrix_approximation_rank": 3, "min_compression_rate": 1.0},
         "together": {"batch_tensors_with_same_shape": True, "random_seed": 7},
         "cold": {"warm_start": False, "use_error_feedback": False, "start_powerSGD_iter": 1},
-    }.items():  # fmt: skip
+    }.items():
         state = hooks.PowerSGDState(None, **{"start_powerSGD_iter": 2, **options})
         results[name] = _train(lib, rank, lambda m, s=state: m.register_comm_hook(s, hooks.powerSGD_hook), 8)
         results[name].append(list(state.compression_stats()))
@@ -121,7 +121,7 @@ def compare(outcome: tuple[list[Any], list[Any]], tolerances: dict[str, float]) 
                 rl.testing.assert_close(
                     rl.tensor(a), rl.tensor(b), atol=tolerance, rtol=tolerance,
                     msg=lambda text, at=(rank, name, place): f"rank, hook, place {at}: {text}",
-                )  # fmt: skip
+                )
 
 
 @pytest.mark.slow

@@ -222,7 +222,7 @@ def _tensor_parallel(rank: int, ranks: int) -> None:
         RowwiseParallel,
         SequenceParallel,
         parallelize_module,
-    )  # fmt: skip
+    )
 
     mesh = dist.init_device_mesh("cpu", (ranks,))
 
@@ -251,7 +251,7 @@ def _tensor_parallel(rank: int, ranks: int) -> None:
             "block.mlp.0": ColwiseParallel(),
             "block.mlp.2": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
             "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
-        })  # fmt: skip
+        })
 
     tokens = torch.arange(8).view(2, 4)
     losses = []

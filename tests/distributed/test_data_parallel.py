@@ -56,7 +56,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
     [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"static_graph": True},
      {"bucket_cap_mb_list": [1]}, {"batched_grad_copy": True}],
     ids=lambda o: ",".join(o) or "plain",
-)  # fmt: skip
+)
 def test_training_equals_one_process(options: dict[str, Any]) -> None:
     assert results_of(run(2, trains, options)) == ["done"] * 2
 
@@ -162,7 +162,7 @@ def skips(rank: int, size: int) -> str:
     sent: list[int] = []
     original = model.process_group.allreduce
     model.process_group.allreduce = lambda tensors, options: (sent.append(tensors[0].numel()),
-                                                              original(tensors, options))[1]  # fmt: skip
+                                                              original(tensors, options))[1]
     model(rl.ones(1, 6) * (rank + 1), with_spare=False).sum().backward()
     del model.process_group.allreduce
     assert model.module.spare.weight.grad is None

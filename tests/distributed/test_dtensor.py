@@ -99,7 +99,7 @@ def _refusals(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
             whole, torch.distributed.init_device_mesh("cpu", (1, ranks)), [P("sum"), P("max")]
         ),
         "no leaf": lambda _: from_.distribute_tensor(whole.clone().requires_grad_() * 2, mesh, [S(0)]),
-    })  # fmt: skip
+    })
 
 
 @pytest.mark.slow

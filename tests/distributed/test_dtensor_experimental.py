@@ -21,7 +21,7 @@ def _attends(torch: Any, rank: int, ranks: int) -> bool:
     for heads, causal, balanced, way in [
         (4, True, True, "allgather"), (4, True, True, "alltoall"), (2, True, False, "alltoall"),
         (4, False, True, "allgather"), (2, True, True, "alltoall"),
-    ]:  # fmt: skip
+    ]:
         cp.set_rotate_method(way)
         cp._cp_options.enable_load_balance = balanced
         shapes = [(2, 4, 4 * ranks, 8), (2, heads, 4 * ranks, 8), (2, heads, 4 * ranks, 8)]
@@ -111,7 +111,7 @@ def _maps(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
         "gradient": gradient,
         "copies": with_copies,
         "no copies": lambda t: a + plain_one,
-    })  # fmt: skip
+    })
 
 
 @pytest.mark.slow

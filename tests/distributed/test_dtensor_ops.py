@@ -15,7 +15,7 @@ POINTWISE = {
     "div": ["00", "PR"],
     "relu": ["0", "1", "R", "P"], "exp": ["1", "P"], "neg": ["0", "P"], "sigmoid": ["1"], "gelu": ["0"], "tanh": ["P"],
     "maximum": ["00", "R0"],
-}  # fmt: skip
+}
 
 
 def _functions(torch: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _functions(torch: Any) -> dict[str, Any]:
         "sort": (lambda x: x.sort(1), ["0"]),
         "all": (lambda x: (x > -9).all(), ["R"]), "unbind": (lambda x: x.unbind(0), ["1"]),
         "diff": (lambda x: x.flip(1), ["0"]),
-    }  # fmt: skip
+    }
 
 
 def _ops(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
@@ -107,7 +107,7 @@ OTHERWISE = (
     "chunk 0", "chunk 1", "unbind 1", "mse 00 gradients", "mse 11 gradients", "mse 00 alone", "mse 11 alone",
     "norm inf 0 gradients", "norm inf 0 alone", "clone P", "clone P gradient lies", "var 1 gradient lies",
     "mul PR gradient lies", "mul RP gradient lies", "div PR gradient lies",
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow
@@ -149,12 +149,12 @@ def _uneven(torch: Any, rank: int, ranks: int) -> bool:
         "rms_norm": lambda x, y: F.rms_norm(x, (7,), y[0]), "max": lambda x, y: x.max(1).values,
         "matmul": lambda x, y: (
             x.unsqueeze(0) @ y.t().unsqueeze(0)), "batches": lambda x, y: torch.bmm(x.unsqueeze(1), y.unsqueeze(2)),
-    }  # fmt: skip
+    }
     mesh = init_device_mesh("cpu", (ranks,)) if ranks == 3 else init_device_mesh("cpu", (2, 2))
     each = [S(0), S(1), R(), P()]
     lies = [(a,) for a in each] if ranks == 3 else [
         (S(0), S(1)), (S(0), S(0)), (R(), S(1)), (P(), S(0)), (S(1), P()),
-    ]  # fmt: skip
+    ]
     wholes = [torch.randn(5, 7, generator=torch.Generator().manual_seed(k)) for k in range(2)]
     for name, function in functions.items():
         for k, left in enumerate(lies):
@@ -169,7 +169,7 @@ def _uneven(torch: Any, rank: int, ranks: int) -> bool:
                 assert made.shape == expected.shape and torch.allclose(made.full_tensor(), expected, atol=1e-5), at
                 local = tuple(made.to_local().shape)
                 assert local == tuple(distribute_tensor(expected.detach(), mesh, [
-                    R() if p.is_partial() else p for p in made.placements]).to_local().shape), (at, local)  # fmt: skip
+                    R() if p.is_partial() else p for p in made.placements]).to_local().shape), (at, local)
                 (made * made).sum().backward()
                 (expected * expected).sum().backward()
                 for t, a in zip(given, alone, strict=True):

@@ -61,7 +61,7 @@ def _in_place(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
         "init constant": lambda t: t.nn.init.constant_(made(S(0)), 0.5),
         "ones_like": lambda t: t.ones_like(made(S(1))), "full_like": lambda t: t.full_like(made(S(1)), 3.0),
         "new_zeros": lambda t: made(S(0)).new_zeros((2, 2)), "new_ones alike": lambda t: made(S(0)).new_ones((5, 3)),
-    })  # fmt: skip
+    })
 
 
 # PyTorch 2.13 reads the part of the process that asks where the number of the whole is meant, and has no rule for an
@@ -87,7 +87,7 @@ OPTIMIZERS = {
     "RMSprop": {"momentum": 0.5}, "Adagrad": {}, "Adadelta": {}, "Adamax": {}, "NAdam": {}, "RAdam": {}, "ASGD": {},
     "Rprop": {},
     "Adafactor": {},
-}  # fmt: skip
+}
 
 
 def _learns(torch: Any, rank: int, ranks: int) -> bool:
@@ -114,7 +114,7 @@ def _learns(torch: Any, rank: int, ranks: int) -> bool:
             spread = distribute_module(
                 copy.deepcopy(first), mesh, cut, lambda m, x, mesh: (distribute_tensor(x[0], mesh, [Replicate()]),),
                 lambda m, y, mesh: y.full_tensor(),
-            )  # fmt: skip
+            )
             made = [getattr(torch.optim, name)(m.parameters(), foreach=foreach, **options) for m in (spread, alone)]
             for step, batch in enumerate(batches):
                 for model, optimizer in zip((spread, alone), made, strict=True):
@@ -157,7 +157,7 @@ def _layers(torch: Any, rank: int, ranks: int) -> bool:
                   images),
         "attention": (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), rows),
         "gates": (nn.Sequential(nn.Linear(8, 8), nn.GLU(), nn.SiLU(), nn.RMSNorm(4), nn.Linear(4, 1)), rows),
-    }  # fmt: skip
+    }
     for name, (first, whole) in models.items():
         alone = copy.deepcopy(first)
         spread = distribute_module(copy.deepcopy(first), mesh)

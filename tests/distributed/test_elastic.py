@@ -131,7 +131,7 @@ class _Job:
             "--monitor-interval", "0.05",
             "--rdzv-conf", "last_call_timeout=0.5,keep_alive_interval=0.2,keep_alive_timeout=3,join_timeout=60",
             *more, str(folder / "program.py"), str(self.folder),
-        ]  # fmt: skip
+        ]
         self.launchers: list[subprocess.Popen] = []
 
     def start(self) -> subprocess.Popen:
@@ -164,7 +164,7 @@ class _Job:
     def stop(self) -> list[tuple[int, str]]:
         (self.folder / "stop").write_text("")
         return [(launcher.returncode, errors) for launcher in self.launchers
-                for errors in [launcher.communicate(timeout=60)[1]]]  # fmt: skip
+                for errors in [launcher.communicate(timeout=60)[1]]]
 
 
 def test_machines_are_lost_and_come_back(tmp_path):
@@ -225,7 +225,7 @@ def test_the_launcher_shows_what_a_process_said(tmp_path):
         "@record\ndef main():\n    raise ValueError('the disk is full')\nmain()\n"
     )
     done = subprocess.run([sys.executable, "-m", "rushlight.distributed.run", str(program)], capture_output=True,
-                          text=True, timeout=100)  # fmt: skip
+                          text=True, timeout=100)
     assert done.returncode == 1 and "exit status 1: ValueError: the disk is full" in done.stderr
 
 

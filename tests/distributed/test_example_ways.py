@@ -43,7 +43,7 @@ def _whole_state_into_a_meta_model(rank: int, ranks: int) -> list[Any]:
         states.set_model_state_dict(
             second, whole if from_rank0 else shared[0],
             options=states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=from_rank0),
-        )  # fmt: skip
+        )
         for p in second.parameters():
             assert p.device.type == "cpu" and p.placements == (torch.distributed.tensor.Shard(0),)
         second.unshard()                    # as the example does before its first step

@@ -71,7 +71,7 @@ def different_calls(rank: int, size: int, kind: str) -> str:
     ("kind", "words"),
     [("shape", ("3 elements", "4 elements")), ("dtype", ("float32", "int32")), ("call", ("barrier", "all_reduce")),
      ("op", ("MAX", "SUM"))],
-)  # fmt: skip
+)
 def test_ranks_at_different_calls_are_told(kind: str, words: tuple[str, ...]) -> None:
     for result in run(2, different_calls, kind):
         assert isinstance(result, Raised) and result.kind == "DistBackendError", result

@@ -109,7 +109,7 @@ def trains(rank: int, size: int, options: dict[str, Any], steps: int = 3) -> str
 @pytest.mark.parametrize(
     "options", [{}, {"reshard_after_forward": False}, {"offload_policy": CPUOffloadPolicy()}],
     ids=lambda o: ",".join(o) or "plain",
-)  # fmt: skip
+)
 def test_training_equals_one_process(options: dict[str, Any]) -> None:
     assert results_of(run(3, trains, options)) == ["done"] * 3
 
@@ -363,7 +363,7 @@ def refuses(rank: int, size: int) -> None:
          NotImplementedError, "unevenly"),
         (lambda: fully_shard(nn.Linear(3, 3), reshard_after_forward=7), ValueError, "divide"),
         (lambda: fully_shard(fully_shard(nn.Linear(3, 3))), AssertionError, "already"),
-    ):  # fmt: skip
+    ):
         with pytest.raises((error, TypeError) if words == "int" else error, match=words):
             call()
 
@@ -397,7 +397,7 @@ def test_tensors_that_are_spread_already() -> None:
     "names", [["accumulates", "whole_and_cut", "ahead"], ["other_dimensions", "recomputes", "from_meta"],
               ["half", "methods", "tied", "refuses"]],
     ids=lambda names: "-".join(names),
-)  # fmt: skip
+)
 def test_what_else_a_sharded_module_can_do(names: list[str]) -> None:
     assert results_of(run(2, all_of, [globals()[name] for name in names])) == ["done"] * 2
 
@@ -412,7 +412,7 @@ def in_either(lib: Any, rank: int, size: int) -> dict[str, list[float]]:
         model = lib.nn.Sequential(
             lib.nn.Embedding(13, 16), *[layer(16, 2, 24, dropout=0.0, batch_first=True) for _ in range(2)],
             lib.nn.Linear(16, 13),
-        )  # fmt: skip
+        )
         for block in (model[1], model[2], model):
             shard.fully_shard(block, mp_policy=shard.MixedPrecisionPolicy(**policy))
         optimizer = lib.optim.AdamW(model.parameters(), lr=0.02)

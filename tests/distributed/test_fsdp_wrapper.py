@@ -80,7 +80,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
     + [{"use_orig_params": True, "backward_prefetch": BackwardPrefetch.BACKWARD_POST, "forward_prefetch": True},
        {"cpu_offload": CPUOffload(True), "backward_prefetch": None}],
     ids=lambda o: "-".join(getattr(v, "name", k) for k, v in o.items()),
-)  # fmt: skip
+)
 def test_training_equals_one_process(options: dict[str, Any]) -> None:
     assert results_of(run(2, trains, options)) == ["done"] * 2
 
@@ -201,7 +201,7 @@ def whole_inside(rank: int, size: int) -> None:
         loss_of(alone, *data(step, size)).backward()
     with FSDP.summon_full_params(model, with_grads=True):
         rl.testing.assert_close({n: p.grad.clone() for n, p in model.named_parameters()},
-                                {n: p.grad for n, p in alone.named_parameters()})  # fmt: skip
+                                {n: p.grad for n, p in alone.named_parameters()})
     with pytest.raises(NotImplementedError, match="rank0_only"), FSDP.summon_full_params(model, rank0_only=True):
         pass
 
@@ -224,7 +224,7 @@ def in_halves(rank: int, size: int) -> None:
     step_of(model, rank, size)
     assert {p.grad.dtype for p in model.parameters()} == {rl.float32}
     model = FSDP(Normed(), auto_wrap_policy=lambda module, recurse, nonwrapped_numel: recurse,
-                 mixed_precision=MixedPrecision(rl.bfloat16))  # fmt: skip
+                 mixed_precision=MixedPrecision(rl.bfloat16))
     seen = []
     model.module.norm.module.register_forward_pre_hook(lambda m, args: seen.append((args[0].dtype, m.weight.dtype)))
     assert model(rl.randn(3, 4)).dtype == rl.bfloat16 and seen == [(rl.float32, rl.float32)]
@@ -245,7 +245,7 @@ def chooses(rank: int, size: int) -> None:
     def wrapped(policy: Any, **options: Any) -> list[str]:
         model = FSDP(net(), auto_wrap_policy=policy, **options)
         names = {n.replace("_fsdp_wrapped_module", "").replace("..", ".").strip(".")
-                 for n, m in model.named_modules() if isinstance(m, FSDP)}  # fmt: skip
+                 for n, m in model.named_modules() if isinstance(m, FSDP)}
         step_of(model, rank, size)
         return sorted(names - {""})
 
@@ -279,7 +279,7 @@ def refuses(rank: int, size: int) -> None:
         (lambda: FSDP(frozen), ValueError, "use_orig_params=True"),
         (lambda: FSDP(nn.Linear(1, 1), auto_wrap_policy=3), TypeError, "policy"),
         (lambda: FSDP(nn.Linear(1, 1), ignored_modules=[], ignored_states=[]), ValueError, "one of them"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=words):
             call()
     FSDP(frozen, use_orig_params=True)(rl.ones(1, 2)).sum().backward()
@@ -293,7 +293,7 @@ def reduces(rank: int, size: int) -> None:
         (ShardingStrategy.NO_SHARD, hooks.allreduce_hook, {}),
         (ShardingStrategy.FULL_SHARD, hooks.bf16_compress_hook, {"atol": 1e-2, "rtol": 1e-2}),
         (ShardingStrategy.NO_SHARD, hooks.fp16_compress_hook, {"atol": 1e-2, "rtol": 1e-2}),
-    ):  # fmt: skip
+    ):
         gradients = []
         for hook in (None, plain):
             model = FSDP(net(), auto_wrap_policy=BY_BLOCK, sharding_strategy=strategy, use_orig_params=True)
@@ -348,7 +348,7 @@ def again_in_parts(rank: int, size: int) -> str:
     assert list(model.state_dict()) == list(plain.state_dict())
     with FSDP.summon_full_params(model, with_grads=True):
         rl.testing.assert_close({n: p.grad.clone() for n, p in model.named_parameters()},
-                                {n: p.grad for n, p in plain.named_parameters()})  # fmt: skip
+                                {n: p.grad for n, p in plain.named_parameters()})
     return "done"
 
 

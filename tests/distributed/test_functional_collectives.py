@@ -57,7 +57,7 @@ def _collectives(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
             lambda t: f.all_to_all_single_autograd(t, None, None, world)
         ),
         "gradient of a maximum": lambda _: with_gradient(lambda t: f.all_reduce(t, "max", world)),
-    })  # fmt: skip
+    })
     found["given"] = plain(x)
     return found
 

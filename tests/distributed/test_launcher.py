@@ -108,7 +108,7 @@ def test_machines_meet(program: list[str]) -> None:
         assert job.returncode == 0, errors
     assert {name: text.split("] ", 1)[1].split()[:2] for name, text in written(program).items()} == {
         "0-0": ["2", "0"], "0-1": ["2", "0"],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_output_goes_to_files(program: list[str], tmp_path: Path) -> None:
     talk = tmp_path / "talk.py"
     talk.write_text("import os, sys; print('out', os.environ['RANK']); print('err', file=sys.stderr)")
     done = launch("rushlight.distributed.run", "--nproc-per-node", "2", "--log-dir", str(tmp_path / "logs"),
-                  "--rdzv-id", "job7", "--redirects", "3", str(talk))  # fmt: skip
+                  "--rdzv-id", "job7", "--redirects", "3", str(talk))
     assert done.returncode == 0 and not done.stdout, done.stderr
     folder = tmp_path / "logs" / "job7" / "attempt_0"
     assert [(folder / str(r) / "stdout.log").read_text() for r in range(2)] == ["out 0\n", "out 1\n"]

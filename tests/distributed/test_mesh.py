@@ -18,7 +18,7 @@ def _seen(torch: Any, mesh: Any) -> list[Any]:
         mesh.mesh.tolist(), list(mesh.mesh_dim_names or ()), list(mesh.shape), mesh.ndim, mesh.size(),
         [mesh.size(d) for d in range(mesh.ndim)], list(mesh.get_coordinate() or ()), mesh.get_rank(), groups,
         [mesh.get_local_rank(d) for d in range(mesh.ndim)], mesh.device_type,
-    ]  # fmt: skip
+    ]
 
 
 def _meshes(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _meshes(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
         "too large": lambda t: init("cpu", (4, 4)),
         "which group": lambda t: square.get_group(),
         "which rank": lambda t: square.get_local_rank(),
-    })  # fmt: skip
+    })
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def cards(tmp_path_factory):
     return {
         "RUSHLIGHT_CUDA_DRIVER": str(folder / "driver.so"), "RUSHLIGHT_NCCL_LIBRARY": str(folder / "nccl.so"),
         "SIMULATED_UNITS": "4", "SIMULATED_NCCL_FOLDER": str(folder),
-    }  # fmt: skip
+    }
 
 
 def world(rank: int, ranks: int, backend: str = "nccl", timeout: float = 20):
@@ -60,7 +60,7 @@ def all_reductions(rank: int, ranks: int) -> None:
         (op.SUM, [sum(c) for c in columns]), (op.MAX, [max(c) for c in columns]), (op.MIN, [min(c) for c in columns]),
         (op.PRODUCT, product), (op.AVG, [sum(c) / ranks for c in columns]),
         (dist.ReduceOp(op.PREMUL_SUM, 0.5), [sum(c) / 2 for c in columns]),
-    ):  # fmt: skip
+    ):
         x = on_card(rl, mine[rank])
         dist.all_reduce(x, kind)
         assert x.cpu().tolist() == pytest.approx(expected), kind
@@ -273,7 +273,7 @@ def test_a_process_whose_call_hangs_ends(cards, tmp_path):
             stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
-    ]  # fmt: skip
+    ]
     said = [process.communicate(timeout=60)[1] for process in ranks]
     assert ranks[0].returncode == -signal.SIGABRT and "ranks [1] have not made it" in said[0]
     assert ranks[1].returncode == -signal.SIGABRT and "on rank 0" in said[1]        # told by the other
@@ -325,7 +325,7 @@ def test_without_a_card_or_the_library_it_says_so(cards):
     nowhere = {"RUSHLIGHT_CUDA_DRIVER": "/nowhere.so", "RUSHLIGHT_NCCL_LIBRARY": "/nowhere.so"}
     for changed, expected in (
         (nowhere, "needs an NVIDIA GPU"), ({**cards, "RUSHLIGHT_NCCL_LIBRARY": "/nowhere.so"}, "libnccl.so.2"),
-    ):  # fmt: skip
+    ):
         done = subprocess.run(
             [sys.executable, "-c", program], env={**os.environ, **changed}, capture_output=True, text=True
         )

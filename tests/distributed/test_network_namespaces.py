@@ -81,7 +81,7 @@ def _start(hosts: list[tuple[str, str]], rank: int, transport: str, seconds: int
         ["ip", "netns", "exec", name, sys.executable, "-c", PROGRAM, str(rank), hosts[0][1], str(seconds), then],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "GLOO_SOCKET_IFNAME": name, "RUSHLIGHT_DISTRIBUTED_TRANSPORT": transport},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("transport", "expected"), [("auto", "SharedTransport"), ("tcp", "SocketTransport")])

@@ -133,7 +133,7 @@ class _Mock:
      for shape in ((2, 2, 4), (4, 2, 8), (4, 3, 12), (3, 2, 6), (2, 3, 8))]
     + [(name, ranks, 2, parts) for name in ("ZBVZeroBubble", "DualPipeV") for ranks, parts in ((2, 4), (4, 8), (3, 11))]
     + [("GPipe", 4, 1, 6)],
-)  # fmt: skip
+)
 def test_orders_are_pytorchs(name, ranks, local, parts):
     theirs = pytest.importorskip("torch.distributed.pipelining.schedules")
     cls = theirs.get_schedule_class(name)

@@ -135,7 +135,7 @@ def test_errors_come_back_with_their_kind(tmp_path):
         ("RuntimeError", "set timeout (200 ms)"), ("PicklingError", ""), ("RuntimeError", "async_execution"),
         ("KeyError", "remote"), ("RuntimeError", "to_here"), ("RuntimeError", "call to another worker only"),
         ("RuntimeError", "already initialized"), ("TypeError", "pickle"),
-    ]  # fmt: skip
+    ]
     found = _first(2, _errors, tmp_path)
     for (kind, words), (found_kind, text) in zip(expected, found, strict=True):
         assert kind in (found_kind, "PicklingError") and words in text, (kind, words, found_kind, text)

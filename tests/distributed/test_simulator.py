@@ -25,7 +25,7 @@ from rushlight.distributed.simulator import (
     simulate,
     trace,
     transformer,
-)  # fmt: skip
+)
 from rushlight.distributed.simulator.__main__ import main
 from rushlight.distributed.simulator.costs import COLLECTIVES, all_reduce, all_to_all, broadcast
 from rushlight.distributed.simulator.measure import calibrated, measure

@@ -57,7 +57,7 @@ def _srun(tasks: int, command: list[str], **more: str) -> None:
     done = subprocess.run(
         ["srun", "--overcommit", "--export=ALL", "-n", str(tasks), *command], env=environment, capture_output=True,
         text=True, timeout=150,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -131,7 +131,7 @@ def test_many_clients_of_one_server() -> None:
 def test_foreign_bytes_do_not_hurt_a_server() -> None:
     server = dist.TCPStore("localhost", 0, None, True)
     for message in (b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 9) + b"\xee" * 9, struct.pack("<IBI", 5, 0, 1 << 30),
-                    struct.pack("<I", 0), struct.pack("<IBI", 9, 0, 4) + b"\xff\xfe\xfd\xfc"):  # fmt: skip
+                    struct.pack("<I", 0), struct.pack("<IBI", 9, 0, 4) + b"\xff\xfe\xfd\xfc"):
         with socket.create_connection(("localhost", server.port)) as foreign:
             foreign.sendall(message)
     server.set("still", "here")
@@ -188,7 +188,7 @@ def test_the_same_answers_as_pytorch(kind: str, tmp_path: Any) -> None:
         ("delete_key", "a"), ("append", "t", "x"), ("append", "t", "y"), ("get", "t"), ("num_keys",),
         ("multi_set", ["m", "o"], ["1", "2"]), ("multi_get", ["m", "o"]), ("queue_push", "qq", "1"),
         ("queue_len", "qq"), ("queue_pop", "qq"), ("has_extended_api",),
-    ]  # fmt: skip
+    ]
     ours, theirs = make(rl.distributed), make(torch.distributed)
     for name, *args in calls:
         assert getattr(ours, name)(*args) == getattr(theirs, name)(*args), (name, args)

@@ -57,7 +57,7 @@ def _plans(torch: Any) -> dict[str, Any]:
             "blocks.*.down": p.RowwiseParallel(output_layouts=S(1), use_local_output=False),
             "norm": p.SequenceParallel(), "out": p.ColwiseParallel(input_layouts=S(1), use_local_output=False),
         },
-    }  # fmt: skip
+    }
 
 
 def _numbers(torch: Any, step: int) -> tuple[Any, Any]:
@@ -207,7 +207,7 @@ def _hooks(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
             input_layouts=(S(0), None), desired_input_layouts=(R(), None), output_layouts=(R(), None),
             desired_output_layouts=(S(1), None),
         ),
-    }.items():  # fmt: skip
+    }.items():
         seen: list[Any] = []
         module = p.parallelize_module(Two(), mesh, style)
         made = module(x, x, c=x + 1)

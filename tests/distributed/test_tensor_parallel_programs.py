@@ -158,7 +158,7 @@ def _losses(start: list[str], folder: Path, ranks: int) -> dict[str, list[float]
     done = subprocess.run(
         [sys.executable, "-m", *start, str(folder / "program.py"), str(folder / "out")], capture_output=True, text=True,
         timeout=200, env=environment,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     lines = [line.split() for r in range(ranks) for line in (folder / "out" / str(r)).read_text().splitlines()]
     return {f"{name} {k}": [float(x) for x in rest] for k, (name, *rest) in enumerate(lines)}

@@ -57,7 +57,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
         assert a["param_groups"] == b["param_groups"]
         assert list(a["state"]) == list(b["state"])
         rl.testing.assert_close([a["state"][i]["exp_avg"] for i in a["state"]],
-                                [b["state"][i]["exp_avg"] for i in b["state"]])  # fmt: skip
+                                [b["state"][i]["exp_avg"] for i in b["state"]])
     zero.load_state_dict(copy.deepcopy(plain.state_dict()))
     for model, optimizer in ((alone, plain), (together, zero)):
         optimizer.zero_grad()
@@ -121,7 +121,7 @@ def refuses(rank: int, size: int) -> str:
     for params, error, words in (
         (p, TypeError, "iterable"), ([], ValueError, "no parameters"), ([1], TypeError, "int"),
         ([p, half], ValueError, "one dtype"), ([{"lr": 1.0}], ValueError, "'params'"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=words):
             Zero(params, rl.optim.SGD, lr=0.1)
     model = DDP(nn.Linear(2, 1))

@@ -204,5 +204,5 @@ EXAMPLES = {
         lambda t: t.distributions.Wishart(4.0, scale_tril=factor(t)),
         lambda t: t.distributions.Wishart(vector(t, 6.0), precision_matrix=spd(t)),
     ],
-}  # fmt: skip
+}
 CASES = [(name, index) for name, makers in EXAMPLES.items() for index in range(len(makers))]

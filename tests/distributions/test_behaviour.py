@@ -43,7 +43,7 @@ BAD = {
     "no number": lambda t: t.distributions.Normal("a", 1.0),
     "poisson": lambda t: t.distributions.Poisson(-1.0),
     "continuous": lambda t: t.distributions.ContinuousBernoulli(1.5, validate_args=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -61,7 +61,7 @@ def test_parameters_are_refused(name):
     lambda t: t.distributions.Independent(t.distributions.Bernoulli(t.tensor([0.5])), 1).enumerate_support(),
     lambda t: t.distributions.Poisson(1.0).entropy(),
     lambda t: t.distributions.Distribution().sample(),
-])  # fmt: skip
+])
 def test_what_is_not_implemented_says_so(make):
     for t in (rl, torch):
         with pytest.raises(NotImplementedError), warnings.catch_warnings():

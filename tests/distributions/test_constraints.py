@@ -53,7 +53,7 @@ CHECKS = {
             [[1.0, 0.5, 0.2], [-1.0, 0.5, 2.0]]),
     "stack": (lambda c, t: c.stack([c.positive, c.boolean], dim=-1), [[1.0, 0.5], [1.0, 1.0]]),
     "mixture": (lambda c, t: c.MixtureSameFamilyConstraint(c.greater_than(t.tensor([0.0, 1.0]))), [0.5, 2.0, -1.0]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -100,7 +100,7 @@ def test_parts_are_checked():
     for wrong in (lambda: c.independent(3, 1), lambda: c.independent(c.real, 1.5), lambda: c.independent(c.real, -1),
                   lambda: c.cat([1]), lambda: c.stack([c.real, 1]), lambda: c.cat([c.real], lengths=[1, 2]),
                   lambda: c.cat([c.real], dim=3).check(rl.zeros(2)),
-                  lambda: c.MixtureSameFamilyConstraint(1)):  # fmt: skip
+                  lambda: c.MixtureSameFamilyConstraint(1)):
         with pytest.raises(AssertionError):
             wrong()
     with pytest.raises(ValueError, match="Expected value.dim"):

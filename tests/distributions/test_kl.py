@@ -45,7 +45,7 @@ MAKERS = {
     "Poisson": lambda t, s: t.distributions.Poisson(numbers(t, 2, high=5, seed=s)),
     "Uniform": lambda t, s: t.distributions.Uniform(vector(t, 0.2, -0.5) + 0.1 * s, vector(t, 0.8, 0.9) + 0.1 * s),
     "Wishart": lambda t, s: t.distributions.Wishart(vector(t, 5.0 + s, 6.0), scale_tril=factor(t, seed=s)),
-}  # fmt: skip
+}
 REGISTERED = sorted((p.__name__, q.__name__) for p, q in torch.distributions.kl._KL_REGISTRY)
 
 
@@ -97,7 +97,7 @@ def test_inside_and_outside_the_support():
 @pytest.mark.parametrize("pair",
     [("Normal", "Laplace"), ("Exponential", "Gumbel"), ("Gamma", "Gumbel"), ("Beta", "Normal"), ("Uniform", "Gumbel"),
      ("MultivariateNormal", "LowRankMultivariateNormal"), ("Dirichlet", "Dirichlet"),
-     ("Gumbel", "Gumbel")])  # fmt: skip
+     ("Gumbel", "Gumbel")])
 def test_monte_carlo(pair):
     rl.manual_seed(0)
     p, q = MAKERS[pair[0]](rl, 0), MAKERS[pair[1]](rl, 3)

@@ -56,7 +56,7 @@ TRANSFORMS = {
                                             dim=1), (2, 3)),
     "stick_breaking": (lambda t: T(t).StickBreakingTransform(), (2, 4)),
     "tanh": (lambda t: T(t).TanhTransform(), (5,)),
-}  # fmt: skip
+}
 each = pytest.mark.parametrize("name", TRANSFORMS)
 
 

@@ -56,7 +56,7 @@ def test_loaded_kernels_are_not_made_again(saved: bytes) -> None:
     lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
     lambda data: data.replace(artifacts.generator_identity().encode(), b"0" * len(artifacts.generator_identity())),
     lambda data: data.replace(b'"size": ', b'"size":-'),
-])  # fmt: skip
+])
 def test_what_does_not_fit_is_left(saved: bytes, damage: Any) -> None:
     with pytest.warns(UserWarning, match="not used"):
         assert torch.compiler.load_cache_artifacts(damage(saved)) is None

@@ -39,7 +39,7 @@ def everything(a, /, b, *rest, c=3, d, **named):
 SIGNATURES = [
     (lambda x: (x, 2.0), lambda x: {"d": 1}), (lambda x: (x, x, 5, 6), lambda x: {"d": x, "c": 4, "z": 1, "a": 2}),
     (lambda x: (x,), lambda x: {"b": x, "d": 0}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("args, kwargs", SIGNATURES)

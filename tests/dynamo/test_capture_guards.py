@@ -125,7 +125,7 @@ def test_instance_attribute_over_a_class_attribute():
 def test_method_exchanged_on_the_class():
     s, old = Settings(), Settings.apply
     follows(uses_object, lambda: setattr(Settings, "apply", lambda self, x: x - 1),
-            lambda: setattr(Settings, "apply", old), X, s)  # fmt: skip
+            lambda: setattr(Settings, "apply", old), X, s)
 
 
 def test_method_exchanged_on_the_object():
@@ -141,7 +141,7 @@ def test_flag_of_a_module():
 def test_hook_added_to_a_submodule():
     m, handles = Net(), []
     follows(uses_module, lambda: handles.append(m.inner.register_forward_hook(lambda mod, a, out: out * 2)),
-            lambda: handles.pop().remove(), X, m)  # fmt: skip
+            lambda: handles.pop().remove(), X, m)
 
 
 def test_forward_exchanged_on_a_submodule():
@@ -205,7 +205,7 @@ def test_closure_variable():
 
 
 @pytest.mark.parametrize("other", [torch.ones(2, 4), torch.ones(3, 4, dtype=torch.float64), torch.ones(4, 3).t(),
-                                   torch.ones(3, 4).requires_grad_(), nn.Parameter(torch.ones(3, 4))])  # fmt: skip
+                                   torch.ones(3, 4).requires_grad_(), nn.Parameter(torch.ones(3, 4))])
 def test_other_tensors(other):
     def function(x):
         return x.reshape(-1) * x.shape[0], x.dtype, x.is_contiguous(), x.requires_grad, isinstance(x, nn.Parameter)

@@ -47,7 +47,7 @@ def same(function, *calls, backend="eager", fullgraph=True):
         want = outcome(function, *given)
         assert outcome(fast, *again) == want
         assert [repr(a) for a in again if isinstance(a, torch.Tensor)] == [
-            repr(a) for a in given if isinstance(a, torch.Tensor)]  # fmt: skip
+            repr(a) for a in given if isinstance(a, torch.Tensor)]
     assert not counters["graph_break"] or not fullgraph
 
 
@@ -106,13 +106,13 @@ def raises_with_a_cause(x):
 
 
 CHECKS = [raises_if_any, raises_unless_all, asserts, raises_for_one_of_two, returns_only_if_fine, compares_numbers,
-          raises_in_a_loop]  # fmt: skip
+          raises_in_a_loop]
 
 
 @pytest.mark.parametrize("function", CHECKS, ids=lambda f: f.__name__)
 def test_both_outcomes(function):
     same(function, lambda: (good.clone(),), lambda: (bad.clone(),), lambda: (good.clone() * 4,),
-         lambda: (good.clone() * 80,), lambda: (bad.clone(),), lambda: (bad.clone(),))  # fmt: skip
+         lambda: (good.clone() * 80,), lambda: (bad.clone(),), lambda: (bad.clone(),))
 
 
 def test_both_outcomes_of_machine_code():
@@ -582,7 +582,7 @@ def test_numbers_from_elements():
         return x * size
 
     same(f, lambda: (good, torch.tensor(2)), lambda: (good, torch.tensor(7)), lambda: (good, torch.tensor(-1)),
-         lambda: (good, torch.tensor(3)))  # fmt: skip
+         lambda: (good, torch.tensor(3)))
 
 
 def test_sizes_from_elements():

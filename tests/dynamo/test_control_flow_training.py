@@ -47,7 +47,7 @@ def cond_in_loop(x: Any) -> Any:
 
 def scan_in_cond(x: Any) -> Any:
     return rl.cond(x.sum() > 0, lambda a: scan(lambda c, r: (LAYER(c) * r, c + r), a[0] * 1, a)[1],
-                   lambda a: a.cos() * LAYER.bias, (x,))  # fmt: skip
+                   lambda a: a.cos() * LAYER.bias, (x,))
 
 
 def scan_in_scan(x: Any) -> Any:

@@ -29,7 +29,7 @@ def data() -> list[torch.Tensor]:
     return [
         torch.tensor([1.5, -2.0, 3.0, -4.0, 0.5, 2.0]), torch.tensor([-1.0, -2.0, 3.0, -4.0, -5.0, -6.0]),
         torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), torch.tensor([-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]),
-    ]  # fmt: skip
+    ]
 
 
 def same(found: Any, expected: Any) -> None:

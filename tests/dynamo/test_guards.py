@@ -69,7 +69,7 @@ VALUE_CASES = [
     (Kind.PREDICATE, Predicate(lambda v: v > 3, "more than 3"), [4], [3, "a"]),
     (Kind.SYMBOLIC, Symbolic((ShapeOf(X, 0), Length(X)), lambda a, b: a == b and a % 2 == 0, "x is even"),
      [torch.ones(2), torch.ones(4)], [torch.ones(3), 7]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind, wanted, good, bad", VALUE_CASES, ids=lambda v: v.name if isinstance(v, Kind) else None)
@@ -124,7 +124,7 @@ def test_tensor_guard():
     assert holds(guard, torch.zeros(4, 6))
     others = [torch.ones(4, 7), torch.ones(4), torch.ones(6, 4).t(), torch.ones(4, 6, dtype=torch.float64),
               torch.ones(4, 6, requires_grad=True), nn.Parameter(t.clone(), requires_grad=False),
-              torch.ones(4, 6, device="meta"), 3, None]  # fmt: skip
+              torch.ones(4, 6, device="meta"), 3, None]
     for other in others:
         assert not holds(guard, other), other
     with torch.inference_mode():
@@ -144,7 +144,7 @@ def test_aliasing():
     same = Guard(Local("a"), Kind.ALIASED, Local("b"))
     distinct = Guard(Local("a"), Kind.NOT_ALIASED, (Local("b"),))
     for guard, values, answer in ((same, (a, a), True), (same, (a, b), False),
-                                  (distinct, (a, b), True), (distinct, (a, a), False)):  # fmt: skip
+                                  (distinct, (a, b), True), (distinct, (a, a), False)):
         assert GuardTree([guard], ("a", "b")).check(values, {}) is answer
 
 
@@ -205,7 +205,7 @@ def module_tree(net):
         Guard(Item(Item(DictOf(inner), "_parameters"), "bias"), Kind.TENSOR, TensorLayout.of(net.inner.bias)),
         Guard(Item(Item(fields, "sizes"), 1), Kind.EQUALS, 4),
         Guard(Item(own, "weight"), Kind.NOT_ALIASED, (Item(Item(DictOf(inner), "_parameters"), "weight"),)),
-    ]  # fmt: skip
+    ]
     return GuardTree(guards, ("x",))
 
 
@@ -239,7 +239,7 @@ CHANGES = {
     "two names of a tensor": (lambda net: net.inner._parameters.__setitem__("weight", net.weight),
                               lambda net: net.inner._parameters.__setitem__("weight", nn.Parameter(torch.ones(3, 2)))),
     "all fields": (replaced_fields, lambda net: setattr(net, "scale", 2.0)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change, undo", CHANGES.values(), ids=list(CHANGES))

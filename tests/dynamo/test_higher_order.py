@@ -153,7 +153,7 @@ def test_vmap_over_a_predicate_chooses_by_example() -> None:
     lambda x: map_function(lambda r: r, (x, x[:2])),
     lambda x: associative_scan(torch.add, x, 0, combine_mode="other"),
     lambda x: while_loop(lambda a: a.sum() < 0, lambda a: (a, a), (-x.abs(),)),
-])  # fmt: skip
+])
 def test_refused(call: Any) -> None:
     with pytest.raises((RuntimeError, ValueError)):
         call(data())
@@ -199,7 +199,7 @@ def by_scan(lib: Any, x: Any) -> Any:
     from importlib import import_module
 
     return import_module(f"{lib.__name__}._higher_order_ops.scan").scan(
-        lambda c, r: (c * 0.5 + r.sin(), c * r), x[0] * 1.0, x)[1]  # fmt: skip
+        lambda c, r: (c * 0.5 + r.sin(), c * r), x[0] * 1.0, x)[1]
 
 
 def by_map(lib: Any, x: Any) -> Any:
@@ -220,7 +220,7 @@ def by_flex_attention(lib: Any, x: Any) -> Any:
 
     q = x.reshape(1, 1, *x.shape)
     return import_module(f"{lib.__name__}.nn.attention.flex_attention").flex_attention(
-        q, q * 0.5, q + 1, score_mod=lambda score, b, h, i, j: score + (i - j) * 0.25)  # fmt: skip
+        q, q * 0.5, q + 1, score_mod=lambda score, b, h, i, j: score + (i - j) * 0.25)
 
 
 @pytest.mark.parametrize("function", [by_cond, by_scan, by_map, by_associative_scan, by_flex_attention])

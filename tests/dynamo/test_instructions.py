@@ -25,7 +25,7 @@ def test_standard_library_survives_a_round_trip(python):
     if found is None or subprocess.run([found, "-c", ""], capture_output=True).returncode:
         pytest.skip(f"{python} is not here")
     answer = subprocess.run([found, "-W", "ignore", str(HERE / "round_trip.py"), str(FILE), "60"], capture_output=True,
-                            text=True)  # fmt: skip
+                            text=True)
     assert answer.returncode == 0, answer.stderr[-2000:]
     assert int(answer.stdout) > 50
 
@@ -165,7 +165,7 @@ def test_emitter_calls_in_every_form():
     assert written(fill, ("x",))("a") == (
         ((), {}), (("a",), {}), ((0,), {"b": 1, "c": 2}), ((), {"only": 7}), ((1, 2), {}), ((1, 2), {"k": 3}),
         (("a", 5), {}), "A",
-    )  # fmt: skip
+    )
 
 
 def test_emitter_jumps_and_stores():

@@ -62,7 +62,7 @@ def test_handlers_of_signals_see_tensors_and_no_capture(on_signal: list, backend
 
     def handler() -> None:
         found.append((torch.compiler.is_compiling(), torch.is_grad_enabled(), type(X + 1), compiled(X).tolist(),
-                      (torch.ones(2) * 3).tolist(), compiled(X[:3]).tolist()))  # fmt: skip
+                      (torch.ones(2) * 3).tolist(), compiled(X[:3]).tolist()))
 
     on_signal.append(handler)
 
@@ -73,7 +73,7 @@ def test_handlers_of_signals_see_tensors_and_no_capture(on_signal: list, backend
     for _ in range(2):
         torch.testing.assert_close(torch.compile(program, backend=backend)(X), X * 2 + 1)
     assert found and all(one == (False, True, torch.Tensor, wave(X).tolist(), [3, 3], wave(X[:3]).tolist())
-                         for one in found)  # fmt: skip
+                         for one in found)
 
 
 def test_exceptions_of_handlers_end_the_capture(on_signal: list) -> None:

@@ -41,7 +41,7 @@ def test_names_are_pytorch_s() -> None:
         own = getattr(_dynamo, name)
         if inspect.isfunction(own) and inspect.isfunction(getattr(theirs, name)) and name not in ("optimize", "export"):
             required = [p.name for p in inspect.signature(getattr(theirs, name)).parameters.values()
-                        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]  # fmt: skip
+                        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
             taken = inspect.signature(own).parameters
             assert len(required) <= len(taken) or "args" in taken, name
 
@@ -72,7 +72,7 @@ def test_backends_that_are_not_here_say_what_is_missing(name: str, what: str) ->
     lambda: _dynamo.export(lambda x: x),
     lambda: compiler.skip_all_guards_unsafe([]),
     lambda: compiler.load_compiled_function("file"),
-])  # fmt: skip
+])
 def test_what_is_not_here_is_refused(call: Any) -> None:
     with pytest.raises(NotImplementedError, match="[a-z_]+"):
         call()

@@ -23,7 +23,7 @@ def made(kind: Any, **options: Any) -> tuple[nn.Module, Any]:
 
 
 def compare(train: Callable, kind: Any, schedule: Callable | None = None, backend: str = "eager", compiles: int = 2,
-            **options: Any) -> Any:  # fmt: skip
+            **options: Any) -> Any:
     """Run as it is and compiled; both must leave the same parameters, gradients and state."""
     torch.manual_seed(1)
     xs = [torch.randn(5, 4) for _ in range(STEPS)]
@@ -38,9 +38,9 @@ def compare(train: Callable, kind: Any, schedule: Callable | None = None, backen
             if scheduler is not None:
                 scheduler.step()
         state = [{k: v.clone() for k, v in optimizer.state.get(p, {}).items() if isinstance(v, torch.Tensor)}
-                 for p in model.parameters()]  # fmt: skip
+                 for p in model.parameters()]
         found.append((results, [p.detach().clone() for p in model.parameters()],
-                      [p.grad if p.grad is None else p.grad.clone() for p in model.parameters()], state))  # fmt: skip
+                      [p.grad if p.grad is None else p.grad.clone() for p in model.parameters()], state))
     torch.testing.assert_close(found[1], found[0])
     assert len(compiled.on_miss.__self__.trees) <= compiles
     return compiled
@@ -65,7 +65,7 @@ OPTIMIZERS = [
     (optim.Adam, {"lr": torch.tensor(0.01)}), (optim.Adam, {"fused": True}), (optim.Adam, {"foreach": True}),
     (optim.RMSprop, {"momentum": 0.5, "centered": True}), (optim.Adagrad, {}), (optim.Adadelta, {}),
     (optim.Adamax, {}), (optim.NAdam, {}), (optim.RAdam, {}), (optim.ASGD, {}), (optim.Rprop, {}), (optim.Muon, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "options"), OPTIMIZERS, ids=lambda v: v.__name__ if isinstance(v, type) else "")

@@ -83,7 +83,7 @@ def largest(x):
 
 
 WHOLE = [largest, as_it_is, with_softmax, with_else, by_expression, with_a_condition_inside, two_of_them,
-         returns_early, calls_what_returns_early, returns_several]  # fmt: skip
+         returns_early, calls_what_returns_early, returns_several]
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
@@ -228,7 +228,7 @@ def bound_on_one_side(x):
 
 REFUSED = [largest_leaves, largest_is_written_to, leaves, leaves_as_a_view, is_written_to, other_is_written_to,
            is_asked_for, draws, drops, looks_up, divides_integers, writes, appends, differ_in_size, differ_in_type,
-           differ_in_kind, bound_on_one_side, returns_from_a_block, returns_itself, returns_a_number]  # fmt: skip
+           differ_in_kind, bound_on_one_side, returns_from_a_block, returns_itself, returns_a_number]
 
 
 def outcome(function, x):

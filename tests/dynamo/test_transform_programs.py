@@ -157,7 +157,7 @@ def test_sizes_may_be_symbols(name: str) -> None:
 
     function = linear if name == "linearize of any size" else \
         (lambda x: hessian(lambda a: (a**3).sum())(x)) if name == "hessian" else \
-        (lambda x: vjp(noisy, x)[1](x))  # fmt: skip
+        (lambda x: vjp(noisy, x)[1](x))
     compiled = rl.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
     for size in (5, 3, 7):
         x = rl.linspace(-1, 1, size)

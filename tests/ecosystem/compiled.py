@@ -54,7 +54,7 @@ def findings(path: Path, only: list[str] | None = None) -> list[Finding]:
             continue
         detail = eager["error"] or done["error"] or difference(done["values"], eager["values"], case, tolerance) or ""
         programs = [Program(name_of(case, p["name"], done["programs"]), [*map(brief, p["breaks"])], p["graphs"])
-                    for p in done["programs"]]  # fmt: skip
+                    for p in done["programs"]]
         found.append(Finding(case, detail, programs, done["cpu_seconds"], eager["cpu_seconds"]))
     return found
 
@@ -79,7 +79,7 @@ def brief(reason: str) -> str:
 def page(results: dict[str, list[Finding]], before: str = "") -> str:
     """Two tables: a line for each library, and every program with breaks. What did not run keeps its lines."""
     rows = {name: [int(n) for n in numbers.split("|")]
-            for name, numbers in re.findall(r"^\| (\w+) \| (\d+ \| \d+ \| \d+) \|$", before, re.MULTILINE)}  # fmt: skip
+            for name, numbers in re.findall(r"^\| (\w+) \| (\d+ \| \d+ \| \d+) \|$", before, re.MULTILINE)}
     breaks = re.findall(r"^\| \w+\.[\w.]+ \|.*$", before, re.MULTILINE)
     for stem, found in results.items():
         programs = [program for finding in found for program in finding.programs]
@@ -87,7 +87,7 @@ def page(results: dict[str, list[Finding]], before: str = "") -> str:
         rows[stem] = [len(programs), equal, sum(not program.breaks for program in programs)]
         breaks = [row for row in breaks if not row.startswith(f"| {stem}.")]
         breaks += [f"| {stem}.{p.name} | {p.graphs} | {'<br>'.join(p.breaks).replace('|', ',')} |"
-                   for p in programs if p.breaks]  # fmt: skip
+                   for p in programs if p.breaks]
     rows.pop("all", None)
     rows = {**dict(sorted(rows.items())), "all": [sum(numbers) for numbers in zip(*rows.values())]}
     lines = ["| library | programs | equal | without a break |", "| --- | --- | --- | --- |"]
@@ -119,7 +119,7 @@ def main() -> int:
         for f in results[path.stem]:
             said = "WRONG" if f.detail else "equal"
             print(f"{path.stem}.{f.case}: {said}, {len(f.programs)} programs, {len(f.breaks)} breaks,"
-                  f" {f.seconds:.1f} s of CPU (uncompiled {f.eager_seconds:.1f} s)")  # fmt: skip
+                  f" {f.seconds:.1f} s of CPU (uncompiled {f.eager_seconds:.1f} s)")
             for line in [*f.breaks, *f.detail[-600:].splitlines()]:
                 print(f"    {line}", flush=True)
     if chosen.docs:

@@ -76,7 +76,7 @@ def run_case(function: object) -> dict[str, object]:
     except BaseException:   # a case that ends the process's patience must not end the others
         values, error = {}, traceback.format_exc()
     return {"values": values, "error": error, "seconds": time.perf_counter() - started,
-            "cpu_seconds": time.process_time() - cpu_started}  # fmt: skip
+            "cpu_seconds": time.process_time() - cpu_started}
 
 
 def run_compiled(function: object) -> dict[str, object]:

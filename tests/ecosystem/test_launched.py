@@ -32,7 +32,7 @@ def numbers(library: str, program: Path) -> list[float]:
             [sys.executable, "-m", *LAUNCHERS[library], str(program)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
             capture_output=True, text=True, timeout=280,
-        )  # fmt: skip
+        )
         if done.returncode == 0:
             break
     assert done.returncode == 0, f"{library}: {done.stderr[-3000:]}"

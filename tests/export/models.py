@@ -28,7 +28,7 @@ def convolutions(t):
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, 2, groups=2),
         nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5), nn.LogSoftmax(1),
-    ), [(2, 3, 12, 12)]  # fmt: skip
+    ), [(2, 3, 12, 12)]
 
 
 def block(t):

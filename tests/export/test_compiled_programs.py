@@ -86,7 +86,7 @@ def test_checks_of_arguments_stay() -> None:
 def test_programs_of_one_form_are_told_apart() -> None:
     """The checks belong to the module: another one that is called in its place is captured anew."""
     narrow, wide = (export(nn.ReLU(), (torch.randn(5),), dynamic_shapes=({0: Dim("n", max=most)},)).module()
-                    for most in (8, 64))  # fmt: skip
+                    for most in (8, 64))
     fast = torch.compile(lambda module, x: module(x), fullgraph=True)
     for n in (5, 6, 7):
         fast(wide, torch.randn(n)), fast(narrow, torch.randn(n))

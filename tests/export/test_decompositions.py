@@ -21,7 +21,7 @@ CLASSES = rl.tensor([1, 2, 0, 5])
 
 def targets(program):
     return [str(n.target).removeprefix("aten.") for n in program.graph.nodes
-            if n.op == "call_function" and "getitem" not in str(n.target)]  # fmt: skip
+            if n.op == "call_function" and "getitem" not in str(n.target)]
 
 
 def left_over(program):
@@ -69,7 +69,7 @@ def test_losses(name, reduction):
 @pytest.mark.parametrize("options", [
     {}, {"reduction": "sum"}, {"reduction": "none"}, {"label_smoothing": 0.1}, {"ignore_index": 2},
     {"weight": rl.linspace(1, 2, 6)}, {"weight": rl.linspace(1, 2, 6), "label_smoothing": 0.2, "ignore_index": 0},
-])  # fmt: skip
+])
 def test_cross_entropy(options):
     check(lambda x, t: F.cross_entropy(x, t, **options), X, CLASSES)
     if "label_smoothing" not in options:
@@ -86,7 +86,7 @@ def test_cross_entropy(options):
     nn.AdaptiveAvgPool2d(1), nn.AdaptiveAvgPool2d(3), nn.PReLU(3), nn.PixelUnshuffle(2), nn.ChannelShuffle(3),
     nn.Unfold(3, padding=1, stride=2), nn.ReflectionPad2d(2), nn.ReplicationPad2d(1), nn.CircularPad2d(1),
     nn.ZeroPad2d(1), nn.ConstantPad2d(1, 3.0), nn.Flatten(), nn.Unflatten(1, (3, 1)),
-], ids=lambda layer: str(layer)[:40])  # fmt: skip
+], ids=lambda layer: str(layer)[:40])
 def test_layers_of_images(layer):
     check(layer, IMAGE, apart=("_native_batch_norm_legit_functional",))
 
@@ -94,7 +94,7 @@ def test_layers_of_images(layer):
 @pytest.mark.parametrize("layer", [nn.LSTM(6, 4, 2, bidirectional=True), nn.GRU(6, 4, bias=False), nn.RNN(6, 4),
                                    nn.RNN(6, 4, nonlinearity="relu", batch_first=True),
                                    nn.TransformerEncoderLayer(6, 2, 12, batch_first=True).eval()],
-                         ids=lambda layer: type(layer).__name__)  # fmt: skip
+                         ids=lambda layer: type(layer).__name__)
 def test_layers_of_sequences(layer):
     check(layer, rl.linspace(-1, 1, 36).reshape(3, 2, 6))
 
@@ -138,7 +138,7 @@ def test_attention(mask):
     lambda a, b: a.half().sigmoid().float(), lambda a, b: rl.meshgrid(a[0], b[0], indexing="ij")[0],
     lambda a, b: a.clone().add_(b).mul_(2).clamp_(-1, 1), lambda a, b: a.float_power(2), lambda a, b: a.frac(),
     lambda a, b: a.isfinite(), lambda a, b: a.clamp_min(0.5), lambda a, b: rl.logaddexp(a, b), lambda a, b: a.diff(),
-])  # fmt: skip
+])
 def test_functions(function):
     check(function, X, Y, apart=("linalg_vector_norm",))
 
@@ -165,7 +165,7 @@ def test_running_statistics_are_results():
     layer = nn.BatchNorm1d(6)
     program = export(layer, (X,)).run_decompositions()
     assert sorted(program.graph_signature.buffers_to_mutate.values()) == [
-        "num_batches_tracked", "running_mean", "running_var"]  # fmt: skip
+        "num_batches_tracked", "running_mean", "running_var"]
     module = program.module()
     layer(X), module(X)
     for name in ("running_mean", "running_var", "num_batches_tracked"):

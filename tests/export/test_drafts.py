@@ -47,7 +47,7 @@ def test_elements_decide_as_for_the_example():
 
 def test_sizes_that_vary_stay_so_in_drafts():
     program = draft_export(Decided(), (rl.ones(2, 3), rl.tensor([1, 3])),
-                           dynamic_shapes=({0: rl.export.Dim("batch")}, None))  # fmt: skip
+                           dynamic_shapes=({0: rl.export.Dim("batch")}, None))
     assert program.module()(rl.ones(5, 3), rl.tensor([3, 0]))[0].shape == (15, 3)
 
 

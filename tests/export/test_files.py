@@ -194,7 +194,7 @@ def expression(text):
     (change_json(lambda said: said["schema_version"].update(major=99)), "version 99"),
     (change_json(lambda said: said["graph_module"].pop("signature")), "damaged"),
     (change_json(lambda said: said["graph_module"]["graph"]["nodes"].clear()), "before it is computed"),
-])  # fmt: skip
+])
 def test_files_that_contradict_themselves_are_refused(change, words):
     with pytest.raises(ValueError, match=words):
         ex.load(edited(plain(), change))
@@ -237,7 +237,7 @@ def test_numbers_that_are_elements_go_both_ways(which):
     expected = elements(rl)[which](*args)
     program = export(elements(rl)[which], args)
     assert {str(k): str(r) for k, r in program.range_constraints.items()} == (
-        {"u0": "VR[1, 3]"}, {"u0": "VR[0, 3]"}, {})[which]  # fmt: skip
+        {"u0": "VR[1, 3]"}, {"u0": "VR[0, 3]"}, {})[which]
     again = ex.load(stored(program, ex.save))
     assert rl.equal(again.module()(*args), expected)
     assert rl.equal(ex.load(stored(again, ex.save)).module()(*args), expected)

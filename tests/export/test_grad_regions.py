@@ -181,7 +181,7 @@ def test_mixed_precision_stays_a_region(make):
     assert [str(n.target) for n in inner.graph.nodes if n.op == "call_function"] == ["aten.linear.default"]
     expected = numbers(rl, make, make(rl))
     for version in (program.module(), ex.unflatten(program), ex.load(saved(rl, program)).module(),
-                    rl.compile(rl.export.export(make(rl), (rl.ones(3, 4),)).module(), fullgraph=True)):  # fmt: skip
+                    rl.compile(rl.export.export(make(rl), (rl.ones(3, 4),)).module(), fullgraph=True)):
         version.zero_grad()
         for a, b in zip(leaves(numbers(rl, make, version)), leaves(expected), strict=True):
             assert a == pytest.approx(b, rel=1e-2)

@@ -143,7 +143,7 @@ def test_errors_are_of_pytorchs_classes():
         (ConstraintViolationError, lambda: export(linear, (x,), dynamic_shapes=({0: Dim("b", max=2)},))),
         (AssertionError, lambda: Dim("b", min=5, max=3)), (AssertionError, lambda: Dim("no name")),
         (UserError, lambda: export(linear, x)),
-    ]:  # fmt: skip
+    ]:
         with pytest.raises(error):
             call()
     assert issubclass(UserError, TorchDynamoException) and not issubclass(UserError, Unsupported)

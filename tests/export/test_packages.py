@@ -81,7 +81,7 @@ def run_alone(program, path, cache):
     root = str(Path(__file__).resolve().parents[2])
     env = {**os.environ, "RUSHLIGHT_CACHE": str(cache)}
     run = subprocess.run([sys.executable, "-c", program, path], env=env, capture_output=True, text=True, timeout=300,
-                         check=False, cwd=root)  # fmt: skip
+                         check=False, cwd=root)
     assert run.returncode == 0, run.stderr
     return run.stdout
 

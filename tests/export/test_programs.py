@@ -147,7 +147,7 @@ def test_decomposition_tables_are_followed():
     table = ex.default_decompositions()
     table[rl.ops.aten.gelu.default] = lambda x: x * rl.sigmoid(1.702 * x)
     assert targets(program.run_decompositions(table).graph) == [
-        "aten.mul.Tensor", "aten.sigmoid.default", "aten.mul.Tensor", "aten._softmax.default"]  # fmt: skip
+        "aten.mul.Tensor", "aten.sigmoid.default", "aten.mul.Tensor", "aten._softmax.default"]
     del table[rl.ops.aten.softmax.int]
     assert targets(program.run_decompositions(table).graph)[-1] == "aten.softmax.int"
     assert targets(program.run_decompositions({}).graph) == ["aten.gelu.default", "aten.softmax.int"]
@@ -188,7 +188,7 @@ def test_derived_dims_and_integers():
             return x[: y.shape[0]] + y * n
 
     program = export(Halves(), (rl.randn(8), rl.randn(4), 3),
-                     dynamic_shapes={"x": {0: 2 * half}, "y": {0: half}, "n": Dim.DYNAMIC})  # fmt: skip
+                     dynamic_shapes={"x": {0: 2 * half}, "y": {0: half}, "n": Dim.DYNAMIC})
     rl.testing.assert_close(program.module()(rl.ones(6), rl.ones(3), 7), rl.full((3,), 8.0))
     with pytest.raises(AssertionError, match="size"):
         program.module()(rl.ones(7), rl.ones(3), 7)
@@ -198,7 +198,7 @@ def test_derived_dims_and_integers():
     ({"x": {0: Dim("a")}, "y": {0: Dim("b")}}, "Dims 'b' and 'a' must be equal", "b = a"),
     ({"x": {0: Dim("a")}, "y": None}, "works for 8 only", "a = 8"),
     ({"x": {0: Dim.DYNAMIC}, "y": None}, "fixes it to 8", "Dim.AUTO"),
-])  # fmt: skip
+])
 def test_dims_that_do_not_vary_are_refused_with_a_fix(shapes, words, fix):
     with pytest.raises(UserError) as error:
         export(Pair(), (rl.randn(8, 6), rl.randn(8, 6)), dynamic_shapes=shapes)
@@ -249,7 +249,7 @@ def test_collections_of_shapes_and_more_examples():
     ({"z": None}, "entries for the arguments"), ({"x": {0: "a"}, "y": None}, "expected a Dim"),
     ({"x": {0: Dim("a", max=4)}, "y": None}, "does not admit"), ({"x": {0: 5}, "y": None}, "declared to be 5"),
     (3, "expected a dict"),
-])  # fmt: skip
+])
 def test_descriptions_that_do_not_fit_are_refused(shapes, words):
     kinds = {"has 2 dims": IndexError, "does not admit": ConstraintViolationError}
     with pytest.raises(kinds.get(words, UserError), match=words):

@@ -20,7 +20,7 @@ CHANGES: tuple[Callable[[int, int], int], ...] = (
     lambda n, i: n + 1 + i, lambda n, i: 2 * n, lambda n, i: n + (i == 0), lambda n, i: n + (i == 1),
     lambda n, i: 4 * n + 3 * i, lambda n, i: max(2, n - 1), lambda n, i: 3 if i % 2 else n + 7,
     lambda n, i: n + 6 * (i == 2),
-)  # fmt: skip
+)
 
 
 class Finding(AssertionError):

@@ -126,7 +126,7 @@ def test_the_device_that_is_asked_for():
     with FakeTensorMode():
         x = rl.zeros(3)
         for result in (rl.full_like(x, 2.0, device=x.device), rl.zeros_like(x, device="cpu"), rl.rand_like(x),
-                       x.new_full((2,), 1.0, device=x.device), rl.full((2,), 3.0, device="cpu")):  # fmt: skip
+                       x.new_full((2,), 1.0, device=x.device), rl.full((2,), 3.0, device="cpu")):
             assert result.device.type == "cpu"
             result[:2].copy_(x[:2])
         assert rl.zeros_like(x, device="meta").device.type == "meta"

@@ -35,7 +35,7 @@ def shaped(fn: Callable[..., Any], *shapes: tuple[int, ...], dtype: Any = rl.flo
     (lambda x: rl.quantile(x, 0.5, 0), "[s1]"),
     (lambda x: rl.isin(x, x[0]), "[s0, s1]"),
     (lambda x: rl.bucketize(x, x[0]), "[s0, s1]"),
-], ids=["sort", "topk", "kthvalue", "median", "nanmedian", "mode", "quantile", "isin", "bucketize"])  # fmt: skip
+], ids=["sort", "topk", "kthvalue", "median", "nanmedian", "mode", "quantile", "isin", "bucketize"])
 def test_thresholds_of_speed_leave_no_guard(fn: Callable[..., Any], shape: str) -> None:
     assert shaped(fn, (5, 7)) == (shape, [])
 

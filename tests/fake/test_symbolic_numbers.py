@@ -43,7 +43,7 @@ ASKING: dict[str, Callable[[Any], Any]] = {
     "in": lambda s: s in (5, 6), "tuple": lambda s: (s, 2) == (6, 2), "bool of difference": lambda s: bool(s - 6),
     "divisible": lambda s: bool(s % 3 == 0), "bit_length": lambda s: s.bit_length(),
     "numpy": lambda s: __import__("numpy").zeros(s), "struct": lambda s: __import__("struct").pack("q", s),
-}  # fmt: skip
+}
 
 
 def fresh(hint: int = 6, **options: Any) -> tuple[Any, ShapeEnv]:
@@ -86,7 +86,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "either": lambda s, t: (s > t) | (s == 4), "float compare": lambda s, t: s / t > 0.75,
     "round to": lambda s, t: round(s / 7, 2), "rdivmod": lambda s, t: divmod(50, s), "float mod": lambda s, t: s % 2.5,
     "bool sum": lambda s, t: (s < t) + s,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)

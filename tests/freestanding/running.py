@@ -45,7 +45,7 @@ class Library:
         space = aligned(max(1, self.size(*dims)))
         given = (ctypes.c_int64 * max(1, len(dims)))(*dims)
         return self.run_(ctypes.c_void_p(self.weights.ctypes.data), ctypes.c_void_p(space.ctypes.data),
-                         pointers(inputs), pointers(outputs), given)  # fmt: skip
+                         pointers(inputs), pointers(outputs), given)
 
 
 MAIN = """#include "{name}.hpp"
@@ -75,7 +75,7 @@ def cpp_program(result, folder, kind="float", dims=(), compiler="g++", options=(
     text = MAIN.format(name=result.name, kind=kind, dims="".join(f"{d}, " for d in dims))
     (folder / "main.cc").write_text(text)
     command = [compiler, "-std=c++14", "-Wall", "-Wextra", "-Werror", "-I", os.path.dirname(result.header),
-               str(folder / "main.cc"), result.object, "-o", str(folder / "main"), *options]  # fmt: skip
+               str(folder / "main.cc"), result.object, "-o", str(folder / "main"), *options]
     subprocess.run(command, check=True)
     return str(folder / "main")
 

@@ -148,7 +148,7 @@ int main(int argc, char **argv) {
 }
 """)
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", str(tmp_path / "main.c"), result.object, "-o",
-               str(tmp_path / "main")]  # fmt: skip
+               str(tmp_path / "main")]
     subprocess.run(command, check=True)
     assert subprocess.run([tmp_path / "main", result.weights], capture_output=True, check=True).stdout == b"1.000000\n"
 
@@ -188,7 +188,7 @@ def test_webassembly_runs(name, engine, tmp_path):
 def test_webassembly_with_batch_sizes_that_vary(engine, tmp_path):
     model, x = mlp(), rl.randn(9, 20)
     answer = aot_compile(model, (x,), dynamic_shapes=({0: Dim("batch", max=16)},), target="wasm", name="net",
-                       folder=tmp_path)  # fmt: skip
+                       folder=tmp_path)
     out = engine(answer, tmp_path, x.numpy(), (9, 7), (9,))
     np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
 
@@ -209,7 +209,7 @@ def emulated(model, x, machine, folder, kind="float") -> np.ndarray:
     if machine != platform.machine():
         options += ["-L", f"/usr/{machine}-linux-gnu"]      # where the compiler's package keeps the C library
     run = subprocess.run([emulator, *options, program, result.weights, folder / "x.bin"], capture_output=True,
-                         check=True)  # fmt: skip
+                         check=True)
     return np.frombuffer(run.stdout, np.float32)
 
 

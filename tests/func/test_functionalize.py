@@ -18,7 +18,7 @@ VIEWS = [
     lambda t: t.narrow(-1, 0, 1), lambda t: t.split(1, -1)[0], lambda t: t.unbind(0)[-1] if t.ndim > 1 else t,
     lambda t: t.permute(*reversed(range(t.ndim))), lambda t: t.detach(), lambda t: t.view_as(t),
     lambda t: t.select(-1, -1) if t.ndim > 1 else t, lambda t: t.chunk(2, -1)[0], lambda t: t.t() if t.ndim == 2 else t,
-]  # fmt: skip
+]
 WRITES = [
     lambda t, o: t.add_(1),
     lambda t, o: t.mul_(2),
@@ -112,7 +112,7 @@ def test_every_view_has_its_inverse():
         "as_strided": ((2, 2), (4, 1), 1), "split": (2, 1), "unbind": (1,), "view": ((2, 6),),
         "permute": ((1, 0),), "transpose": (0, 1), "t": (), "unsqueeze": (1,), "squeeze": (), "expand": ((3, 4), False),
         "alias": (), "unfold": (1, 2, 2), "_basic_index": ((slice(1, 3), 0),),
-    }  # fmt: skip
+    }
     for name, args in arguments.items():
         overload = rl.op.find_op(name).overload_list[0]
         base = rl.arange(12.0).reshape(3, 4)

@@ -81,7 +81,7 @@ def test_functionalized_programs_draw_anew_each_time(x):
     lambda t: t.uniform_(-1, 1), lambda t: t.normal_(1, 2), lambda t: t.log_normal_(), lambda t: t.cauchy_(),
     lambda t: t.exponential_(), lambda t: t.geometric_(0.3), lambda t: t.random_(), lambda t: t.random_(7),
     lambda t: t.random_(2, 9), lambda t: t.bernoulli_(0.4), lambda t: t.bernoulli_(rl.full((2, 1), 0.4)),
-])  # fmt: skip
+])
 def test_every_fill_has_a_functional_form(fill):
     def written(x):
         y = x.t().clone()

@@ -16,7 +16,7 @@ from rushlight.nn import functional as F
 
 # Our graphs and PyTorch's differ in what sets a gradient going and in what is looked at again.
 APART = {"detach.default", "ones_like.default", "full.default", "expand.default", "view.default", "sum.default",
-         "alias.default", "t.default", "new_empty.default", "sum.dim_IntList"}  # fmt: skip
+         "alias.default", "t.default", "new_empty.default", "sum.dim_IntList"}
 
 
 def layers(torch: Any) -> dict[str, tuple[Callable, list[Any]]]:
@@ -40,7 +40,7 @@ def layers(torch: Any) -> dict[str, tuple[Callable, list[Any]]]:
         "conv": (lambda x, w: f.conv2d(x, w, padding=1), [image, kernel]),
         "attention": (lambda x: f.scaled_dot_product_attention(x, x, x), [image]),
         "pad": (lambda x: f.pad(x, (1, 2, 2, 1), mode="reflect"), [image]),
-    }  # fmt: skip
+    }
 
 
 def gradients(torch: Any, f: Callable) -> Callable:

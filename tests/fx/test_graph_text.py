@@ -172,7 +172,7 @@ print(g, q.stack_trace)
 with g.on_generate_code(lambda current: (lambda body: ["print('hi')\\n", *body])):
     gm.recompile(); print(gm.code)
 """,
-}  # fmt: skip
+}
 
 # `attempt(call, mentioned...)`: the class, and which of the names and values mentioned are missing from the message.
 ERRORS = """

@@ -181,7 +181,7 @@ class Scaled(fx.CodeGen):
     def generate_output(self, out): return f"return [{out!r}]"
 gm.graph.set_codegen(Scaled()); gm.recompile(); print(gm.code)
 """,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -80,7 +80,7 @@ FUNCTIONS: dict[str, Callable] = {
     "jvp": lambda x: jvp(lambda y: (y * y).sum(1), (x,), (rl.ones_like(x),)),
     "vmap": vmap(lambda row: row.softmax(-1) * row.sum() + row.max()),
     "vmap of grad": vmap(grad(lambda row: (row.sin() * row).sum())),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -116,7 +116,7 @@ MODULES: dict[str, tuple[Callable, tuple]] = {
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
     "embedding": (lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.GroupNorm(2, 2), nn.Flatten(), nn.Softmax(1)),
                   (3, 4)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mode", ["real", "fake"])
@@ -153,7 +153,7 @@ def test_symbolic_sizes_are_computed() -> None:
 
 @pytest.mark.parametrize("f",
     [lambda x: F.relu(x @ x.t()).sum(), lambda x: (x.softmax(-1) * x).mean(0).sum(), lambda x: (x[1:] * x[:-1]).sum(),
-     lambda x: rl.cat([x, x * 2], 0).max(1)[0].sum()])  # fmt: skip
+     lambda x: rl.cat([x, x * 2], 0).max(1)[0].sum()])
 def test_gradients_serve_all_sizes(f) -> None:
     """What rules keep of shapes stays symbolic through the tape."""
 
@@ -274,7 +274,7 @@ def test_calls_have_the_names_of_pytorch() -> None:
     assert names == [
         "aten.mul.Tensor", "aten.add.Tensor", "aten.sum.dim_IntList", "aten.transpose.int", "aten.slice.Tensor",
         "aten._softmax.default", "aten.cat.default", "aten.add.Tensor", "aten.max.dim", "aten.rsub.Scalar",
-    ]  # fmt: skip
+    ]
     sums = [n for n in graph.graph.nodes if n.target in (rl.ops.aten.add.Tensor, rl.ops.aten.add.Scalar)]
     assert len(sums) == 2
     for got, wanted in zip(graph(x, w), f(x, w), strict=True):

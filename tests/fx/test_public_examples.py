@@ -196,7 +196,7 @@ print(torch.equal(gm(x, y), Net()(x, y)))
 
 
 EXAMPLES = {"inline function": INLINE, "invert": INVERT, "rewriting": REWRITE, "module tracer": MODULES,
-            "profiling": PROFILE, "primitives": PRIMITIVES}  # fmt: skip
+            "profiling": PROFILE, "primitives": PRIMITIVES}
 
 
 @pytest.mark.parametrize("source", EXAMPLES.values(), ids=EXAMPLES)

@@ -53,7 +53,7 @@ def split(framework: str, supported: set[str], **settings):
     {"sin", "cos", "add"}, {"sin", "cos", "add", "relu", "lin", "sin_1"}, {"relu", "sigmoid"}, set(),
     {"sin", "cos", "add", "relu", "lin", "sin_1", "sigmoid", "add_1", "cos_1", "sum_1", "size", "add_2"},
     {"lin", "size"},
-])  # fmt: skip
+])
 @pytest.mark.parametrize("least", [1, 2])
 def test_nodes_go_where_pytorch_puts_them(supported, least):
     pytest.importorskip("torch")
@@ -146,7 +146,7 @@ def minimizer(wrong, **settings):
     ({"traverse_method": "accumulate"}, ("exp",), {"exp"}),
     ({"traverse_method": "defined"}, ("exp",), {"sin", "cos", "exp", "relu", "tanh"}),
     ({"accumulate_error": True}, ("cos",), {"cos"}),
-])  # fmt: skip
+])
 def test_culprits_are_found(settings, wrong, expected, capsys):
     assert {n.name for n in minimizer(wrong, **settings).minimize()} == expected
     capsys.readouterr()

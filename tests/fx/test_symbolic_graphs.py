@@ -67,7 +67,7 @@ CUBES: dict[str, Callable] = {     # of one [b, t, d] tensor, d even
     "gradient by size": rl.func.grad(lambda y: (y * y.shape[0] ** 2).sum() / y.numel()),
     "iteration": lambda x: sum(row.sum() for row in x.transpose(0, 1)) if x.shape[1] == 5 else x.sum() * 2,
     "gradient": lambda x: rl.func.grad(lambda y: (y.softmax(-1) * y).mean() + y.var())(x),
-}  # fmt: skip
+}
 SHAPES = ((2, 5, 8), (3, 4, 6), (4, 7, 10), (6, 9, 4), (2, 2, 16), (5, 3, 12))
 
 

@@ -44,7 +44,7 @@ DEPTHWISE = {
 ACTIVATIONS = {
     "relu": rl.relu, "gelu": F.gelu, "silu": F.silu, "hardswish": F.hardswish, "clamp": lambda y: y.clamp(-1, 1.5),
     "tanh": lambda y: y.tanh() * 0.5 + 1,
-}  # fmt: skip
+}
 
 
 def tensors_of(shape, dtype=rl.float32):
@@ -155,7 +155,7 @@ def test_norms_follow_their_buffers_and_weights() -> None:
     fast, x = rl.compile(model, fullgraph=True), rl.randn(2, 16, 24, 24)
     with rl.no_grad():
         for change in (lambda: None, lambda: model[0].norm.running_var.mul_(2), lambda: model[0].conv.weight.neg_(),
-                       lambda: model[0].short[1].running_mean.add_(1)):  # fmt: skip
+                       lambda: model[0].short[1].running_mean.add_(1)):
             change()
             for _ in range(2):
                 rl.testing.assert_close(fast(x), model(x), rtol=1e-5, atol=1e-5)

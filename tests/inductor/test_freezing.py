@@ -19,7 +19,7 @@ def network(dims: int, groups: int, bias: bool, affine: bool) -> nn.Module:
     model = nn.Sequential(
         conv(8, 16, 3, padding=1, groups=groups, bias=bias), norm(16, affine=affine), nn.ReLU(), conv(16, 8, 1),
         norm(8, affine=affine),
-    )  # fmt: skip
+    )
     for m in model:
         if isinstance(m, norm):
             for t in (m.running_mean, m.running_var, *((m.weight, m.bias) if affine else ())):
@@ -45,7 +45,7 @@ def labels_of(model: nn.Module, x: rl.Tensor) -> list[str]:
 
 
 @pytest.mark.parametrize("dims, groups, bias, affine", [(2, 1, False, True), (2, 8, True, True), (1, 2, True, False),
-                                                        (3, 1, False, False)])  # fmt: skip
+                                                        (3, 1, False, False)])
 def test_norms_disappear(dims, groups, bias, affine, monkeypatch) -> None:
     model, x = network(dims, groups, bias, affine), rl.randn(2, 8, *(12,) * dims)
     assert any("_scaled_channels" in label for label in labels_of(model, x))
@@ -60,7 +60,7 @@ def test_a_compiled_module_follows_changes(dtype) -> None:
     fast, x = rl.compile(model, options={"freezing": True}), rl.randn(2, 8, 20, 20, dtype=dtype)
     changes = [lambda: None, lambda: model[0].weight.mul_(2), lambda: model[1].running_var.add_(1),
                lambda: model[4].bias.sub_(3), lambda: model.load_state_dict({k: v * 2 for k, v in
-                                                                             model.state_dict().items()})]  # fmt: skip
+                                                                             model.state_dict().items()})]
     with rl.no_grad():
         for change in changes:
             change()
@@ -113,7 +113,7 @@ def planned_tiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("images, channels, outs, high, wide, padding", [
-    (2, 17, 35, 33, 31, 1), (1, 65, 48, 30, 46, 1), (3, 34, 16, 21, 26, 0), (1, 130, 66, 18, 13, 2)])  # fmt: skip
+    (2, 17, 35, 33, 31, 1), (1, 65, 48, 30, 46, 1), (3, 34, 16, 21, 26, 0), (1, 130, 66, 18, 13, 2)])
 def test_large_tiles(images, channels, outs, high, wide, padding, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frozen 3x3 convolutions may take tiles of 4x4 results; docs/accuracy.md says how exact they are."""
     found = planned_tiles(monkeypatch)

@@ -42,7 +42,7 @@ def test_training_an_embedding() -> None:
     lambda t, i, s: t.scatter_add(0, i[:, None].expand(5, 8), s),
     lambda t, i, s: t.index_put((i,), s, accumulate=True),
     lambda t, i, s: t.index_copy(0, i[1:4:2], s[:2]),
-])  # fmt: skip
+])
 def test_other_writers_equal_eager(write) -> None:
     check(lambda i, s: write(rl.full((20, 8), 2.0), i, s), INDEX, rl.randn(5, 8))
 

@@ -29,7 +29,7 @@ APART = {
     "histogramdd": "its bins are tuples of tensors that a graph lists otherwise",
     "linalg.lu": "its result's class is called by the graph",
     "to": "moves from the device that the comparison runs on",
-}  # fmt: skip
+}
 # nobody said what is in them
 RESHAPED = ("resize_", "empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
 RANDOM = ("dropout", "rrelu", "multi_head_attention", "randn", "rand", "normal", "multinomial")
@@ -37,7 +37,7 @@ SERVED = [
     name for name in RECORDS
     if name not in APART and not name.startswith(RESHAPED) and not name.startswith(("sparse.", "jiterator",
         "nn.functional.max_unpool")) and not any(word in name for word in RANDOM)
-]  # fmt: skip
+]
 
 
 def traced(fn: Any, tree: Any, with_gradients: bool) -> Any:

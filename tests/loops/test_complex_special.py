@@ -25,7 +25,7 @@ PAIR = [
 # name here: name in NumPy
 NUMPY = {"exp": "exp", "log": "log", "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "acos": "arccos",
          "asin": "arcsin", "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh", "sin": "sin",
-         "cos": "cos", "tan": "tan"}  # fmt: skip
+         "cos": "cos", "tan": "tan"}
 TORCH = (*NUMPY, "exp2", "log2", "log10", "rsqrt", "sigmoid", "square", "reciprocal", "abs", "angle", "expm1", "log1p")
 # Where PyTorch leaves the standard, and what the standard says.
 STANDARD = {
@@ -124,7 +124,7 @@ def test_expm1_and_log1p_follow_the_standard() -> None:
                   complex(-inf, 1.0): ("+inf", "+3.14"), complex(inf, nan): ("+inf", "nan"),
                   complex(nan, inf): ("+inf", "nan"), complex(-inf, inf): ("+inf", "+2.36"),
                   complex(nan, 1.0): ("nan", "nan"), complex(-0.0, 0.0): ("+0.0", "+0.0")},
-    }  # fmt: skip
+    }
     for name, cases in expected.items():
         found = both_lengths(getattr(rl, name), rl.complex128, list(cases))
         assert [spelled(g) for g in found] == list(cases.values()), name

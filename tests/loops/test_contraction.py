@@ -48,7 +48,7 @@ def test_integers_wrap_as_their_type_does():
 
 
 @pytest.mark.parametrize("shapes", [((6, 5, 40), (40, 30)), ((2, 3, 64, 70), (2, 3, 70, 80)), ((40,), (4, 40, 30)),
-                                    ((3, 64, 128), (1, 128, 200)), ((50,), (50,)), ((4, 50, 20), (20,))])  # fmt: skip
+                                    ((3, 64, 128), (1, 128, 200)), ((50,), (50,)), ((4, 50, 20), (20,))])
 def test_batches_and_vectors(shapes):
     a, b = (R.randn(*s) for s in shapes)
     R.testing.assert_close(run(lowered("matmul", a, b), a, b), (a.double() @ b.double()).float(), rtol=1e-5, atol=1e-4)
@@ -106,7 +106,7 @@ def test_addmm_is_one_product_with_an_addend(alpha, beta):
 def test_linear(shape):
     x, w, bias = R.randn(*shape), R.randn(130, 700), R.randn(130)
     R.testing.assert_close(run(lowered("linear", x, w, bias), x, w, bias), R.nn.functional.linear(x, w, bias),
-                           rtol=1e-5, atol=1e-4)  # fmt: skip
+                           rtol=1e-5, atol=1e-4)
 
 
 def test_large_products_are_tiles_and_small_ones_folds():

@@ -23,12 +23,12 @@ def halvings(vector: bool = False) -> Nest:
     body = (
         Assign("turns", turns + 1), Assign("count", select(moves, count + 1, count)),
         Assign("x", select(moves, x * 0.5, x)),
-    )  # fmt: skip
+    )
     return Nest("halvings", operands(["f64"], ["f64", "f64"]), (), rows(
         Local("x", load(0, var("i"), "f64")), Local("count", const(0.0, "f64")), Local("turns", const(0.0, "f64")),
         For("turn", const(0, "i64"), const(LIMIT, "i64"), body, vector=vector, going=moves),
         Store(1, var("i"), count), Store(2, var("i"), turns), vector=True,
-    ))  # fmt: skip
+    ))
 
 
 def run(given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

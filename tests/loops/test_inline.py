@@ -111,7 +111,7 @@ def views(shape):
         ("transpose", (0, 1)), ("permute", ((1, 0),)), ("view", ((cols, rows),)), ("unsqueeze", (1,)),
         ("select", (0, 1)), ("slice", (1, 1, 6, 2)), ("expand", ((3, rows, cols),)), ("diagonal", ()),
         ("unfold", (1, 3, 2)), ("narrow", (0, 1, 2)),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(("name", "args"), views((4, 6)))
@@ -311,7 +311,7 @@ def test_what_is_stated_prints():
         lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)])),
         lowered("_window_max", x, pack([Axis(ADAPTIVE, n, 5) for n in (20, 23)]), 64),
         lowered("im2col", x, (3, 3), (1, 1), (1, 1), (2, 2)), lowered("cat", [x, x], 1), lowered("flip", x, (1,)),
-    ):  # fmt: skip
+    ):
         assert result.name in show_lowered(result) and "nest" in str(schedules.schedule(result))
     assert "rows of" in show_lowered(
         lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)]))

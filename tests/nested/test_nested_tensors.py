@@ -25,7 +25,7 @@ def names(m):
         "W": numbers(m, 5, 3), "v": numbers(m, 3), "P": numbers(m, 2, 4, 3), "Q": numbers(m, 2, 3, 4),
         "one": numbers(m, 2, 1, 3),
         "h": m.nested.nested_tensor([numbers(m, 2, 2, 8), numbers(m, 4, 2, 8)], layout=m.jagged),
-    }  # fmt: skip
+    }
 
 
 def plain(r):
@@ -61,7 +61,7 @@ SAME = [
     "N.nested_tensor([[1, 2], [3]], layout=m.jagged)", "x.any()", "x.permute(0, 2, 1)",
     "x.dim()", "x.size(-1)", "x.numel()", "len(x)", "x.is_nested", "a.is_nested", "x._max_seqlen", "y + 1",
     "y.unbind()", "N.to_padded_tensor(y, 0.0)", "y.size(0)", "m.stack([x, x], -1)",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", SAME)
@@ -75,7 +75,7 @@ REFUSED = [
     "N.nested_tensor([], layout=m.jagged)", "N.nested_tensor([1, 2], layout=m.jagged)",
     "N.nested_tensor([v, b], layout=m.jagged)", "y.size(1)", "N.nested_tensor_from_jagged(W)", "x.tolist()",
     "x.numpy()",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -91,7 +91,7 @@ def test_refusals_are_of_the_same_class(text):
     lambda x, w: x.mean(1), lambda x, w: x.amax(1), lambda x, w: x.sum(-1), lambda x, w: x.to_padded_tensor(0.0),
     lambda x, w: x.transpose(1, 2), lambda x, w: x * w[:2].unsqueeze(1), lambda x, w: x[1],
     lambda x, w: rl.nn.functional.layer_norm(x, (3,)),
-])  # fmt: skip
+])
 def test_gradients(function):
     values = numbers(rl, 6, 3).requires_grad_()
     weight = numbers(rl, 5, 3, seed=3).requires_grad_()

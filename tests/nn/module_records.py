@@ -55,7 +55,7 @@ def _module(x: torch.nn.Module) -> Any:
         result = rl.nn.TransformerEncoderLayer(attention.embed_dim, attention.num_heads, x.linear1.out_features,
                                              x.dropout.p, convert.thing(x.activation), x.norm1.eps,
                                              attention.batch_first, x.norm_first,
-                                             x.linear1.bias is not None)  # fmt: skip
+                                             x.linear1.bias is not None)
     elif isinstance(x, torch.nn.LayerNorm):
         result = rl.nn.LayerNorm(x.normalized_shape, x.eps, x.elementwise_affine)
     else:
@@ -116,7 +116,7 @@ def differences(record: Any, sample: Any, training: bool) -> list[str]:
     mine.train(training)
     theirs.train(training)
     found = _compare("initial", [p for p in mine.parameters() if not rl.nn.parameter.is_lazy(p)],
-                     [p for p in theirs.parameters() if not torch.nn.parameter.is_lazy(p)])  # fmt: skip
+                     [p for p in theirs.parameters() if not torch.nn.parameter.is_lazy(p)])
     given = sample.forward_input
     args = ours(given.args, memo)
     kwargs = {k: ours(v, memo) for k, v in given.kwargs.items()}

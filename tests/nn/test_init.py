@@ -16,7 +16,7 @@ SCHEMES = {
     "ones_": {}, "zeros_": {}, "eye_": {}, "xavier_uniform_": {"gain": 2}, "xavier_normal_": {},
     "kaiming_uniform_": {"a": 5**0.5}, "kaiming_normal_": {"mode": "fan_out", "nonlinearity": "relu"},
     "orthogonal_": {"gain": 2}, "sparse_": {"sparsity": 0.3},
-}  # fmt: skip
+}
 
 
 def pair(shape, scheme, **kwargs):
@@ -56,7 +56,7 @@ def test_gains_and_errors():
                  lambda i, t: i.eye_(t.empty(3)), lambda i, t: i.dirac_(t.empty(3, 3)),
                  lambda i, t: i.orthogonal_(t.empty(3)),
                  lambda i, t: i.sparse_(t.empty(3), 0.1),
-                 lambda i, t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):  # fmt: skip
+                 lambda i, t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):
         for t in (torch, rl):
             with pytest.raises(ValueError):
                 call(t.nn.init, t)

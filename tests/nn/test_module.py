@@ -59,7 +59,7 @@ def test_names_and_text() -> None:
                 [n for n, _ in m.named_modules(prefix="p")], [n for n, _ in m.named_parameters(remove_duplicate=False)],
                 [n for n, _ in m.named_buffers(recurse=False)], [n for n, _ in m.named_buffers()],
                 [n for n, _ in m.named_children()], nn.ParameterList([t.ones(2), t.zeros(3, 1)]),
-                nn.ParameterDict({"z": t.ones(2), "a": t.ones(1)})]  # fmt: skip
+                nn.ParameterDict({"z": t.ones(2), "a": t.ones(1)})]
 
     same(program)
 
@@ -76,7 +76,7 @@ def test_assignment_rules() -> None:
                  lambda: setattr(half, "p", nn.Parameter(t.ones(1))), lambda: setattr(half, "m", nn.Module()),
                  lambda: m.register_buffer("training", t.ones(1)), lambda: m[0].register_parameter("n", t.ones(1)),
                  lambda: m.to(t.int32), lambda: m.set_submodule("", m), lambda: m.set_submodule("0", 3),
-                 lambda: m[0].register_parameter("n", nn.Parameter(t.ones(1)) * 2)]  # fmt: skip
+                 lambda: m[0].register_parameter("n", nn.Parameter(t.ones(1)) * 2)]
         log = [problem(call) for call in calls]
         one = m[0]
         one.plain = 3
@@ -386,6 +386,6 @@ def test_parameters_are_those_that_subclasses_name() -> None:
         shared.second, shared.again, shared.none = shared.first, shared.first.weight, None
         alone = [shapes(kind()) for kind in (Some, Fewer, Hidden, Members)]
         return [alone, *map(shapes, inside), shapes(patched), shapes(shared),
-                [tuple(p.shape) for p in shared.parameters(recurse=False)]]  # fmt: skip
+                [tuple(p.shape) for p in shared.parameters(recurse=False)]]
 
     same(program)

@@ -96,7 +96,7 @@ def test_layers_without_records():
                 nn.TripletMarginLoss()(x, x + 1, x - 1),
                 nn.TripletMarginWithDistanceLoss(distance_function=nn.CosineSimilarity())(x, x + 1, x - 1),
                 nn.LazyLinear(3)(x), nn.LazyBatchNorm2d()(img), nn.LazyInstanceNorm2d()(img),
-                nn.Embedding.from_pretrained(x)(t.tensor([0, 3]))]  # fmt: skip
+                nn.Embedding.from_pretrained(x)(t.tensor([0, 3]))]
 
     both(program)
 
@@ -110,7 +110,7 @@ def test_their_text():
              ("Conv2d", (2, 4, 3), {"padding": "same", "groups": 2, "bias": False, "padding_mode": "reflect"}),
              ("AdaptiveLogSoftmaxWithLoss", (8, 20, [4]), {}),
              ("ConvTranspose2d", (2, 4, 3), {"stride": 2, "output_padding": 1}),
-             ("LSTM", (3, 4, 2), {"batch_first": True}), ("SyncBatchNorm", (3,), {})]  # fmt: skip
+             ("LSTM", (3, 4, 2), {"batch_first": True}), ("SyncBatchNorm", (3,), {})]
     for name, args, kwargs in cases:
         ours, theirs = (repr(getattr(t.nn, name)(*args, **kwargs)) for t in (rl, torch))
         assert ours == theirs

@@ -20,7 +20,7 @@ SETTINGS = [
 ]
 CASES = [(kind, kwargs) for kind in ("RNN", "LSTM", "GRU") for kwargs in SETTINGS] + [
     ("RNN", {"nonlinearity": "relu"}), ("LSTM", {"proj_size": 2, "num_layers": 2, "bidirectional": True}),
-]  # fmt: skip
+]
 
 
 def both(program: Any) -> None:
@@ -73,7 +73,7 @@ def test_sequences_pack_and_pad() -> None:
                 *u.unpack_sequence(packed), u.pad_sequence(parts),
                 u.pad_sequence(parts, batch_first=True, padding_value=7, padding_side="left"),
                 *u.pad_packed_sequence(packed, total_length=8, padding_value=-1),
-                *u.unpad_sequence(u.pad_sequence(parts), t.tensor([3, 5, 1]))]  # fmt: skip
+                *u.unpad_sequence(u.pad_sequence(parts), t.tensor([3, 5, 1]))]
 
     both(program)
 
@@ -90,6 +90,6 @@ def test_misfits_are_refused(t: Any) -> None:
         (ValueError, lambda: t.nn.RNN(3, 3, nonlinearity="gelu")),
         (RuntimeError, lambda: t.nn.GRU(3, 4)(t.ones(2, 3), t.ones(1, 1, 4))),
         (ValueError, lambda: t.nn.LSTM(3, 4, dropout=2)),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error):
             call()

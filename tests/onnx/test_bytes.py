@@ -28,7 +28,7 @@ def exported(**options: object) -> torch.onnx.ONNXProgram:
 
 @pytest.mark.parametrize(("value", "data"), [
     (0, b"\0"), (1, b"\1"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (-1, b"\xff" * 9 + b"\x01"),
-])  # fmt: skip
+])
 def test_integers_are_written_seven_bits_at_a_time(value, data):
     assert varint(value) == data
 
@@ -72,7 +72,7 @@ def test_elements_are_those_of_the_parameters():
     found = {texts(t, 8)[0]: t for t in inside(graph, 5)}
     weight = program.exported_program.state_dict["0.weight"]
     np.testing.assert_array_equal(np.frombuffer(inside(found["0.weight"], 9)[0], np.float32),
-                                  weight.detach().numpy().ravel())  # fmt: skip
+                                  weight.detach().numpy().ravel())
 
 
 def test_large_tensors_lie_beside_the_model(tmp_path):

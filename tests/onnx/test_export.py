@@ -78,7 +78,7 @@ def test_sequences_of_any_length():
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("options", [
     {}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False},
-])  # fmt: skip
+])
 def test_recurrent_networks_are_one_node_a_layer(kind, options):
     model = getattr(nn, kind)(6, 5, **options).eval()
 
@@ -105,7 +105,7 @@ class TwoInputs(nn.Module):
 def test_names_and_nested_results():
     x, shift = torch.randn(3, 4), torch.randn(4)
     program = torch.onnx.export(TwoInputs(), (x,), kwargs={"shift": shift}, input_names=["a", "b"],
-                                output_names=["c", "d"])  # fmt: skip
+                                output_names=["c", "d"])
     assert [v.name for v in program.model.graph.inputs] == ["a", "b"]
     assert [v.name for v in program.model.graph.outputs] == ["c", "d"]
     onnx.checker.check_model(program.model_proto, full_check=True)
@@ -121,7 +121,7 @@ def test_names_and_nested_results():
 def test_dynamic_axes_say_what_varies_by_name():
     model = nn.Linear(4, 2)
     program = torch.onnx.export(model, (torch.ones(3, 4),), input_names=["x"], output_names=["y"],
-                                dynamic_axes={"x": {0: "rows"}, "y": {0: "rows"}})  # fmt: skip
+                                dynamic_axes={"x": {0: "rows"}, "y": {0: "rows"}})
     assert program.model.graph.inputs[0].shape == ("rows", 4) and program.model.graph.outputs[0].shape == ("rows", 2)
     check(program, model, torch.randn(9, 4))
     unnamed = torch.onnx.export(model, (torch.ones(3, 4),), dynamic_axes={"input": [0]})
@@ -153,7 +153,7 @@ def test_opsets(opset):
     {"opset_version": 17}, {"opset_version": 27}, {"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN},
     {"export_modules_as_functions": True}, {"autograd_inlining": False},
     {"dynamic_axes": {"input": [0]}, "dynamic_shapes": ({0: "n"},)},
-])  # fmt: skip
+])
 def test_arguments_that_cannot_be_are_refused_by_name(options):
     with pytest.raises((ValueError, NotImplementedError), match=next(iter(options))):
         torch.onnx.export(nn.Linear(2, 2), (torch.ones(2, 2),), **options)
@@ -187,7 +187,7 @@ def test_files(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
     x = torch.randn(2, 64)
     torch.testing.assert_close(torch.from_numpy(session.run(None, {"input": x.numpy()})[0]), model(x).detach(),
-                               rtol=1e-5, atol=1e-5)  # fmt: skip
+                               rtol=1e-5, atol=1e-5)
     file = io.BytesIO()
     torch.onnx.export(model, (torch.ones(2, 64),), file)
     onnx.checker.check_model(onnx.load_model_from_string(file.getvalue()))
@@ -195,7 +195,7 @@ def test_files(tmp_path):
 
 def test_reports_and_programs_are_written_where_asked(tmp_path):
     torch.onnx.export(nn.Linear(2, 2), (torch.ones(2, 2),), report=True, profile=True, dump_exported_program=True,
-                      artifacts_dir=tmp_path, verify=True)  # fmt: skip
+                      artifacts_dir=tmp_path, verify=True)
     kinds = sorted(name.rpartition(".")[2] for name in os.listdir(tmp_path))
     assert kinds == ["md", "pt2"]
     page = next(tmp_path.glob("*.md")).read_text()

@@ -60,7 +60,7 @@ def test_activations(name):
     lambda x, y: torch.addcmul(x, x, y, value=0.5), lambda x, y: x.to(torch.int32) * 2, lambda x, y: x.half() + 1,
     lambda x, y: x.to(torch.int8) // 2, lambda x, y: x.long() % 2,
     lambda x, y: x.int() << 1,
-])  # fmt: skip
+])
 def test_arithmetic(function):
     check(function, X, Y)
 
@@ -73,7 +73,7 @@ def test_arithmetic(function):
     lambda x: x.cumsum(1), lambda x: x.count_nonzero(1), lambda x: x.int().sum(1), lambda x: x.nansum(0),
     lambda x: x.softmax(1), lambda x: x.log_softmax(-1), lambda x: x.topk(2), lambda x: x.sort(1, descending=True),
     lambda x: x.aminmax(dim=1), lambda x: F.normalize(x, dim=1),
-])  # fmt: skip
+])
 def test_reductions(function):
     check(function, X)
 
@@ -89,7 +89,7 @@ def test_reductions(function):
     lambda x: torch.zeros_like(x) + torch.ones(4) + torch.arange(4) + torch.full((3, 1), 2.0),
     lambda x: torch.eye(4) + x[0, :1],
     lambda x: torch.movedim(x, 0, 2), lambda x: x.diag_embed(), lambda x: torch.diff(x), lambda x: x.rot90(1, (1, 2)),
-])  # fmt: skip
+])
 def test_shapes(function):
     check(function, X)
 
@@ -103,7 +103,7 @@ def test_shapes(function):
     lambda x, i: x.index_copy(1, i, x), lambda x, i: x.index_fill(1, i, 3.0), lambda x, i: F.one_hot(i, 4),
     lambda x, i: F.embedding(i, x[0]), lambda x, i: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
     lambda x, i: torch.isin(i, i[:1]), lambda x, i: torch.unique(i), lambda x, i: x.index_put((i - 3,), x[0, 0, 0]),
-])  # fmt: skip
+])
 def test_indexing(function):
     check(function, torch.cat([X, X])[:3], I)
 
@@ -130,7 +130,7 @@ def written(x):
     lambda x: F.huber_loss(x, x * 2, reduction="sum"), lambda x: F.binary_cross_entropy_with_logits(x, x.sigmoid()),
     lambda x: F.glu(x), lambda x: F.dropout(x, 0.5, False),
     lambda x: F.cosine_similarity(x, x + 1), lambda x: F.pixel_shuffle(x.reshape(1, 4, 2, 3), 2),
-])  # fmt: skip
+])
 def test_layers(function):
     check(function, X)
 
@@ -148,7 +148,7 @@ def test_layers(function):
     lambda x: F.conv2d(x, x[0, :, None, :3, :3], groups=3), lambda x: F.conv1d(x[0], x[0, :, :, :3]),
     lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), align_corners=False),
     lambda x: F.pad(x, (1, 1, 2, 0), "reflect"),
-])  # fmt: skip
+])
 def test_images(function):
     check(function, IMAGE)
 

@@ -107,7 +107,7 @@ def text_of(text: str, kind: tiles.TileKind) -> str:
     text = text.replace("llvm.x86.", "tiles.")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "tiles." not in line)
     nothing = [Writer(name, given).text() for name, given in (("tiles.ldtilecfg", [("ptr", "from")]),
-                                                              ("tiles.tilerelease", []))]  # fmt: skip
+                                                              ("tiles.tilerelease", []))]
     own = [move(f"tiles.{name}", True) for name in ("tileloadd64", "tileloaddt164")]
     own += [move("tiles.tilestored64", False), zero("tiles.tilezero")]
     own.append(multiply(kind.multiply.replace("llvm.x86.", "tiles."), kind))

@@ -276,7 +276,7 @@ def test_dropout_draws_pytorch_s_noise():
 @pytest.mark.parametrize("shapes",
     [((3, 4), (5, 4), (5, 6)), ((2, 3, 4), (1, 3, 4), (3, 4)), ((2, 0, 4), (2, 3, 4), (2, 3, 4)),
      ((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)), ((1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 0)),
-     ((70, 8), (70, 8), (70, 8)), ((2, 70, 8), (2, 70, 8), (2, 70, 3)), ((1, 2, 2, 70, 8),) * 3])  # fmt: skip
+     ((70, 8), (70, 8), (70, 8)), ((2, 70, 8), (2, 70, 8), (2, 70, 3)), ((1, 2, 2, 70, 8),) * 3])
 def test_other_numbers_of_dimensions_and_empty_inputs(shapes):
     torch.manual_seed(0)
     agree(attend(is_causal=True), *(torch.randn(s) for s in shapes), rtol=2e-5)

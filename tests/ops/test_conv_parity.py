@@ -64,7 +64,7 @@ def test_random_geometries_agree_with_their_gradients(seed: int) -> None:
     (2, 20, 50, 33, 3, 1, 0, 1), (3, 33, 29, 17, 3, 1, 2, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1),
     (2, 12, 70, 12, 5, 2, 2, 12), (3, 3, 20, 8, 3, 1, 1, 1), (2, 3, 32, 16, 3, 2, 1, 1), (3, 16, 20, 12, 1, 1, 0, 1),
     (2, 8, 12, 24, 1, 1, 0, 2),    # short sums whose results fill cache lines, of two images in a block
-])  # fmt: skip
+])
 def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     n, c, size, o, k, s, p, groups = shape
     x, w, b = sample(n, c, size, size), sample(o, c // groups, k, k, seed=1), sample(o, seed=2)
@@ -203,7 +203,7 @@ def test_gradients_as_functions() -> None:
         pairs = [(lib.nn.grad, f"conv{dims}d_input", f"conv{dims}d_weight") for lib in (torch, rl)]
         wants, gots = ([getattr(space, a)(x.shape, w_, g_, *rest), getattr(space, b)(x_, w.shape, g_, *rest)]
                        for (space, a, b),
-                       (x_, w_, g_) in zip(pairs, ((x, w, g), tuple(map(ours, (x, w, g)))), strict=True))  # fmt: skip
+                       (x_, w_, g_) in zip(pairs, ((x, w, g), tuple(map(ours, (x, w, g)))), strict=True))
         compare(wants, gots, 1e-12)
 
 
@@ -247,7 +247,7 @@ def test_large_channels_last_tensors_agree(groups: int) -> None:
 SINGLE_PIXELS = [
     (1, 300, 70, (7, 7)), (3, 130, 200, (5, 6)), (2, 64, 2, (40, 33)), (2, 512, 33, (50,)), (1, 150, 140, (2, 3, 4)),
     (9, 160, 100, (3, 3)), (1, 1100, 24, (4, 4)), (3, 24, 40, (30, 31)), (2, 16, 16, (48, 50)), (1, 40, 20, (24, 24)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("images, channels, outs, spatial", SINGLE_PIXELS)
@@ -260,7 +260,7 @@ def test_windows_of_one_pixel(images: int, channels: int, outs: int, spatial: tu
     exact = (w.flatten(1).double() @ x.flatten(2).double()).reshape(images, outs, *spatial)
     compare(exact, getattr(rl, call)(ours(x), ours(w)).double(), rtol=rtol)
     compare(exact + bias.double().reshape(-1, *(1 for _ in spatial)),
-            getattr(rl, call)(ours(x), ours(w), ours(bias)).double(), rtol=rtol)  # fmt: skip
+            getattr(rl, call)(ours(x), ours(w), ours(bias)).double(), rtol=rtol)
     if dtype is torch.float64:
         gradients_agree(lambda m, x, w, b: getattr(m, call)(x, w, b), x, w, bias)
     wide = ours(sample(images, 2 * channels, *spatial, dtype=dtype))      # images apart, channels of each together
@@ -271,7 +271,7 @@ def test_windows_of_one_pixel(images: int, channels: int, outs: int, spatial: tu
 @pytest.mark.parametrize("images, channels, outs, spatial, stride", [
     (3, 100, 20, (26, 31), (2, 2)), (1, 20, 100, (40, 35), (2, 3)), (2, 9, 70, (900,), (3,)),
     (2, 30, 9, (5, 17, 16), (1, 2, 2)), (4, 24, 16, (14, 14), (2, 2)), (8, 12, 10, (6, 13), (2, 2)),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_windows_of_one_pixel_some_steps_apart(
     images: int, channels: int, outs: int, spatial: tuple[int, ...], stride: tuple[int, ...], dtype: Any
@@ -292,7 +292,7 @@ def test_windows_of_one_pixel_some_steps_apart(
 
 @pytest.mark.parametrize("channels, outs, spatial, padding", [
     (11, 6, (26,), (2,)), (32, 24, (24, 21), (0, 4)), (8, 8, (48, 24), (1, 0)), (5, 16, (3, 4, 24), (2, 0, 0)),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_windows_of_one_pixel_outside_of_the_input(
     channels: int, outs: int, spatial: tuple[int, ...], padding: tuple[int, ...], dtype: Any

@@ -99,7 +99,7 @@ def error(plan: Any, args: tuple, expected: Any) -> float:
         (2, 16, 21, 24, 3, 1, 1), (2, 16, 20, 16, 1, 2, 0), (1, 64, 15, 32, 3, 2, 1), (2, 3, 39, 16, 7, 2, 3),
         (3, 48, 7, 33, 1, 1, 0), (2, 64, 28, 24, 1, 1, 0), (1, 272, 14, 40, 1, 1, 0), (2, 20, 9, 12, 1, 1, 1),
     ],
-)  # fmt: skip
+)
 def test_masked_kernels(masked: None, form: int | None, sizes: tuple[int, ...]) -> None:
     errors = {name: error(*rest) for name, *rest in plans(*sizes, wishes=Wishes(form=form))}
     assert max(errors.values()) < BOUND, errors

@@ -20,7 +20,7 @@ import rushlight as rl  # noqa: E402
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
     "float64", "complex64", "complex128",
-)  # fmt: skip
+)
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 
 FACTORIES: list[Callable] = [
@@ -57,7 +57,7 @@ FACTORIES: list[Callable] = [
     lambda m: m.polar(m.ones(2), m.zeros(2)), lambda m: m.zeros(2).new_tensor([1, 2]),
     lambda m: m.zeros(2, layout=m.strided), lambda m: m.asarray([1, 2]), lambda m: m.as_tensor([1.0, 2]),
     lambda m: m.tensor([[1, 2], [3, 4]], dtype=m.float16),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("k", range(len(FACTORIES)))
@@ -90,7 +90,7 @@ REFUSALS: list[Callable] = [
     lambda m: m.ones(2).type("nope"), lambda m: m.full((2,), -1, dtype=m.uint8),
     lambda m: m.arange(300, dtype=m.uint8)[-1], lambda m: m.ones(3).new_zeros(),
     lambda m: m.complex(m.ones(2), m.ones(3)), lambda m: m.complex(m.ones(2), m.ones(2).double()),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("k", range(len(REFUSALS)))
@@ -109,7 +109,7 @@ def test_like_forms_keep_layouts() -> None:
         base[:, ::2], base[:1].expand(3, 3, 4, 5), base[..., 0], torch.zeros(0, 3), torch.tensor(1.0),
         base.to(torch.int32), base[:, :, 1:3, 1:3].transpose(1, 2),
         base.reshape(2, 3, 2, 2, 5).contiguous(memory_format=torch.channels_last_3d),
-    ]  # fmt: skip
+    ]
     makers: list[Callable] = [
         lambda m, x: m.zeros_like(x), lambda m, x: m.ones_like(x, dtype=m.float64), lambda m, x: m.empty_like(x),
         lambda m, x: m.full_like(x, 3), lambda m, x: x.clone(),
@@ -123,7 +123,7 @@ def test_like_forms_keep_layouts() -> None:
         lambda m, x: x.new_empty_strided((2, 2), (1, 2)), lambda m, x: x.to(m.float64, copy=True),
         lambda m, x: x.contiguous(memory_format=m.channels_last_3d), lambda m, x: m.empty_like(x, device="meta"),
         lambda m, x: m.zeros_like(x, requires_grad=True) if x.is_floating_point() else x,
-    ]  # fmt: skip
+    ]
     for (i, x), (j, maker) in itertools.product(enumerate(sources), enumerate(makers)):
         want, raised, text = outcome(maker, torch, (x,))
         got, refused, said = outcome(maker, rl, (ours(x),))
@@ -275,7 +275,7 @@ COPIES: list[Callable] = [
     lambda m, x, y: x.copy_(x.t().contiguous().t()), lambda m, x, y: x.fill_(2.5), lambda m, x, y: x.fill_(y[0, 0]),
     lambda m, x, y: x.zero_(), lambda m, x, y: x[1:].fill_(7), lambda m, x, y: m.fill(x, 3),
     lambda m, x, y: x.copy_(y.to(m.int32)), lambda m, x, y: x.t()[1:3].copy_(y.t()[:2]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("k", range(len(COPIES)))
@@ -305,7 +305,7 @@ def test_meta_factories_have_geometry_and_no_data() -> None:
                  lambda d: rl.linspace(0, 1, 4, device=d), lambda d: rl.full((2,), 7, device=d),
                  lambda d: rl.empty(2, 3, 4, 5, memory_format=rl.channels_last, device=d),
                  lambda d: rl.logspace(0, 1, 3, device=d), lambda d: rl.zeros(2, 3, device=d).to(rl.int8),
-                 lambda d: rl.ones(3, 4, device=d).t().clone()):  # fmt: skip
+                 lambda d: rl.ones(3, 4, device=d).t().clone()):
         there, here = make("meta"), make("cpu")
         assert (there.shape, there.stride(), there.dtype, there.device.type) == (
             here.shape,

@@ -32,7 +32,7 @@ def both(call):
     {}, {"center": False}, {"normalized": True}, {"onesided": False}, {"pad_mode": "constant"},
     {"pad_mode": "circular"}, {"pad_mode": "replicate"}, {"hop_length": 3}, {"return_complex": False},
     {"center": False, "win_length": 10, "align_to_window": True}, {"win_length": 11},
-])  # fmt: skip
+])
 def test_stft_arguments(options):
     def call(m, x):
         wide = options.get("win_length", 16)

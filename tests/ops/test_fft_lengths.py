@@ -219,7 +219,7 @@ def test_the_library_and_the_kernels_agree_where_either_may_be_used(
         numbers, reals, spectra = map(rl.from_numpy, (z, x, half))
         return [fft_rows.complex_along(numbers, 1, True, 1.0), fft_rows.complex_along(numbers, 1, False, 1 / n),
                 fft_rows.half_along(reals, 1, 1.0), fft_rows.whole_along(reals, 1, 1.0),
-                fft_rows.real_along(spectra, 1, n, 1 / n)]  # fmt: skip
+                fft_rows.real_along(spectra, 1, n, 1 / n)]
 
     chosen = []
     monkeypatch.setattr(fft_rows, "library_is_faster", lambda *args: chosen.append(args) or False)
@@ -284,7 +284,7 @@ def test_primes_behind_smooth_numbers_are_cyclic_convolutions() -> None:
     """Two transforms of p - 1 points; a chirp would take two of twice as many."""
     assert [p for p in (127, 131, 257, 263, 311, 1009, 1019, 1021) if fourier_tables.is_cyclic(p)] == [
         131, 257, 311, 1009, 1021
-    ]  # fmt: skip
+    ]
     assert not fourier_tables.is_cyclic(253) and not fourier_tables.is_cyclic(2 * 257)
     for p in (131, 257, 1009):
         order = fourier_tables.powers(p)

@@ -288,7 +288,7 @@ def test_advanced_indexing_layouts():
         lambda m, t: t[ours_or(m, torch.tensor(True))],
         lambda m, t: t[ours_or(m, torch.tensor([True, False, True])), ours_or(m, torch.tensor([1, 0]))],
         lambda m, t: t.permute(3, 1, 0, 2)[ours_or(m, j), :, ours_or(m, j)],
-    ):  # fmt: skip
+    ):
         agree(fn, x)
         gradients_agree(fn, x)
 
@@ -337,7 +337,7 @@ BAD = {
     "flip": lambda m, x: x.flip(0, 0),
     "tril": lambda m, x: x[0].tril(),
     "diag": lambda m, x: x[None].diag(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)

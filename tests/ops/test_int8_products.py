@@ -17,7 +17,7 @@ from tests.ops.emulated_dots import definition, emulated  # noqa: E402
 SIZES = [
     (1, 1, 1), (3, 5, 3), (8, 12, 4), (17, 31, 16), (9, 13, 17), (40, 100, 300), (33, 47, 63), (16, 16, 2100),
     (130, 64, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0), (300, 70, 90),
-]  # fmt: skip
+]
 
 
 def bytes_of(*shape: int):

@@ -23,7 +23,7 @@ ELEMENTS: dict[str, tuple[Any, tuple]] = {
     "hardswish_backward": (F.hardswish, ()), "hardsigmoid_backward": (F.hardsigmoid, ()),
     "hardtanh_backward": (lambda x: F.hardtanh(x, -1.0, 2.0), (-1.0, 2.0)),
     "hardshrink_backward": (F.hardshrink, (0.5,)), "softshrink_backward": (F.softshrink, (0.5,)),
-}  # fmt: skip
+}
 
 
 def slope(f: Any, x: Any, g: Any) -> Any:
@@ -58,7 +58,7 @@ def test_losses(reduction: int) -> None:
     target, word = G * 0.5, ("none", "mean", "sum")[reduction]
     g = G if reduction == 0 else rl.tensor(1.5)
     for name, f, rest in (("mse_loss", F.mse_loss, {}), ("smooth_l1_loss", F.smooth_l1_loss, {"beta": 0.7}),
-                          ("huber_loss", F.huber_loss, {"delta": 0.7})):  # fmt: skip
+                          ("huber_loss", F.huber_loss, {"delta": 0.7})):
         got = getattr(aten, f"{name}_backward")(g, X, target, reduction, *rest.values())
         rl.testing.assert_close(got, slope(lambda x, f=f, rest=rest: f(x, target, reduction=word, **rest), X, g))
     with pytest.raises(RuntimeError, match="reduction"):
@@ -114,7 +114,7 @@ def test_windows_and_sizes() -> None:
     g = rl.linspace(-1, 1, 2 * 4 * 9).reshape(2, 4, 3, 3)
     check(aten.avg_pool2d_backward(g, IMAGE, [2, 2], [], [0, 0], False, True, None), lambda x: F.avg_pool2d(x, 2), g)
     check(aten.avg_pool2d_backward(g, IMAGE, [3, 3], [2, 2], [1, 1], False, False, 5),
-          lambda x: F.avg_pool2d(x, 3, 2, 1, False, False, 5), g)  # fmt: skip
+          lambda x: F.avg_pool2d(x, 3, 2, 1, False, False, 5), g)
     g = rl.linspace(-1, 1, 2 * 4 * 20).reshape(2, 4, 4, 5)
     check(aten._adaptive_avg_pool2d_backward(g, IMAGE), lambda x: F.adaptive_avg_pool2d(x, (4, 5)), g)
     g = rl.linspace(-1, 1, 2 * 4 * 72).reshape(2, 4, 8, 9)

@@ -44,7 +44,7 @@ def test_factors_multiply_back(dtype):
         (C @ C.mH, H), (P @ low @ up, A), (Q @ R, A), ((U * S.to(dtype).unsqueeze(-2)) @ Vh, A),
         ((V * E.to(dtype).unsqueeze(-2)) @ V.mH, H), (X * w.unsqueeze(-2), A.to(X.dtype) @ X),
         (L.inv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)), (L.pinv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)),
-    ):  # fmt: skip
+    ):
         assert (result - wanted).abs().max().item() < tolerance * 50
 
 
@@ -92,7 +92,7 @@ def test_meta_results_have_the_shapes_strides_and_dtypes_of_real_ones():
         L.inv, L.lu, L.lu_factor_ex, L.cholesky_ex, L.svd, L.qr, L.eig, L.eigh, L.slogdet, L.det, L.pinv, L.matrix_exp,
         L.ldl_factor, lambda a: L.solve(a, a[0]), lambda a: L.lstsq(a, a), L.cond, lambda a: L.matrix_norm(a, "nuc"),
         rl.geqrf, L.matrix_rank,
-    ):  # fmt: skip
+    ):
         real, meta = call(A @ A.mT if call is L.cholesky_ex else A), call(A.to("meta"))
         for r, m in zip(*(x if isinstance(x, tuple) else (x,) for x in (real, meta)), strict=True):
             assert (r.shape, r.stride(), r.dtype) == (m.shape, m.stride(), m.dtype), call
@@ -147,7 +147,7 @@ def test_second_derivatives(dtype):
         (lambda a: L.cholesky(a @ a.mH + rl.eye(3, dtype=dtype)), (A,)),
         (L.svdvals, (A,)), (L.pinv, (B,)), (L.matrix_exp, (A,)), (L.slogdet, (A,)), (lambda a: L.lu(a)[1:], (A,)),
         (L.eigvals, (A,)),
-    ):  # fmt: skip
+    ):
         assert rl.autograd.gradcheck(call, args)
         assert rl.autograd.gradgradcheck(call, args)
 

@@ -42,7 +42,7 @@ def test_graded_matrices(dtype, kind):
     steps = 10.0 ** -(rl.arange(120, dtype=rl.float64) / 4)
     A = made((120, 120), rl.float64)
     A = {"columns": A * steps, "rows": A * steps[:, None], "both": A * steps * steps[:, None], "backwards":
-         A * steps.flip(0)}[kind]  # fmt: skip
+         A * steps.flip(0)}[kind]
     check(A.to(dtype))
 
 
@@ -52,7 +52,7 @@ def test_matrices_of_low_rank_and_of_few_numbers(dtype):
     S = check(low)[1]
     assert (S[3:] < 100 * EPS[dtype] * S[0]).all()
     for A in (rl.zeros(100, 100, dtype=dtype), rl.eye(110, 100, dtype=dtype), made((100, 100), dtype).triu(),
-              made((100, 100), dtype).tril(), rl.ones(100, 100, dtype=dtype)):  # fmt: skip
+              made((100, 100), dtype).tril(), rl.ones(100, 100, dtype=dtype)):
         check(A)
 
 

@@ -138,7 +138,7 @@ def test_ctc_refuses_what_would_read_elsewhere() -> None:
         lambda: G.ctc_loss(x, labels, rl.tensor([13, 1, 1, 1]), lengths),
         lambda: G.ctc_loss(x, labels + 3, lengths, lengths), lambda: G.ctc_loss(x, labels, lengths, lengths + 1),
         lambda: G.ctc_loss(x, labels, lengths, lengths, blank=6), lambda: G.ctc_loss(x, labels, lengths[:3], lengths),
-    ):  # fmt: skip
+    ):
         with pytest.raises(RuntimeError, match="ctc_loss"):
             call()
 

@@ -174,7 +174,7 @@ def test_new_shapes_do_not_reach_python(name):
         "softmax": lambda x, n: x.softmax(1), "transpose": lambda x, n: x.transpose(0, 1),
         "narrow": lambda x, n: x.narrow(0, 1, n - 1), "expand": lambda x, n: x[None].expand(n, n, 8),
         "gather": lambda x, n: x.gather(0, rl.zeros(n, 1, dtype=rl.int64)),
-    }  # fmt: skip
+    }
     call = calls[name]
     for n in range(40, 48):
         call(square(n), n)
@@ -350,7 +350,7 @@ def test_temporaries_live_only_between_their_steps():
     lambda: (rl.ones(2, 6, 4, 8).transpose(1, 2), rl.ones(2, 6, 4, 8).transpose(1, 2).transpose(-2, -1)),
     lambda: (rl.ones(64, 256)[:, ::2], rl.ones(128, 128)),
     lambda: (rl.ones(64, 256).bfloat16()[:, ::2], rl.ones(128, 64).bfloat16()),
-], ids=["heads", "strided", "bfloat16"])  # fmt: skip
+], ids=["heads", "strided", "bfloat16"])
 def test_product_of_copied_operands_plans_once(make, monkeypatch):
     """Operands that no kernel reads where they lie are copied; that they are is not found out at every call."""
     from rushlight.definitions.products.matmul import Matmul

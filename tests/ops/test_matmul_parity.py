@@ -25,7 +25,7 @@ SHAPES = [
     ((2, 0, 4), (4, 5)), ((2, 3, 0), (2, 0, 5)), ((2, 3, 0), (0, 5)), ((2, 3, 4), (4, 0)), ((20, 0), (0, 3)),
     ((3, 0), (0,)), ((0, 3, 4), (4, 2)),
     ((1, 1), (1, 1)), ((1, 4), (4, 1)), ((33, 40), (40, 37)), ((2, 33, 40), (40, 5)),
-]  # fmt: skip
+]
 DTYPES = (
     "float32",
     "float64",
@@ -156,7 +156,7 @@ FORMS: dict[str, tuple[Callable, tuple]] = {
     "einsum_ones": (lambda m, a, b: m.einsum("ij,jk->ik", a, b), ((3, 1), (4, 5))),
     "einsum_list": (lambda m, a, b: m.einsum("ij,jk->ik", [a, b]), ((3, 4), (4, 5))),
     "bilinear": (lambda m, a, b, w: m.nn.functional.bilinear(a, b, w), ((2, 3), (2, 4), (5, 3, 4))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -249,7 +249,7 @@ REFUSALS: list[Callable] = [
     lambda m, a, b: m.mm(a > 0, b > 0),
     lambda m, a, b: m.einsum("...ij->ij", a.expand(2, 3, 4)), lambda m, a, b: a.addmm_(a, b),
     lambda m, a, b: m.zeros(5, dtype=m.float64).addmm_(a, b),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("k", range(len(REFUSALS)))
@@ -288,7 +288,7 @@ def test_large_products_agree_with_exact_ones() -> None:
     ("left", "right"),
     [((300, 1, 40), (300, 40, 1)), ((300, 3, 3), (300, 3, 1)), ((90, 16, 16), (90, 16, 1)), ((300, 1, 4), (300, 4, 4)),
      ((50, 1, 16), (50, 16, 16))],
-)  # fmt: skip
+)
 def test_many_small_products_with_vectors(left, right, dtype):
     """They are sums from some thousand multiply-adds on, and not where rows of the right operand fill vectors."""
     a, b = torch.randn(left, dtype=getattr(torch, dtype)), torch.randn(right, dtype=getattr(torch, dtype))

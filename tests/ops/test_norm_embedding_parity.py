@@ -169,7 +169,7 @@ def test_embedding_bag_weights_samples() -> None:
     lambda m: m.nn.functional.batch_norm(m.ones(1, 3), None, None, training=True),
     lambda m: m.nn.functional.group_norm(m.ones(4, 3), 2),
     lambda m: m.nn.functional.dropout(m.ones(3), 1.5),
-])  # fmt: skip
+])
 def test_refusals_have_pytorchs_class(call: Any) -> None:
     with pytest.raises(Exception) as want:
         call(torch)
@@ -184,7 +184,7 @@ def test_refusals_have_pytorchs_class(call: Any) -> None:
     ("dropout", (50, 7)), ("dropout1d", (4, 6)), ("dropout1d", (3, 4, 6)), ("dropout2d", (3, 4, 5, 6)),
     ("dropout3d", (4, 2, 3, 5)), ("dropout3d", (2, 4, 2, 3, 5)), ("alpha_dropout", (9, 5)),
     ("feature_alpha_dropout", (4, 5, 3)),
-])  # fmt: skip
+])
 def test_dropouts_draw_pytorchs_numbers(name: str, shape: tuple[int, ...]) -> None:
     x = sample(*shape, dtype=torch.float32)
     for inplace in (False, True):

@@ -46,7 +46,7 @@ def test_soft_functions_along_every_dim(name: str) -> None:
 @pytest.mark.parametrize("name", SOFT)
 def test_soft_functions_of_far_and_infinite_scores(name: str) -> None:
     x = torch.tensor([[0.0, -50, -87, -88, -100, -200, -1e30, 3], [0, float("-inf")] * 4, [float("inf"), 1] * 4,
-                      [float("-inf")] * 8, [float("nan"), 1] * 4, [1e30, -1e30] * 4])  # fmt: skip
+                      [float("-inf")] * 8, [float("nan"), 1] * 4, [1e30, -1e30] * 4])
     for dtype in (torch.float32, torch.float64):
         agree(lambda m, x: SOFT[name](m, x, -1), x.to(dtype), rtol=3e-6)
     shares = rl.tensor([[0.0, -88, -95, -100, -103, -104.5, -200] + [-1e4] * 40]).softmax(-1)[0]
@@ -140,7 +140,7 @@ def test_norms_of_layouts_dtypes_and_nothing() -> None:
     for bad in (lambda m, x, w: layer(m, x, (5,)), lambda m, x, w: layer(m, x, ()),
                 lambda m, x, w: layer(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x, (2, 4, 6)),
                 lambda m, x, w: rms(m, x, (5,)), lambda m, x, w: rms(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x),
-                lambda m, x, w: layer(m, x.to(m.int64), (6,))):  # fmt: skip
+                lambda m, x, w: layer(m, x.to(m.int64), (6,))):
         agree(bad, x, w)
 
 
@@ -234,14 +234,14 @@ def test_class_losses(name: str) -> None:
         (sample(2, 5, 3), torch.tensor([[0, 1, 2], [3, 4, 0]])),
         (sample(2, 5, 2, 2), torch.tensor([[[0, 1], [2, 3]], [[4, 0], [1, 2]]])),
         (sample(5, 4).t(), torch.tensor([0, 4, 2, 2])),
-    ]  # fmt: skip
+    ]
     for x, t in cases:
         for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": True},
                         {"weight": True, "reduction": "none"}, {"ignore_index": 2}, {"ignore_index": 2, "weight": True},
                         {"ignore_index": 2, "reduction": "none"},
                         *(({"label_smoothing": 0.1}, {"label_smoothing": 0.3, "weight": True, "ignore_index": 2},
                         {"label_smoothing": 0.3, "weight": True, "reduction": "none"},
-                        {"label_smoothing": 1.0, "reduction": "sum"}) if name == "cross_entropy" else ())):  # fmt: skip
+                        {"label_smoothing": 1.0, "reduction": "sum"}) if name == "cross_entropy" else ())):
 
             def call(m: Any, x: Any, t: Any, w: Any, options: dict = options) -> Any:
                 given = {**options, "weight": w.detach()} if "weight" in options else options
@@ -282,7 +282,7 @@ def test_class_losses_refuse_bad_targets(name: str) -> None:
         lambda F, x, t: fn(F, x, t, reduction="median"), lambda F, x, t: fn(F, x, t.float()),
         lambda F, x, t: fn(F, x, t > 0), lambda F, x, t: fn(F, x, t + 1, ignore_index=5),
         lambda F, x, t: fn(F, x, t, ignore_index="a"),
-    ]  # fmt: skip
+    ]
     for k, call in enumerate(bad):
         agree(lambda m, x, t, call=call: call(m.nn.functional, x, t), x, t, rtol=1e-11, what=f"case {k}")
 

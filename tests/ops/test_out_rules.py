@@ -26,7 +26,7 @@ def outcome(module: Any, dtype: str, call: Any) -> Any:
     lambda m, out: m.linspace(0, 6, 4, out=out),
     lambda m, out: m.full((2,), 3, out=out), lambda m, out: m.ones(3, out=out), lambda m, out: m.zeros(3, out=out),
     lambda m, out: m.eye(2, out=out), lambda m, out: m.logspace(0, 2, 3, out=out),
-])  # fmt: skip
+])
 def test_tensors_are_made_in_the_dtype_of_out(dtype: str, call: Any) -> None:
     torch = pytest.importorskip("torch")
     assert outcome(rl, dtype, call) == outcome(torch, dtype, call)
@@ -55,7 +55,7 @@ def test_lu_with_infos_has_named_parts() -> None:
 @pytest.mark.parametrize("call", [
     lambda x, out: rl.add(x, x, out=out), lambda x, out: rl.exp(x, out=out), lambda x, out: rl.cumsum(x, 0, out=out),
     lambda x, out: rl.mul(x[0], x, out=out),
-])  # fmt: skip
+])
 def test_results_are_written_into_out_without_a_copy(call: Any, monkeypatch: Any) -> None:
     x, out = rl.rand(64, 64), rl.empty(64, 64)
     expected = call(x, rl.empty(0))
@@ -98,7 +98,7 @@ def without_python() -> Any:
     lambda x, out: rl.add(x, x, out=out), lambda x, out: rl.mul(x, 2.5, out=out), lambda x, out: rl.mm(x, x, out=out),
     lambda x, out: rl.cat((x[:1], x[1:]), out=out), lambda x, out: rl.cumsum(x, 1, out=out),
     lambda x, out: rl.index_select(x, 0, rl.tensor([2, 1, 0, 3]), out=out),
-])  # fmt: skip
+])
 def test_a_plain_out_is_the_cores_own_affair(call: Any, without_python: None) -> None:
     x, out = rl.rand(4, 4), rl.empty(4, 4)
     version = out._version

@@ -25,7 +25,7 @@ LOOPS_OF_LIBRARY_OPS = frozenset({
     "pointwise/incomplete_gamma.py:incomplete_gamma_nest",    # loops as long as elements of a vector need
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
     "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
-})  # fmt: skip
+})
 
 
 def called_names(item: ast.AST) -> set[str]:

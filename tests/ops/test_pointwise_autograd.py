@@ -16,7 +16,7 @@ IN_PLACE = [
     ("lerp_", (1.0, 0.3)), ("addcmul_", (2.0, 3.0)), ("masked_fill_", (True, 2.0)), ("fmod_", (0.4,)),
     ("remainder_", (0.4,)), ("atan2_", (0.5,)), ("copysign_", (-1.0,)),
     ("nan_to_num_", ()), ("erf_", ()), ("xlogy_", (0.7,)),
-]  # fmt: skip
+]
 
 
 def values(module):
@@ -273,7 +273,7 @@ def gradients_and_their_graphs(module, function, count):
     (lambda m, x: x**1, 1),
     (lambda m, x: x**2, 1),
     (lambda m, x: (x * 1).pow_(0), 1),
-])  # fmt: skip
+])
 def test_gradients_that_are_0_with_these_settings_have_no_graph(function, count):
     expected = gradients_and_their_graphs(torch, function, count)
     assert gradients_and_their_graphs(rl, function, count) == expected
@@ -286,7 +286,7 @@ def test_gradients_that_are_0_with_these_settings_have_no_graph(function, count)
     (lambda m, x, y: m.heaviside(x, y), 2),
     (lambda m, x: m.heaviside(x, m.ones(3, dtype=m.float64)), 1),
     (lambda m, x, y: m.special.zeta(x, y), 2),
-])  # fmt: skip
+])
 def test_a_derivative_that_pytorch_has_not_is_refused_by_the_backward_pass(function, count):
     expected = gradients_and_their_graphs(torch, function, count)
     assert expected in ("RuntimeError", "NotImplementedError")

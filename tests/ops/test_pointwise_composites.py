@@ -14,7 +14,7 @@ POLYNOMIALS = [
     "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
     "shifted_chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
     "legendre_polynomial_p",
-]  # fmt: skip
+]
 
 
 def same(ours, theirs, rtol=1e-6, atol=1e-7):
@@ -108,7 +108,7 @@ def test_operators_with_numbers_on_either_side():
                        "x % 2", "7 % x", "x ** 2", "2 ** x", "-x", "+x", "abs(x)", "x < 2", "2 < x", "x == 2", "x != 2",
                        "~(x > 1)", "(x > 1) & (x < 3)", "(x > 1) | True", "(x > 1) ^ (x < 3)", "i << 1", "i >> 1",
                        "1 << i", "64 >> i", "i & 3", "3 | i", "i ^ 1", "~i", "2 - i", "i ** 3", "2 ** i", "i / 2",
-                       "7 // i", "i % 2", "7 % i", "-i"):  # fmt: skip
+                       "7 // i", "i % 2", "7 % i", "-i"):
         got = []
         for module in (rl, torch):
             scope = {"x": module.tensor([0.5, 1.0, 2.0, 3.5]), "i": module.tensor([1, 2, 3, 5])}

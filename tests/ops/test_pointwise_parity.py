@@ -31,10 +31,10 @@ INTEGERS = ("int64", "uint8", "bool")
 MORE_DTYPES = ("int32", "float16")
 MORE = ("add", "mul", "div", "remainder", "pow", "maximum", "exp", "bitwise_and", "bitwise_left_shift", "where",
         "nan_to_num", "nextafter", "frexp", "gcd", "isnan", "lt", "round", "sigmoid", "gelu", "lerp", "complex",
-        "polar", "ldexp")  # fmt: skip
+        "polar", "ldexp")
 HEAVY = ("zeta",)  # kernels that take a second to compile: fewer samples
 FLOATS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.3, 2.0, -2.0, 3.0, -3.0, 0.9999, 1e-4, 6.0,
-          21.5, -7.25, 4.0, -4.5, 100.0]  # fmt: skip
+          21.5, -7.25, 4.0, -4.5, 100.0]
 INTS = [0, 1, -1, 2, -2, 3, 5, 7, -7, 8, 31, 40, 64, 100, 12, -120]
 # Relative tolerance per dtype. Half types: one unit in the last place.
 TOLERANCE = {
@@ -128,7 +128,7 @@ NUMBER_PAIRS += [
 NUMBERS = {
     ("polygamma", "n"): 2, ("mvlgamma", "p"): 2, ("threshold", "threshold"): 0.5, ("threshold", "value"): 3.0,
     ("clamp", "min"): 0, ("clamp", "max"): 2,
-}  # fmt: skip
+}
 # Further calls worth a sample: keyword arguments by op.
 CALLS = {
     "add": [{"alpha": 2}, {"alpha": 0.5}, {"alpha": True}],
@@ -369,7 +369,7 @@ def test_promotion_between_tensors_and_zero_dim_tensors(name):
 def test_empty_scalar_and_strided_layouts(name):
     op = OPS[name]
     dtype = next((d for d in ("float32", "int32") if not isinstance(
-        outcome(place(torch, name, op), *broadcasting(name, op, d)), Exception)), None)  # fmt: skip
+        outcome(place(torch, name, op), *broadcasting(name, op, d)), Exception)), None)
     if dtype is None:
         return
 
@@ -435,7 +435,7 @@ def test_in_place_and_out_forms(name):
 # Where gradients are compared: an interval on which the op is defined and smooth.
 DOMAIN = {"acosh": (1.2, 4.0), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9),
           "logit": (0.1, 0.9), "ndtri": (0.05, 0.95), "mvlgamma": (2.0, 5.0), "zeta": (1.5, 4.0), "xlog1py": (0.2, 3.0),
-          "log_ndtr": (-3.0, 3.0), "lgamma": (0.2, 4.0), "digamma": (0.2, 4.0)}  # fmt: skip
+          "log_ndtr": (-3.0, 3.0), "lgamma": (0.2, 4.0), "digamma": (0.2, 4.0)}
 WIDE = (
     "relu relu6 hardtanh leaky_relu threshold elu celu selu gelu silu mish softplus softshrink hardshrink hardsigmoid "
     "hardswish tanhshrink logsigmoid softsign sigmoid tanh abs sin cos exp sgn sign where maximum minimum clamp"
@@ -515,7 +515,7 @@ def test_first_and_second_derivatives(name):
             if isinstance(theirs, Exception):
                 theirs = outcome(derivatives, torch, name,
                                  [a.detach() if isinstance(a, torch.Tensor) else a for a in args],
-                                 kwargs, False)  # fmt: skip
+                                 kwargs, False)
                 if theirs is None or isinstance(theirs, Exception):
                     continue
                 agree(derivatives(rl, name, twins, kwargs, False), theirs, f"{name} {dtype} {kwargs}")
@@ -531,7 +531,7 @@ KNOWN = {
     "bessel_j1": ((0.5, 0.2422684576748739), (6.0, -0.2766838581275656), (10.0, 0.0434727461688614)),
     "bessel_y0": ((0.5, -0.4445187335067066), (6.0, -0.2881946839815792), (10.0, 0.0556711672835994)),
     "bessel_y1": ((0.5, -1.4714723926702430), (6.0, -0.1750103443003982), (10.0, 0.2490154242069538)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KNOWN)

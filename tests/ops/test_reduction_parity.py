@@ -198,7 +198,7 @@ def test_ways_to_call():
         lambda m, t: m.count_nonzero(t, (0, 1)), lambda m, t: t.amax(), lambda m, t: t.amax(1),
         lambda m, t: t.argmax(keepdim=True), lambda m, t: t.logsumexp((0, 1)), lambda m, t: tuple(t.max(1)),
         lambda m, t: m.sum(t, dim=1, out=m.empty(3, dtype=m.float64)),
-    ):  # fmt: skip
+    ):
         agree(fn, x)
 
 

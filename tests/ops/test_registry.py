@@ -226,7 +226,7 @@ OTHERS: dict[str, Any] = {
     "index_add": lambda x, y: x.index_add(0, rl.tensor([0, 1, 0], device=x.device), y),
     "logsumexp": lambda x, y: x.logsumexp(1), "diagonal": lambda x, y: x.diagonal(),
     "log_softmax": lambda x, y: x.log_softmax(1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)

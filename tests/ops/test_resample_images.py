@@ -102,7 +102,7 @@ def test_interpolation_refuses_what_has_no_meaning() -> None:
     for kwargs in ({}, {"size": 3, "scale_factor": 2}, {"size": (3,)}, {"size": 3, "mode": "linear"},
                    {"size": 3, "mode": "wrong"}, {"size": (3, 2.5)}, {"size": 3, "align_corners": True},
                    {"size": 3, "mode": "area", "antialias": True}, {"size": 0}, {"size": 3, "mode": "lanczos"},
-                   {"size": 3, "recompute_scale_factor": True}, {"scale_factor": (2.0,)}):  # fmt: skip
+                   {"size": 3, "recompute_scale_factor": True}, {"scale_factor": (2.0,)}):
         agree(lambda m, x, k=kwargs: m.nn.functional.interpolate(x, **k), x, what=str(kwargs))
     agree(lambda m, x: m.nn.functional.interpolate(x, 3, mode="bilinear"), torch.ones(1, 1, 4, 4, dtype=torch.int32))
 
@@ -140,7 +140,7 @@ def test_affine_grids() -> None:
 def test_padding_cuts_and_extends_in_both_memory_orders(mode: str) -> None:
     cases = [((2, 3, 7), ((2, 3), (0, 6), (-2, 3), (3, -1), (6, 6), (7, 0))),
              ((2, 9, 7, 40), ((1, 2, 3, 4), (-1, 2, 3, -4), (0, 0, 6, 6), (8, 8, 0, 0))),
-             ((1, 2, 3, 4, 5), ((1, 2, 1, 2, 1, 2), (2, -1, 0, 2, 2, -1)))]  # fmt: skip
+             ((1, 2, 3, 4, 5), ((1, 2, 1, 2, 1, 2), (2, -1, 0, 2, 2, -1)))]
     for shape, pads in cases:
         for pad in pads:
             x = image(*shape)
@@ -157,7 +157,7 @@ def test_padding_cuts_and_extends_in_both_memory_orders(mode: str) -> None:
 def test_columns_and_back() -> None:
     for shape, kwargs in (((2, 3, 7, 9), {"kernel_size": (2, 3), "dilation": 2, "padding": (1, 3), "stride": (2, 1)}),
                           ((3, 17, 40), {"kernel_size": 3, "padding": 1}),
-                          ((1, 1, 2, 2), {"kernel_size": 2, "padding": 5, "stride": 3})):  # fmt: skip
+                          ((1, 1, 2, 2), {"kernel_size": 2, "padding": 5, "stride": 3})):
         gradients_agree(lambda m, x, k=kwargs: m.nn.functional.unfold(x, **k), image(*shape))
         columns = torch.nn.functional.unfold(image(*shape), **kwargs)
         gradients_agree(lambda m, x, s=shape, k=kwargs: m.nn.functional.fold(x, s[-2:], **k), columns)
@@ -171,7 +171,7 @@ def test_examples_of_a_batch_are_resampled_together() -> None:
     functions = [lambda v: rl.nn.functional.max_pool2d(v, 3, 2, 1),
                  lambda v: rl.nn.functional.interpolate(v, (5, 12), mode="bicubic"),
                  lambda v: rl.nn.functional.pad(v, (1, 2, 3, 1), "reflect"), lambda v: rl.nn.functional.unfold(v, 3),
-                 lambda v: rl.nn.functional.pixel_shuffle(v, 2)]  # fmt: skip
+                 lambda v: rl.nn.functional.pixel_shuffle(v, 2)]
     for f in functions:
         assert bool((rl.func.vmap(f)(x) == rl.stack([f(v) for v in x])).all())
 

@@ -97,7 +97,7 @@ def test_long_rows_in_chunks_do_not_depend_on_threads(shape: tuple[int, ...], dt
 def test_logarithms_of_sums_with_infinities_and_nan(n: int, dtype: str) -> None:
     inf, nan = np.inf, np.nan
     for row in ([-inf, -inf, 1.0, 2.0, -inf, inf, 3.0, inf, -inf], [inf, -inf, 0.0], [1.0, nan, 3.0, inf], [-inf],
-                [1000.0, -1000.0, 1000.0], [-inf, nan, 1.0]):  # fmt: skip
+                [1000.0, -1000.0, 1000.0], [-inf, nan, 1.0]):
         a = np.full(n, -inf, dtype)
         a[: len(row)] = row
         with np.errstate(invalid="ignore"):

@@ -22,7 +22,7 @@ def test_gradients_of_weights_sum_over_all_images(size: tuple[int, int, int, int
     result = rl.ops.aten.convolution_backward(
         rl.from_numpy(g), rl.from_numpy(x), rl.zeros(outs, channels, 1, dtype=getattr(rl, dtype)), None,
         [1], [0], [1], False, [0], 1, [False, True, False],
-    )[1]  # fmt: skip
+    )[1]
     want = np.einsum("iop,icp->oc", g.astype("f8"), x.astype("f8"))
     bound = images * pixels * np.finfo(dtype).eps * np.einsum("iop,icp->oc", abs(g).astype("f8"), abs(x).astype("f8"))
     assert (np.abs(result.numpy()[:, :, 0] - want) <= bound).all()

@@ -46,7 +46,7 @@ def with_gradients(function: Callable, *tensors: Any) -> Callable[[], list]:
     [(1, 3, 64, 40, 7, 2, 1), (2, 32, 32, 28, 3, 1, 1), (1, 128, 256, 7, 3, 1, 1), (3, 32, 64, 28, 3, 2, 1),
      (2, 64, 128, 28, 1, 1, 1), (2, 128, 256, 7, 1, 2, 1), (2, 128, 96, 26, 1, 2, 1), (4, 100, 96, 26, 1, 1, 1),
      (2, 48, 48, 28, 5, 1, 48)],
-)  # fmt: skip
+)
 def test_convolutions(batch: int, channels: int, outs: int, size: int, kernel: int, stride: int, groups: int) -> None:
     rl.manual_seed(0)
     x, w, b = rl.randn(batch, channels, size, size), rl.randn(outs, channels // groups, kernel, kernel), rl.randn(outs)

@@ -77,7 +77,7 @@ def made(batch, heads, group, length, keys, width, value_width, is_causal, scale
             (length, heads * group, width), (keys, heads, width), (keys, heads, value_width),
             (length, heads * group, value_width),
         )
-    )  # fmt: skip
+    )
     return query, key, value, grad
 
 
@@ -126,7 +126,7 @@ def backward_of(grad, query, key, value, out, log, is_causal, scale):
     inner = (grad.float() * out.float()).sum(-1)
     sums = aligned(rl.full((batch * heads * ceil(length) * ceil(width) * 1024 + 16,), 7.0))
     outs = [rl.full((*t.shape[:3:2], t.shape[1], t.shape[3]), 7.0).bfloat16().transpose(1, 2)
-            for t in (query, key, value)]  # fmt: skip
+            for t in (query, key, value)]
     params = [own, heads // own, length, keys, width, value_width, ceil(length), ceil(keys), ceil(width)]
     params += [ceil(value_width), int(is_causal), bits_of(scale), 0, 0, 0, 0]
     params += [s for t in outs for s in t.stride()[:3]]
@@ -161,7 +161,7 @@ THREADS = rl.get_num_threads()
 KERNELS = (
     forward.pack_nest, forward.forward_nest, backward.backward_nest, forward.held_forward_nest,
     backward.held_backward_nest,
-)  # fmt: skip
+)
 NESTS = {nest_of().name: nest_of for nest_of in KERNELS}
 
 

@@ -234,7 +234,7 @@ REFUSALS: list[Callable] = [
     lambda m, x: x.broadcast_to((3, 4)), lambda m, x: x.select(0, 0, 0), lambda m, x: x.view_as(3),
     lambda m, x: x.swapaxes(0, 7),
     lambda m, x: m.broadcast_tensors(x, x[:, :2]), lambda m, x: m.select(x, 0, 1.0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("k", range(len(REFUSALS)))
@@ -249,7 +249,7 @@ def test_dtype_views() -> None:
         lambda m, x: x.to(m.float32).view(m.float64),
         lambda m, x: x.view(m.bfloat16), lambda m, x: m.view_as_complex(x.reshape(3, 4, 2)),
         lambda m, x: m.view_as_real(m.view_as_complex(x.reshape(3, 4, 2)).t()),
-    ):  # fmt: skip
+    ):
         agree(fn, cube().clamp(-1e3, 1e3))
     z = torch.complex(cube()[0], cube()[1])
     for fn in (

@@ -37,7 +37,7 @@ def start(dtype: torch.dtype, record: Any) -> list[torch.Tensor]:
         empty = 2 if record.name == "Adafactor" else 0   # it divides by the number of elements
         result += [torch.randn(9, dtype=dtype), torch.randn((), dtype=dtype), torch.randn(empty, 3, dtype=dtype),
                  torch.randn(2, 3, 4, 4, dtype=dtype).to(memory_format=torch.channels_last),
-                 torch.randn(4, 6, dtype=dtype).t()]  # fmt: skip
+                 torch.randn(4, 6, dtype=dtype).t()]
     return result
 
 
@@ -150,7 +150,7 @@ def check(
                 continue
         for name, x, y in (("params", [p for g in a.param_groups for p in g["params"]],
                             [p for g in b.param_groups for p in g["params"]]),
-                           ("state", a.state_dict(), b.state_dict())):  # fmt: skip
+                           ("state", a.state_dict(), b.state_dict())):
             found += [f"{kwargs}: {text}" for text in differences(x, y, name, loose)]
     return found
 

@@ -40,7 +40,7 @@ def averaged(library, make) -> list:
     lambda swa: {"avg_fn": lambda a, p, n: 0.1 * a + 0.9 * p},
     lambda swa: {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.8), "use_buffers": True},
     lambda swa: {"avg_fn": swa.get_ema_avg_fn(0.5), "use_buffers": True},
-])  # fmt: skip
+])
 def test_averaged_model(make) -> None:
     theirs, ours = (averaged(library, make) for library in LIBRARIES)
     assert len(theirs) == len(ours)

@@ -35,7 +35,7 @@ def minimise(library, kwargs: dict, steps: int = 4, lr=None):
 
 @pytest.mark.parametrize("kwargs",
     [{"lr": 0.1}, {"line_search_fn": "strong_wolfe"}, {"lr": 0.01, "history_size": 2, "max_iter": 7},
-     {"line_search_fn": "strong_wolfe", "max_eval": 9}, {"lr": 0.05, "tolerance_grad": 10.0}])  # fmt: skip
+     {"line_search_fn": "strong_wolfe", "max_eval": 9}, {"lr": 0.05, "tolerance_grad": 10.0}])
 def test_same_path(kwargs: dict) -> None:
     (a, oa, la), (b, ob, lb) = (minimise(library, kwargs, 3) for library in LIBRARIES)
     assert la == pytest.approx(lb, rel=1e-7)

@@ -46,7 +46,7 @@ def test_groups_take_defaults_and_names() -> None:
     (lambda p: optim.SGD(p, fused=True, foreach=True), RuntimeError),
     (lambda p: optim.SGD(p, fused=True, differentiable=True), RuntimeError),
     (lambda p: Optimizer(p, {"lr": optim.optimizer.required}), ValueError),
-])  # fmt: skip
+])
 def test_refused(make, error) -> None:
     with pytest.raises(error):
         make(params())

@@ -53,7 +53,7 @@ MADE = {
         [S.SequentialLR(o, [S.LinearLR(o), S.StepLR(o, 2)], [3]), S.ExponentialLR(o, 0.9)]
     ),
     "chained": lambda S, o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9)], optimizer=o),
-}  # fmt: skip
+}
 FOR_EPOCHS = (
     "step",
     "multi step",
@@ -142,7 +142,7 @@ def test_rates_that_are_tensors_change_in_place(kind: str) -> None:
 
 @pytest.mark.parametrize("kwargs",
     [{}, {"mode": "max"}, {"threshold_mode": "abs", "threshold": 0.05}, {"cooldown": 2, "factor": 0.5},
-     {"min_lr": [0.01, 0.2]}, {"mode": "max", "threshold_mode": "abs"}])  # fmt: skip
+     {"min_lr": [0.01, 0.2]}, {"mode": "max", "threshold_mode": "abs"}])
 def test_plateau(kwargs: dict) -> None:
     a, b = (optimizer(library) for library in LIBRARIES)
     x, y = (
@@ -204,7 +204,7 @@ def test_wrong_order_of_steps_warns() -> None:
     (lambda S, o: S.ReduceLROnPlateau(o, factor=1.0), ValueError),
     (lambda S, o: S.ReduceLROnPlateau(o, mode="other"), ValueError),
     (lambda S, o: S.ReduceLROnPlateau(o, min_lr=[0.1]), ValueError),
-])  # fmt: skip
+])
 def test_refused(make, error) -> None:
     for library in LIBRARIES:
         with pytest.raises(error), warnings.catch_warnings():

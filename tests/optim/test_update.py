@@ -29,7 +29,7 @@ def updated_by_ops(p: rl.Tensor, grads: list[rl.Tensor], **options) -> rl.Tensor
     """AdamW's rule through ordinary ops."""
     p = p.detach().clone()
     hyper = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "amsgrad": False, "maximize": False,
-             "decoupled_weight_decay": True, **options}  # fmt: skip
+             "decoupled_weight_decay": True, **options}
     state = {
         "step": rl.zeros(()),
         "exp_avg": rl.zeros_like(p),
@@ -99,7 +99,7 @@ def test_parameters_without_gradient_keep_their_step() -> None:
 def test_mixed_dtypes_and_layouts_in_one_group() -> None:
     rl.manual_seed(1)
     ps = [make(6), make((3, 4), rl.float64), rl.nn.Parameter(rl.randn(4, 3).t()), make((2, 3), rl.bfloat16),
-          make((2, 2), rl.complex64), rl.nn.Parameter(rl.randn(8)[::2]), make(())]  # fmt: skip
+          make((2, 2), rl.complex64), rl.nn.Parameter(rl.randn(8)[::2]), make(())]
     before = [p.detach().clone() for p in ps]
     grads = [rl.randn(p.shape, dtype=p.dtype) for p in ps]
     optimizer = optim.SGD(ps, lr=0.5, momentum=0.5)

@@ -29,7 +29,7 @@ def numbers(x):
 
 
 ASGD_OPTIONS = {"plain": {}, "decays": {"weight_decay": 0.1}, "maximize": {"maximize": True, "weight_decay": 0.01},
-                "averages": {"t0": 2.0}, "falls faster": {"lambd": 0.01, "alpha": 0.6}}  # fmt: skip
+                "averages": {"t0": 2.0}, "falls faster": {"lambd": 0.01, "alpha": 0.6}}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

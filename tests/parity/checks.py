@@ -420,7 +420,7 @@ def variants(record: Any) -> None:
 def forms(record: Any) -> dict[str, Callable]:
     """The other ways to call a record's function, `out=` aside."""
     named = {"method": record.get_method(), "in-place": record.get_inplace(), "operator": record.operator_variant,
-             "in-place operator": record.inplace_operator_variant}  # fmt: skip
+             "in-place operator": record.inplace_operator_variant}
     return {name: form for name, form in named.items() if callable(form)}
 
 
@@ -627,7 +627,7 @@ CPP_WORDS = {
     "double": "float64",
 }
 DTYPE_WORDS = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32",
-               "Short": "int16", "Byte": "uint8", "Char": "int8"}  # fmt: skip
+               "Short": "int16", "Byte": "uint8", "Char": "int8"}
 
 
 def plain_words(message: str) -> set[str]:

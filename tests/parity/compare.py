@@ -36,7 +36,7 @@ from tests.parity.convert import back
 
 RELATIVE = {torch.float32: 1e-5, torch.float64: 1e-11, torch.bfloat16: 2**-7, torch.float16: 2**-10,
             torch.complex64: 1e-5, torch.complex32: 2**-9, torch.complex128: 1e-11, torch.float8_e4m3fn: 2**-3,
-            torch.float8_e5m2: 2**-2}  # fmt: skip
+            torch.float8_e5m2: 2**-2}
 ROOM = {"moved": 0.0, "pointwise": 1.0, "accumulated": 2.0, "decomposed": 30.0}
 # Functions computed as sums that cancel at their many zeros: only their size is a measure of their error.
 OSCILLATING = re.compile(r"special\..*(polynomial|bessel|airy)")

@@ -33,7 +33,7 @@ _HALVES = "bfloat16 float16"
 _POLE = "at the poles (whole numbers below 1) PyTorch gives a large finite number in float32; ours is infinite"
 _POLYGAMMA = ("polygamma.polygamma_n_0", "polygamma.polygamma_n_1", "polygamma.polygamma_n_2",
               "polygamma.polygamma_n_3", "polygamma.polygamma_n_4",
-              "special.polygamma.special_polygamma_n_0")  # fmt: skip
+              "special.polygamma.special_polygamma_n_0")
 _ACCURATE = "PyTorch's float64 result is off by up to 3e-7 for some arguments; ours agrees with SciPy's to 1e-15"
 _BESSEL = ("special.airy_ai", "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1")
 _OVERWRITTEN = Left(

@@ -27,7 +27,7 @@ from tests.parity.records import RECORDS  # noqa: E402
 
 # Checks of one record follow each other: they share its samples and kernels.
 CASES = [pytest.param(check, name, id=f"{check}-{name}")
-         for name in RECORDS for check in CHECKS if applies(check, RECORDS[name])]  # fmt: skip
+         for name in RECORDS for check in CHECKS if applies(check, RECORDS[name])]
 
 
 @pytest.mark.parametrize("check, name", CASES)

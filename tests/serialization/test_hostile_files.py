@@ -56,7 +56,7 @@ def test_the_forged_view_loads_when_it_is_honest():
     {"offset": 2**70}, {"sizes": (2**62, 4), "strides": (0, 0)}, {"sizes": (2**70,)}, {"strides": (2**62,)},
     {"sizes": (2, 2)}, {"sizes": (1,) * 200, "strides": (1,) * 200}, {"count": 5}, {"count": -1}, {"count": 2**40},
     {"count": 2**62},
-])  # fmt: skip
+])
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_views_outside_their_storage_are_refused(lie, weights_only):
     with pytest.raises(PLAIN_ERRORS + (OverflowError,)):
@@ -67,7 +67,7 @@ def test_a_blocked_global_is_not_run_and_the_advice_names_the_remedy(tmp_path):
     target = tmp_path / "touched"
     for module, name in (("os", "system"), ("posix", "system"), ("sys", "exit"), ("builtins", "eval"),
                          ("builtins", "exec"), ("subprocess", "call"), ("builtins", "getattr"),
-                         ("torch.serialization", "load"), ("torch.hub", "load"), ("functools", "partial")):  # fmt: skip
+                         ("torch.serialization", "load"), ("torch.hub", "load"), ("functools", "partial")):
         call = (
             f"c{module}\n{name}\n".encode()
             + b"X"
@@ -109,7 +109,7 @@ def test_modules_called_blocked_cannot_be_allowed():
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x09\x00\x00\x00../../etcX\x03\x00\x00\x00cpuK\x04tQ.",
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x07\x00\x00\x00mars:12K\x04tQ.",
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuX\x01\x00\x00\x004tQ.",
-])  # fmt: skip
+])
 def test_forged_pickles_end_in_plain_errors(body):
     with pytest.raises(PLAIN_ERRORS):
         rushlight.load(archive_of(body))
@@ -120,7 +120,7 @@ def test_nested_tuples_as_keys_do_not_exhaust_the_stack():
     wide = b")" + b"q\x00h\x00\x86" * 200    # each holds the one before twice: hashing would take for ever
     for body in (b"}" + deep + b"Ns.", b"}" + wide + b"Ns.", b"\x8f(" + deep + b"\x90.", b"(" + deep + b"\x91.",
                  b"cbuiltins\nset\n](" + deep + b"e\x85R.",
-                 b"ccollections\nOrderedDict\n](" + deep + b"N\x86e\x85R."):  # fmt: skip
+                 b"ccollections\nOrderedDict\n](" + deep + b"N\x86e\x85R."):
         with pytest.raises(pickle.UnpicklingError):
             rushlight.load(archive_of(body))
 
@@ -163,7 +163,7 @@ def test_offsets_of_jagged_tensors_outside_the_values_are_refused():
     (b"", EOFError), (b"PK\x03\x04", RuntimeError), (b"PK\x03\x04" + b"0" * 200, RuntimeError),
     (b"hello", PLAIN_ERRORS), (b"\x80\x02K\x01.", RuntimeError), (pickle.dumps({"a": 1}, 2), RuntimeError),
     (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", EOFError),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("as_path", [True, False])
 def test_what_is_no_checkpoint(tmp_path, data, error, as_path):
     path = tmp_path / "x.pt"
@@ -226,7 +226,7 @@ def _with_directory(edit):
 @pytest.mark.parametrize("field, width, value", [
     (20, "I", 2**31), (24, "I", 2**31), (42, "I", 2**31), (42, "I", 0), (10, "H", 9), (10, "H", 8), (8, "H", 1),
     (28, "H", 60000), (0, "I", 7),
-])  # fmt: skip
+])
 def test_forged_directories_are_refused(field, width, value):
     with pytest.raises(RuntimeError, match="zip archive"):
         rushlight.load(_with_directory(lambda data, at: struct.pack_into(f"<{width}", data, at + field, value)))

@@ -43,7 +43,7 @@ def everything(m):
         sparse=m.eye(3).to_sparse(), csr=m.eye(3).to_sparse_csr(), meta=m.empty(2, 3, device="meta"), set={1, 2},
         bytes=b"\x00abc", array=bytearray(b"x"), untyped=m.ones(2).untyped_storage(), typed=m.ones(2).storage(),
         layout=m.sparse_csr,
-    )  # fmt: skip
+    )
     result._metadata = {"version": 1}
     return result
 
@@ -140,7 +140,7 @@ def layouts(m):
         "bsr": m.eye(4).to_sparse_bsr((2, 2)),
         "strided": m.nested.nested_tensor([m.arange(6.0).view(2, 3), m.ones(1, 3)]),
         "jagged": m.nested.nested_tensor([m.arange(6.0).view(2, 3), m.ones(1, 3)], layout=m.jagged),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("writer, reader", BOTH_WAYS)
@@ -192,7 +192,7 @@ def modules(m):
         "lists": nn.ModuleList([nn.ParameterList([m.ones(2)]), nn.ModuleDict({"a": nn.Linear(1, 1)})]),
         "bag": nn.EmbeddingBag(4, 2), "spectral": nn.utils.spectral_norm(nn.Linear(2, 2)),
         "loss": nn.CrossEntropyLoss(), "upsample": nn.Upsample(scale_factor=2),
-    }  # fmt: skip
+    }
     return result
 
 

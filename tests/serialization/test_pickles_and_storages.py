@@ -25,7 +25,7 @@ def test_plain_pickles_of_all_kinds():
               rushlight.empty(2, device="meta"), rushlight.ones(2).to(rushlight.float8_e5m2),
               rushlight.ones(2, requires_grad=True), rushlight.ones(2).untyped_storage(),
               rushlight.ones(2).storage(), rushlight.strided, rushlight.float16, rushlight.Size([1]),
-              rushlight.device("cpu"), nested]  # fmt: skip
+              rushlight.device("cpu"), nested]
     read = pickle.loads(pickle.dumps(values))
     assert [type(v) for v in read] == [type(v) for v in values]
     assert (
@@ -258,7 +258,7 @@ def test_names_in_pickles_are_found_as_pickletools_finds_them():
         text = "".join(chr(chance.choice([10, 99, 114, 233, 0x1F600, 0])) for _ in range(chance.randrange(300)))
         leaves = [chance.randrange(-(2**70), 2**70), chance.choice([0, 255, 256, 65536, -1]), chance.random(), text,
                   text.encode(), None, True, 1j, copy.copy, rushlight.nn.Linear, rushlight.float32, rushlight.Size([1]),
-                  {1, 2}, frozenset("ab"), bytearray(b"x")]  # fmt: skip
+                  {1, 2}, frozenset("ab"), bytearray(b"x")]
         kind = chance.randrange(4) if depth < 4 else 0
         inner = [value(depth + 1) for _ in range(chance.randrange(4))] if kind else []
         return (chance.choice(leaves), inner, tuple(inner), dict(enumerate(inner)))[kind]

@@ -58,7 +58,7 @@ VALUES = [
     (collections.defaultdict(list, a=[1]), [collections.defaultdict, list]),
     (collections.defaultdict(dict), [collections.defaultdict, dict]),
     (rushlight.nn.Linear(2, 2), [rushlight.nn.Linear]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("value, allowed", VALUES, ids=lambda v: type(v).__name__)

@@ -21,7 +21,7 @@ def names(m):
         "m": m, "s": coo, "c": coo.coalesce(), "csr": coo.to_sparse_csr(), "d": m.tensor(DENSE, dtype=m.float64),
         "r": m.tensor(RIGHT, dtype=m.float64), "twice": m.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 4.0], (3,)),
         "hybrid": m.sparse_coo_tensor(INDICES, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], (2, 3, 2)),
-    }  # fmt: skip
+    }
 
 
 def plain(x):
@@ -58,7 +58,7 @@ SAME = [
     "m.empty(2, 3, layout=m.sparse_csc)", "m.zeros(2, 3, layout=m.strided)",
     "m.sparse_compressed_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], layout=m.sparse_csc)",
     "m.sparse_bsr_tensor([0, 1, 2], [0, 1], m.ones(2, 2, 2))",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", SAME)
@@ -77,7 +77,7 @@ REFUSED = [
     "m.sparse_csr_tensor([0, 1, 3], [2, 2, 0], [1., 2., 3.], (2, 3), check_invariants=True)",
     "m.sparse_csr_tensor([1, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 3), check_invariants=True)",
     "m.sparse_compressed_tensor([0, 1], [0], [1.], (1, 1))",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -95,7 +95,7 @@ GRADIENTS = [
     "m.sparse.mm(c, y, 'mean')", "m.sparse.mm(c, y, 'amax')", "dd.to_sparse_csr()", "dd.sparse_mask(x.detach())",
     "x.t()", "m.sparse.mm(x, x.t())", "x.sum()", "x * x", "x.relu()", "x.to_dense() + m.sparse.mm(x, e)",
     "m.nn.functional.embedding(m.tensor([1, 1, 0]), dd, sparse=True)",
-]  # fmt: skip
+]
 
 
 def gradients(m, text):
@@ -105,7 +105,7 @@ def gradients(m, text):
         "y": m.tensor(RIGHT, requires_grad=True, **double), "v": m.tensor(VALUES, requires_grad=True, **double),
         "dd": m.tensor(DENSE, requires_grad=True, **double), "e": m.eye(3, **double),
         "c": m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], VALUES, (2, 3), requires_grad=True, **double),
-    }  # fmt: skip
+    }
     result = eval(text, given)
     result = result.to_dense() if str(result.layout).split(".")[-1] != "strided" else result
     weights = m.arange(1, result.numel() + 1, **double).reshape(tuple(result.shape))

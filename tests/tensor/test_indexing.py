@@ -224,7 +224,7 @@ def test_writing_is_pytorchs(statement):
 
 
 MESSAGES = ["x[2]", "x[0, 3]", "x[0, 0, 0, 0]", "x[::-1]", "x[1.5]", "x[object()]", "x[2**70]", "x[torch.tensor(5)]",
-            "torch.tensor(5)[:]", "torch.tensor(5)[0]", "x['a']"]  # fmt: skip
+            "torch.tensor(5)[:]", "torch.tensor(5)[0]", "x['a']"]
 
 
 @pytest.mark.parametrize("expression", MESSAGES)

@@ -12,7 +12,7 @@ import rushlight as rl
 torch = pytest.importorskip("torch")
 
 SHARED = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "float32",
-          "float64", "complex64", "complex128"]  # fmt: skip
+          "float64", "complex64", "complex128"]
 
 
 @pytest.mark.parametrize("name", SHARED)

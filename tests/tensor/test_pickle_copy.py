@@ -9,7 +9,7 @@ import pytest
 import rushlight as rl
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16", "complex64",
-          "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
+          "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
 
 
 class Marked(rl.Tensor):
@@ -191,14 +191,14 @@ def test_a_storage_shrunk_under_a_tensor_cannot_be_read():
     ((1, 4), (7, 1)), ((4, 1), (1, 9)), ((3, 1, 4), (4, 99, 1)), ((1, 1), (5, 3)), ((1, 4), (1, 1)),
     ((2, 1, 3), (1, 50, 2)), ((1, 3, 2), (100, 1, 3)), ((1, 0), (3, 7)), ((4, 1), (2, 5)), ((1,), (17,)),
     ((2, 3), (1, 2)), ((2, 3), (6, 2)),
-])  # fmt: skip
+])
 def test_copies_keep_the_strides_of_dims_of_one_element(sizes, strides):
     torch = pytest.importorskip("torch")
 
     def layouts(t):
         x = t.empty_strided(sizes, strides)
         copies = [x.clone(), x.clone(memory_format=t.preserve_format), x.to(t.float64), x.to(t.float32, copy=True),
-                  x.double(), t.empty_strided(sizes, strides, device="meta").clone()]  # fmt: skip
+                  x.double(), t.empty_strided(sizes, strides, device="meta").clone()]
         return [tuple(c.stride()) for c in copies]
 
     assert layouts(rl) == layouts(torch)

@@ -11,7 +11,7 @@ import rushlight as rl
 torch = pytest.importorskip("torch")
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16", "complex64",
-          "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
+          "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
 
 SAMPLES = [
     0, 0.0, 1.5, -1.5, 3, [], [[]], [[], []], [1, 2, 3], [1.0, 2.0], [1.5, 2.25, -3.125], [1e-5, 1.0], [1e-4, 0.5],
@@ -20,7 +20,7 @@ SAMPLES = [
     [[1j, 0], [2.5, -1j]], [123456789, -1], [0.1, 0.01, 0.001], [0.1, 0.00001], [[1.0, 20.0], [300.0, 4000.0]],
     [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [1e38, 1e-38], [float(i) for i in range(40)], [i * 1.37 for i in range(40)],
     [[i * 100 + j for j in range(30)] for i in range(3)],
-]  # fmt: skip
+]
 
 
 def in_rushlight_words(text: str) -> str:
@@ -112,7 +112,7 @@ OPTIONS = [
     {"threshold": 5, "edgeitems": 0}, {"edgeitems": 0}, {"linewidth": 30}, {"linewidth": 5}, {"linewidth": 200},
     {"sci_mode": True}, {"sci_mode": False}, {"profile": "short"}, {"profile": "full"}, {"profile": "default"},
     {"profile": "full", "precision": 1, "sci_mode": True},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -36,7 +36,7 @@ RACE = """
 @pytest.mark.parametrize("body", [
     "rl.cat(shared)", "rl.stack(shared)", "rl._foreach_add(shared, 1.0)", "rl._foreach_mul_(shared, shared)",
     "rl.block_diag(*shared[:2])", "rl.broadcast_tensors(*shared)", "rl.tensor(shared[:1])", "rl.hstack(shared)",
-])  # fmt: skip
+])
 def test_a_list_cleared_by_another_thread(body):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(RACE).format(body=body)], timeout=120, capture_output=True, text=True

@@ -105,7 +105,7 @@ DIFFERENT = {
                  lambda t: t.tensor([[1.0, 0], [0, 1]]).to_sparse_csc(), {}),
     "byte floats": (lambda t: t.ones(3).to(t.float8_e5m2), lambda t: t.tensor([1.0, 2, 3]).to(t.float8_e5m2), {}),
     "numpy": (lambda t: np.ones(2), lambda t: np.zeros(2), {}),
-}  # fmt: skip
+}
 
 # Reports of differences read as PyTorch's do (programs parse them); refused arguments are explained in our words.
 OUR_WORDS = {"one tolerance", "other tolerance", "types", "strings", "subclass"}

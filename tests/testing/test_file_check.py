@@ -38,13 +38,13 @@ CHECKS = {
     "not highlighted": (lambda f: f.check_source_highlighted("return"), MARKED),
     "part of a highlight": (lambda f: f.check_source_highlighted("x +"), MARKED),
     "no checks": (lambda f: f, TEXT),
-}  # fmt: skip
+}
 FILES = {
     "comments": "# CHECK: a\n# CHECK-NEXT: b\n# CHECK-SAME: 2\n", "comments fail": "# CHECK: a\n# CHECK-NOT: b\n",
     "count": "# CHECK-COUNT-2: b\n",
     "exactly": "# CHECK-COUNT-EXACTLY-2: b\n", "dag": "# CHECK-DAG: c =\n# CHECK-DAG: b =\n",
     "unknown": "# CHECK-FOO: b\n", "text only": "hello\n",
-}  # fmt: skip
+}
 
 
 def passes(run):

@@ -9,7 +9,7 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16",
-          "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
+          "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]
 
 
 def numbers(x):
@@ -68,7 +68,7 @@ def test_gradients_are_asked_for():
     {"dtype": "float32", "low": float("nan")}, {"dtype": "bool", "low": 5, "high": 6},
     {"dtype": "float32", "noncontiguous": True, "memory_format": "channels_last"},
     {"dtype": "uint8", "low": -9, "high": -3},
-])  # fmt: skip
+])
 def test_refusals(options):
     for t in (rl, torch):
         with pytest.raises(ValueError) as error:

@@ -18,7 +18,7 @@ def test_submodules_have_pytorchs_names(name):
     theirs, mine = getattr(torch.backends, name), getattr(rl.backends, name)
     public = [n for n in ("is_available", "is_built", "version", "flags", "set_flags", "enabled", "benchmark",
                           "deterministic", "allow_tf32", "engine", "verbose", "get_cpu_capability", "matmul", "conv",
-                          "fp32_precision", "get_fastpath_enabled") if hasattr(theirs, n)]  # fmt: skip
+                          "fp32_precision", "get_fastpath_enabled") if hasattr(theirs, n)]
     assert [n for n in public if not hasattr(mine, n)] == []
 
 
@@ -102,7 +102,7 @@ FACTORIES = {
     "arange": (3,), "linspace": (0, 1, 3), "eye": (2,), "full": ((2,), 1.0), "tensor": ([1.0],), "as_tensor": ([1.0],),
     "asarray": ([1.0],), "hann_window": (3,), "scalar_tensor": (1.0,),
     "empty_strided": ((2,), (1,)), "logspace": (0, 1, 3), "kaiser_window": (3,), "tril_indices": (2, 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FACTORIES)

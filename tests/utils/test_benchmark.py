@@ -110,7 +110,7 @@ def fuzzer(space, module, seed=3):
                     module.FuzzedParameter("s", 1, 2, "uniform", strict=True)],
         tensors=[module.FuzzedTensor("x", ("k0", "k1"), steps=("s",), min_elements=30, probability_contiguous=0.5)],
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def test_fuzzer_draws_what_pytorch_draws():

@@ -49,7 +49,7 @@ def keep_products(ctx, op, *args, **kwargs):
 
 @pytest.mark.parametrize("policy", [
     [rl.ops.aten.mm.default], keep_products, lambda ctx, op, *args, **kwargs: op.name == "matmul",
-])  # fmt: skip
+])
 def test_chosen_ops_run_once(policy):
     plain, before = run()
     selective, after = run(functools.partial(create_selective_checkpoint_contexts, policy))

@@ -23,7 +23,7 @@ FRESH = {
     "empty": lambda: rl.empty(3), "empty_like": lambda: rl.empty_like(rl.ones(3)),
     "new_empty": lambda: rl.ones(1).new_empty(3), "strided": lambda: rl.empty_strided((2, 2), (3, 1)),
     "permuted": lambda: rl.empty_permuted((2, 3), (1, 0)), "large": lambda: rl.empty(100_000),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FRESH)

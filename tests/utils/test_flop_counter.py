@@ -24,7 +24,7 @@ FUNCTIONS = {
     "addmm": (lambda t, a, b, c: t.addmm(a, b, c), ((2, 4), (2, 3), (3, 4))),
     "einsum": (lambda t, a, b: t.einsum("bij,bjk->bik", a, b), ((2, 3, 4), (2, 4, 5))),
     "attention": (lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v), ((2, 16, 8),) * 3),
-}  # fmt: skip
+}
 
 
 def counts(space, counter, work):

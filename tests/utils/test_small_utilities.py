@@ -181,7 +181,7 @@ def test_trees_equal_pytorchs():
             m.tree_all_only(int, lambda x: x > 0, tree),
             spec.flatten_up_to({"a": [[0], (2, 3)], "p": point(4, {"z": 5}), "d": {"q": 6}, "k": deque([7, 8]),
                                 "e": []}),
-        ))  # fmt: skip
+        ))
         assert m.tree_unflatten(leaves, spec) == tree
         assert m.treespec_loads(results[-1][6]) == m.tree_structure(plain)
         assert hash(spec) == hash(m.tree_structure(tree))
@@ -210,7 +210,7 @@ def test_classes_can_be_registered():
     pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda v, _: Pair(*v),
                                 serialized_type_name="tests.Pair",
                                 flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a),
-                                                                 (pytree.GetAttrKey("b"), p.b)], None))  # fmt: skip
+                                                                 (pytree.GetAttrKey("b"), p.b)], None))
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Pair, lambda p: ([], None), lambda v, _: None)
     result = pytree.tree_map(lambda x: x * 2, Pair(1, [2]))

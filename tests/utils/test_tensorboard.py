@@ -150,7 +150,7 @@ CALLS = {
     "tensor": lambda w, t: w.add_tensor("x", t.arange(6).reshape(2, 3), 1),
     "tensor_bool": lambda w, t: w.add_tensor("x", t.tensor([True, False]), 1),
     "tensor_complex": lambda w, t: w.add_tensor("x", t.tensor([1 + 2j]), 1),
-}  # fmt: skip
+}
 
 
 def both_writers():

@@ -13,7 +13,7 @@ from ...op import find_op
 
 
 def _options(like: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-             ) -> dict[str, Any]:  # fmt: skip
+             ) -> dict[str, Any]:
     return {"dtype": like.dtype if dtype is None else dtype, "device": like.device if device is None else device}
 
 
@@ -60,14 +60,14 @@ def arange(*bounds: Any, **options: Any) -> Any:
 
 
 def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, layout: Any = None,
-        pin_memory: Any = None) -> Any:  # fmt: skip
+        pin_memory: Any = None) -> Any:
     row = find_op("arange")(n, device=device).unsqueeze(-1)
     column = find_op("arange")(n if m is None else m, device=device)
     return find_op("eq")(row, column).to(_C.get_default_dtype() if dtype is None else dtype)
 
 
 def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, layout: Any = None,
-             pin_memory: Any = None) -> Any:  # fmt: skip
+             pin_memory: Any = None) -> Any:
     """From both ends to the middle, so that the last number is the end itself."""
     if not isinstance(steps, int) or any(isinstance(x, (_C.Tensor, complex)) for x in (start, end)):
         return NotImplemented
@@ -87,4 +87,4 @@ RULES: dict[str, Callable] = {
     "zeros": _filled(0), "ones": _filled(1), "zeros_like": _like(0), "ones_like": _like(1),
     "new_zeros": _new(0), "new_ones": _new(1), "new_full": new_full, "new_empty": new_empty,
     "arange": arange, "arange.start": arange, "eye": eye, "eye.m": eye, "linspace": linspace,
-}  # fmt: skip
+}

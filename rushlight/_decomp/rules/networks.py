@@ -104,7 +104,7 @@ def _convolution(dims: int, transposed: bool = False) -> Callable:
         return result if batched else result.squeeze(0)
 
     def forward(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-                groups: int = 1) -> Any:  # fmt: skip
+                groups: int = 1) -> Any:
         if isinstance(padding, str):
             if padding == "valid":
                 padding = 0
@@ -118,7 +118,7 @@ def _convolution(dims: int, transposed: bool = False) -> Callable:
         return run(input, weight, bias, full(stride), full(padding), full(dilation), False, [0] * dims, groups)
 
     def backward(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-                 groups: int = 1, dilation: Any = 1) -> Any:  # fmt: skip
+                 groups: int = 1, dilation: Any = 1) -> Any:
         return run(input, weight, bias, full(stride), full(padding), full(dilation), True, full(output_padding), groups)
 
     return backward if transposed else forward
@@ -129,15 +129,15 @@ def _max_pool(dims: int) -> Callable:
 
 
 def max_pool1d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
-               ceil_mode: bool = False) -> Any:  # fmt: skip
+               ceil_mode: bool = False) -> Any:
     k, s, p, d = (list(x)[:1] if not isinstance(x, int) else [x] for x in (kernel_size, stride, padding, dilation))
     wide = find_op("max_pool2d_with_indices")(
-        input.unsqueeze(-2), [1, *k], [1, *(s or k)], [0, *p], [1, *d], ceil_mode)[0]  # fmt: skip
+        input.unsqueeze(-2), [1, *k], [1, *(s or k)], [0, *p], [1, *d], ceil_mode)[0]
     return wide.squeeze(-2)
 
 
 def avg_pool1d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Any:  # fmt: skip
+               count_include_pad: bool = True) -> Any:
     k, s, p = (list(x)[:1] if not isinstance(x, int) else [x] for x in (kernel_size, stride, padding))
     wide = find_op("avg_pool2d")(input.unsqueeze(-2), [1, *k], [1, *(s or k)], [0, *p], ceil_mode, count_include_pad)
     return wide.squeeze(-2)
@@ -159,7 +159,7 @@ def _adaptive_avg(dims: int) -> Callable:
 
 
 def batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float,
-               cudnn_enabled: bool = False) -> Any:  # fmt: skip
+               cudnn_enabled: bool = False) -> Any:
     if training and mean is None:
         return find_op("_native_batch_norm_legit")(input, weight, bias, True, momentum, eps)[0]
     if training or mean is None:
@@ -168,18 +168,18 @@ def batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-               cudnn_enable: bool = True) -> Any:  # fmt: skip
+               cudnn_enable: bool = True) -> Any:
     return find_op("native_layer_norm")(input, normalized_shape, weight, bias, eps)[0]
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-               cudnn_enabled: bool = True) -> Any:  # fmt: skip
+               cudnn_enabled: bool = True) -> Any:
     batch, channels, *rest = input.shape
     return find_op("native_group_norm")(input, weight, bias, batch, channels, math.prod(rest), num_groups, eps)[0]
 
 
 def instance_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, use_input_stats: bool, momentum: float,
-                  eps: float, cudnn_enabled: bool = False) -> Any:  # fmt: skip
+                  eps: float, cudnn_enabled: bool = False) -> Any:
     if mean is not None or not use_input_stats:
         return NotImplemented
     dims = list(range(2, input.ndim))
@@ -215,7 +215,7 @@ def _softmax(name: str) -> Callable:
 
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, *, scale: Any = None,
-                                 enable_gqa: bool = False) -> Any:  # fmt: skip
+                                 enable_gqa: bool = False) -> Any:
     if enable_gqa:
         times = query.shape[-3] // key.shape[-3]
         key, value = (t.repeat_interleave(times, -3) for t in (key, value))
@@ -227,7 +227,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
         mask = find_op("arange")(key.shape[-2], device=query.device) <= row
     if mask is not None:
         scores = (find_op("where")(mask, scores, _scalar(-math.inf, scores)) if mask.dtype is _C.bool
-                  else scores + mask)  # fmt: skip
+                  else scores + mask)
     weights = find_op("_softmax")(scores, -1, False)
     if attn_mask is not None:       # rows that see nothing are 0
         blind = (scores == -math.inf).logical_not().any(-1, True).logical_not()
@@ -260,7 +260,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, reduction: int = 1, ig
 
 
 def cross_entropy_loss(input: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
-                       label_smoothing: float = 0.0) -> Any:  # fmt: skip
+                       label_smoothing: float = 0.0) -> Any:
     dim = 0 if input.ndim == 1 else 1
     scores = find_op("_log_softmax")(input, dim, False)
     shape = [1] * input.ndim
@@ -329,4 +329,4 @@ RULES: dict[str, Callable] = {
     "nll_loss": nll_loss, "nll_loss2d": nll_loss, "nll_loss_nd": nll_loss, "cross_entropy_loss": cross_entropy_loss,
     "embedding_bag": _bags, "embedding_bag.padding_idx": _bags, "huber_loss": huber_loss, "kl_div": kl_div,
     "cosine_similarity": cosine_similarity, "pairwise_distance": pairwise_distance,
-}  # fmt: skip
+}

@@ -67,4 +67,4 @@ RULES: dict[str, Callable] = {
     "fill.Tensor": lambda x, value: find_op("full_like")(x, 0) + value.to(x.dtype),
     "zero": lambda x: find_op("full_like")(x, 0),
     "resolve_conj": lambda x: x, "resolve_neg": lambda x: x, "positive": lambda x: x,
-}  # fmt: skip
+}

@@ -34,7 +34,7 @@ def _plain(name: str) -> Callable:
 
 
 GATES: dict[str, Callable] = {"lstm": _lstm_gates, "gru": _gru_gates, "rnn_tanh": _plain("tanh"),
-                              "rnn_relu": _plain("relu")}  # fmt: skip
+                              "rnn_relu": _plain("relu")}
 
 
 def _cell(kind: str) -> Callable:
@@ -59,7 +59,7 @@ def _direction(kind: str, x: Any, state: list[Any], weights: Sequence[Any], back
 
 def _layers(kind: str) -> Callable:
     def rule(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
-             bidirectional: bool, batch_first: bool = False) -> Any:  # fmt: skip
+             bidirectional: bool, batch_first: bool = False) -> Any:
         if not isinstance(input.shape[1 if batch_first else 0], int) or input.ndim != 3:
             return NotImplemented
         x = input.transpose(0, 1) if batch_first else input
@@ -73,7 +73,7 @@ def _layers(kind: str) -> Callable:
             for backwards in range(directions):
                 at = layer * directions + backwards
                 y, state = _direction(kind, x, [s.select(0, at) for s in first],
-                                      params[at * each : (at + 1) * each], bool(backwards))  # fmt: skip
+                                      params[at * each : (at + 1) * each], bool(backwards))
                 outputs.append(y)
                 last.append(state)
             x = outputs[0] if directions == 1 else find_op("cat")(outputs, -1)

@@ -65,7 +65,7 @@ def _variance(*args: Any, **kwargs: Any) -> dict[str, Any]:
     correction = kwargs.pop("correction", None)
     correction = (1 if unbiased else 0) if correction is None else correction
     return {"dim": dim if dim is None or isinstance(dim, (list, tuple)) else [dim], "correction": correction,
-            "keepdim": keepdim}  # fmt: skip
+            "keepdim": keepdim}
 
 
 def var(input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -141,9 +141,9 @@ def where_numbers(condition: Any, a: Any, b: Any) -> Any:
     tensors = [x for x in (a, b) if isinstance(x, _C.Tensor)]
     kind = result_type(a, b) if tensors else (
         _C.get_default_dtype() if any(isinstance(x, float) for x in (a, b)) else
-        _C.bool if all(isinstance(x, bool) for x in (a, b)) else _C.int64)  # fmt: skip
+        _C.bool if all(isinstance(x, bool) for x in (a, b)) else _C.int64)
     pair = [x if isinstance(x, _C.Tensor) else find_op("scalar_tensor")(x, dtype=kind, device=condition.device)
-            for x in (a, b)]  # fmt: skip
+            for x in (a, b)]
     return find_op("where")(condition, *pair)
 
 
@@ -172,4 +172,4 @@ RULES: dict[str, Callable] = {
     "one_hot": one_hot, "where.Scalar": where_numbers, "where.ScalarSelf": where_numbers,
     "where.ScalarOther": where_numbers, "max.other": maximum_of("maximum"), "min.other": maximum_of("minimum"),
     "isin.Tensor_Tensor": isin, "isin.Tensor_Scalar": isin,
-}  # fmt: skip
+}

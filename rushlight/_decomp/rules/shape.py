@@ -28,7 +28,7 @@ def _to_dtype(input: Any, dtype: Any, non_blocking: bool = False, copy: bool = F
 
 
 def _to_device(input: Any, device: Any, dtype: Any, non_blocking: bool = False, copy: bool = False,
-               memory_format: Any = None) -> Any:  # fmt: skip
+               memory_format: Any = None) -> Any:
     return to_copy(input, dtype, device, memory_format)
 
 
@@ -225,7 +225,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 def im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     batched = input if input.ndim == 4 else input.unsqueeze(0)
     k, d, p, s = ([x] * 2 if isinstance(x, int) else list(x) * (2 // len(x)) for x in
-                  (kernel_size, dilation, padding, stride))  # fmt: skip
+                  (kernel_size, dilation, padding, stride))
     filled = find_op("constant_pad_nd")(batched, [p[1], p[1], p[0], p[0]])
     n, channels, *sizes = filled.shape
     outs = [(sizes[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(2)]
@@ -256,4 +256,4 @@ RULES: dict[str, Callable] = {
         find_op("view_as_real")(x).select(-1, 0),
     "imag": lambda x: find_op("view_as_real")(x).select(-1, 1),
     "lift_fresh_copy": lambda x: x.clone(),
-}  # fmt: skip
+}

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["AotAutograd", "aot_autograd", "device_from_inputs", "dtype_from_inputs"]
 
 _TAKEN = frozenset(("fw_compiler", "bw_compiler", "inference_compiler", "partition_fn", "decompositions",
-                    "keep_inference_input_mutations"))  # fmt: skip
+                    "keep_inference_input_mutations"))
 
 
 class AotAutograd:

@@ -56,7 +56,7 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
         if not is_compiled and gm.meta.get("fullgraph"):
             # The results are right, so the program goes on; but who asks for whole graphs wants to know.
             warnings.warn(f"compile(fullgraph=True): the graph was captured whole, but runs op by op: {result.why}",
-                          stacklevel=2)  # fmt: skip
+                          stacklevel=2)
         return callable_of(result)
 
     if config is not None and config.keeper is not None:
@@ -103,7 +103,7 @@ class Frames:
             "nodes": graph_data.described(gm), "static_inputs": gm.meta["static_inputs"],
             "location": gm.meta["location"], "fullgraph": gm.meta["fullgraph"], "enables": enables(gm),
             "dims": symbolic_dims(gm),
-        }  # fmt: skip
+        }
 
     def restored(self, data: Any, inputs: list[Any]) -> Callable | None:
         """What was made of a graph; None where it is not on disk."""
@@ -120,7 +120,7 @@ class CompiledGraph:
     """One graph of Dynamo's, compiled when it is first run with certain sizes."""
 
     def __init__(self, gm: Any, config: AotConfig, dims: list[tuple[int, ...]] | None = None,
-                 is_enabling: bool | None = None) -> None:  # fmt: skip
+                 is_enabling: bool | None = None) -> None:
         """`dims`: of each input, those that are symbols; `is_enabling`: whether recording is turned on inside. Both are
         asked of the graph where they are not given."""
         self.gm, self.config = gm, config
@@ -251,7 +251,7 @@ class CompiledGraph:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
                 captured = capture(flat, inputs, wants_grad=records or self.enables,
                                    decompositions=self.config.decompositions, dynamic=self.is_symbolic,
-                                   dynamic_dims=self.dims, keeps_layers=self.config.keeps_layers)  # fmt: skip
+                                   dynamic_dims=self.dims, keeps_layers=self.config.keeps_layers)
         except (NotCaptured, NotRecordable) as error:
             return self.refused(str(error))
         mutated = captured.meta.mutated

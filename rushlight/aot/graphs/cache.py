@@ -37,7 +37,7 @@ frame_counts: Counter[str] = Counter()      # and to frames
 
 
 def entry_for(gm: Any, inputs: Sequence[Any], dims: Sequence[tuple[int, ...]], config: Any, state: tuple
-              ) -> Entry | None:  # fmt: skip
+              ) -> Entry | None:
     """Where what is made of a graph is kept; None where it cannot be. `dims`: of each input, those that are symbols;
     `state`: what else tracing depends on."""
     if config.keeper is None:
@@ -45,7 +45,7 @@ def entry_for(gm: Any, inputs: Sequence[Any], dims: Sequence[tuple[int, ...]], c
     keeper = config.keeper()
     try:
         text = repr((FORMAT, process_identity(keeper), state, gm.meta.get("static_inputs"), inputs_text(inputs, dims),
-                     graph_data.described(gm)))  # fmt: skip
+                     graph_data.described(gm)))
     except NotKept as reason:
         return _told("not kept", str(reason))
     return Entry(digest(text.encode()), keeper)
@@ -168,16 +168,16 @@ class Entry:
             return None
 
     def keep(self, meta: GraphMeta, saved: Sequence[tuple[str, int]], forward: Callable, env: Any = None,
-             formulas: Mapping[int, Any] = MappingProxyType({})) -> None:  # fmt: skip
+             formulas: Mapping[int, Any] = MappingProxyType({})) -> None:
         """`env`: what was assumed of symbols; `formulas`: results that are numbers."""
         self.keeper.when_ready(forward, lambda: self._write(self.name, lambda: {
             "meta": described_meta(meta, self.keeper.described_value), "saved": list(saved),
             "plan": self.keeper.described(forward), "sizes": _described_numbers(env, formulas),
-        }))  # fmt: skip
+        }))
 
     def keep_backward(self, backward: Callable) -> None:
         self.keeper.when_ready(backward, lambda: self._write(self.backward_name, lambda: {
-            "plan": self.keeper.described(backward)}))  # fmt: skip
+            "plan": self.keeper.described(backward)}))
 
     def _write(self, name: bytes, describe: Callable[[], Any]) -> None:
         try:
@@ -201,4 +201,4 @@ def described_meta(meta: GraphMeta, describe: Callable[[Any], Any]) -> Any:
 def restored_meta(data: Any, restore: Callable[[Any], Any]) -> GraphMeta:
     inputs, outputs, rest = restore(data)
     return GraphMeta(tuple([InputInfo(*i) for i in inputs]),
-                     tuple([OutputInfo(OutputKind(kind), *o) for kind, *o in outputs]), *rest)  # fmt: skip
+                     tuple([OutputInfo(OutputKind(kind), *o) for kind, *o in outputs]), *rest)

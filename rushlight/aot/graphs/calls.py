@@ -19,7 +19,7 @@ from ...dispatch.modes import disable_dispatch_modes
 from ...fake import FakeTensor, FakeTensorMode
 from ...fx.graph_module import GraphModule
 from ...fx.node import _draws
-from ...library import CustomOp
+from ...library.definition import CustomOp
 from ...op.schema import parse
 from ...utils import _pytree as pytree
 
@@ -66,7 +66,7 @@ class GraphCall(CustomOp):
                 result = self.called([
                     mode.empty(tuple(t.shape), t.stride() if t._is_dense() else None, t.dtype, device)
                     for t, device in zip(tensors, self.devices, strict=True)
-                ])  # fmt: skip
+                ])
             return [_C.empty(tuple(t.shape), t.stride(), t.dtype, _C.device("meta")) for t in result]
         return self.called(tensors)
 
@@ -106,7 +106,7 @@ class _Compiled:
             with disable_dispatch_modes():
                 self.compiled = self.compiler(self.graph, self.like)
         given = [t if t.stride() == strides else t.new_empty_strided(sizes, strides).copy_(t)
-                 for t, (sizes, strides) in zip(tensors, self.layouts, strict=True)]  # fmt: skip
+                 for t, (sizes, strides) in zip(tensors, self.layouts, strict=True)]
         return self.compiled(given) if getattr(self.compiled, "_boxed_call", False) else self.compiled(*given)
 
 

@@ -146,7 +146,7 @@ def chunk_text(code: str, lanes: int, stores: bool) -> str:
     before = "%s"
     for u in range(UNROLL):
         lines += [f"  %at{u} = add i64 %i, {u * lanes}", f"  %p{u} = getelementptr {element}, ptr %x, i64 %at{u}",
-                  f"  %v{u} = load {vector}, ptr %p{u}, align {size}"]  # fmt: skip
+                  f"  %v{u} = load {vector}, ptr %p{u}, align {size}"]
         now = f"%v{u}"
         if code == "f32":
             lines.append(f"  %d{u} = fpext {vector} %v{u} to {wide}")
@@ -161,10 +161,10 @@ def chunk_text(code: str, lanes: int, stores: bool) -> str:
             now, step = f"%d{u}_{step}", 2 * step
         last = ", ".join([f"i32 {lanes - 1}"] * lanes)
         lines += [f"  %last{u} = shufflevector {wide} {now}, {wide} poison, <{lanes} x i32> <{last}>",
-                  f"  %s{u} = fadd {wide} {before}, %last{u}"]  # fmt: skip
+                  f"  %s{u} = fadd {wide} {before}, %last{u}"]
         if stores:
             lines += [f"  %own{u} = fadd {wide} {now}, {before}", f"  %y{u} = fadd {wide} %own{u}, %nows",
-                      f"  %q{u} = getelementptr {element}, ptr %y, i64 %at{u}"]  # fmt: skip
+                      f"  %q{u} = getelementptr {element}, ptr %y, i64 %at{u}"]
             value = f"%y{u}"
             if code == "f32":
                 lines.append(f"  %n{u} = fptrunc {wide} %y{u} to {vector}")
@@ -177,7 +177,7 @@ def chunk_text(code: str, lanes: int, stores: bool) -> str:
     write = "" if not stores else (
         f"  %ye = fadd double %r_next, %now\n  %qe = getelementptr {element}, ptr %y, i64 %k\n"
         + ("  %ne = fptrunc double %ye to float\n  store float %ne, ptr %qe, align 4" if code == "f32"
-           else "  store double %ye, ptr %qe, align 8"))  # fmt: skip
+           else "  store double %ye, ptr %qe, align 8"))
     return f"""
 define internal double @prefix_sums_chunk(ptr %x, ptr %y, i64 %n, double %now) {{
 entry:

@@ -36,7 +36,7 @@ def host_target() -> Target:
         features += ",-prefer-256-bit"
     return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers,
                   fma_overwrites_addend=is_arm, has_maximum=is_arm, has_reciprocal_steps=is_arm,
-                  point_ahead=POINT_AHEAD if is_arm else 0)  # fmt: skip
+                  point_ahead=POINT_AHEAD if is_arm else 0)
 
 
 def resolve_target(target: str | Target) -> Target:

@@ -22,18 +22,18 @@ LOWEST, HIGHEST = -200.0, 88.72283172607422   # below, 0; above, infinity
 
 # CUDA's logf: this series of (m - 1), from the highest power on.
 LOG_SERIES = (0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4CED0B, 0xBE7FFF22, 0x3EAAAA78,
-              0xBF000000)  # fmt: skip
+              0xBF000000)
 INSTRUCTIONS = {
     "cuda_sin": "nvvm.sin.approx.f", "cuda_cos": "nvvm.cos.approx.f", "cuda_log2": "nvvm.lg2.approx.f",
     "cuda_divide": "nvvm.div.approx.f", "rsqrt": "nvvm.rsqrt.approx.f",
-}  # fmt: skip
+}
 
 
 HALF = ("f16", "bf16")
 FAR = 9.0                    # the normal distribution beyond it is nothing
 # log2 of the normal distribution beyond t, by powers of t: to 8e-6 up to t = 5, and falling from there on.
 SHORT_TAIL = (-1.0, -1.1510300636291504, -0.45925870537757874, -0.05293316766619682, 0.007880805060267448,
-              -0.0007345611229538918, 3.1305702577810735e-05)  # fmt: skip
+              -0.0007345611229538918, 3.1305702577810735e-05)
 # What makes whole numbers of quotients: a last bit counts there.
 ROUNDING = frozenset(("floor", "ceil", "trunc", "round", "rint", "roundeven"))
 

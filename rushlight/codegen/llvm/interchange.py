@@ -121,7 +121,7 @@ class _Interchange:
             columns(".init", *[Store(first + k, at, value) for k, value in enumerate(fold.init)]),
             For(fold.var, fold.start, fold.stop, (columns(".step", *before, *fold.body, *following, *stores),)),
             columns(".last", *before, *[Local(acc, slot) for acc, slot in zip(fold.accs, accs, strict=True)], *after),
-        ))  # fmt: skip
+        ))
 
 
 def _folding(s: For) -> Reduce | None:

@@ -581,7 +581,7 @@ class Lowering(Addressing):
                 self.out.emit(here.lines, f"phi {ty} " + ", ".join(
                     f"[ {getattr(r, half)[u]}, %{label} ]" for r, label in zip(regs, labels, strict=True)))
                 for u in range(count)
-            ])  # fmt: skip
+            ])
         return Reg(code, lanes, halves[0], here.depth, imag=halves[1])
 
     def carried_names(self, body: Sequence[Statement]) -> set[str]:

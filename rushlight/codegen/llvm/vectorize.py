@@ -472,7 +472,7 @@ class Addressing:
     def splice(
         self, s: For | Reduce, loop: VectorLoop, scope: Scope, top: str, stop: Reg, accs: dict[str, Reg],
         so_far: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
-    ) -> tuple[Reg, dict[str, Reg]]:  # fmt: skip
+    ) -> tuple[Reg, dict[str, Reg]]:
         """Write the collected vector loop into its guard: checks, phis, body, merging of lanes."""
         guard, out = loop.guard, self.out
         lines = guard.lines
@@ -577,7 +577,7 @@ class Addressing:
         self, s: Reduce, loop: VectorLoop, scope: Scope, top: str, entry: str, before: str, done: str, limit: str,
         span: str, steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg],
         finals: dict[str, Reg],
-    ) -> dict[str, Reg]:  # fmt: skip
+    ) -> dict[str, Reg]:
         """Two nested loops: a block of iterations folds into fresh accumulators, which merge into the running ones."""
         out, lines = self.out, loop.guard.lines
         fold = out.label()

@@ -141,7 +141,7 @@ def on_lanes(s: For | Reduce) -> list[Value]:
         uniform[value] = (
             value.attr not in own if value.op == "var"
             else value.op not in ("arg", "load") and all(uniform[a] for a in value.args)
-        )  # fmt: skip
+        )
     return [v for v in walk_values(roots) if v.op != "var" and not uniform[v]]
 
 

@@ -67,7 +67,7 @@ def column_form(nest: Nest) -> tuple[int, tuple[int, ...], frozenset[int]]:
             factors |= needed
             moving[v] = v.attr
     if not moving or not all(v.attr in known or v.attr in nest.params or v.attr in (fold.var, *fold.accs)
-                             for v in walk(without(fold.step, moving)) if v.op == "var"):  # fmt: skip
+                             for v in walk(without(fold.step, moving)) if v.op == "var"):
         return none
     if any(depends(whole(v, known), nest.loop.var) for v in without(fold.step, moving)):
         return none

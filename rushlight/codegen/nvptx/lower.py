@@ -248,7 +248,7 @@ class GpuLowering(Lowering):
     def vectors(
         self, s: For | Reduce, name: str, start: Value, stop: Value, init: tuple[Value, ...], places: list[Value],
         shared: bool = False,
-    ) -> tuple[Value, ...]:  # fmt: skip
+    ) -> tuple[Value, ...]:
         """A loop over vectors that start at `places`; its turns are all threads' or, `shared`, each one thread's."""
         names, turn = self.names_of(s, name), f"{s.var}.{name}"
         self.grouped = (

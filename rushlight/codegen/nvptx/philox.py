@@ -38,7 +38,7 @@ from ...loops.expr import (
     sqrt,
     var,
     xor,
-)  # fmt: skip
+)
 from ...loops.nest import If, Local, Nest, Operand, Statement, Store, operands, rows
 
 FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -126,7 +126,7 @@ def uniform_law(words: Words, code: str) -> list[Value]:
     low_, high_ = cast(start, code), cast(end, code)
     span = cast(high_, start.dtype) - cast(low_, start.dtype)
     results = [cast(fma(u, cast(cast(span, code), start.dtype), cast(low_, start.dtype)), code) for u in
-            uniforms(words, code)]  # fmt: skip
+            uniforms(words, code)]
     wide = start.dtype
     return [select(eq(cast(value, wide), cast(high_, wide)), low_, value) for value in results]
 
@@ -224,7 +224,7 @@ LAWS: dict[str, Callable[[Words, str], list[Value]]] = {
     "uniform": uniform_law, "normal": normal_law, "log_normal": log_normal_law, "bernoulli": bernoulli_law,
     "exponential": exponential_law, "cauchy": cauchy_law, "geometric": geometric_law, "range": range_law,
     "wide_range": wide_range_law, "spread": spread_law, "bits64": bits_law, "kept": kept_law,
-}  # fmt: skip
+}
 
 
 def unroll(law: str, code: str) -> int:
@@ -247,7 +247,7 @@ def fill_nest(law: str, code: str) -> Nest:
     turn, lane, times = var("turn"), var("lane"), unroll(law, code)
     body: list[Statement] = [
         Local("turn", idiv(var("i"), var("lanes"))), Local("lane", irem(var("i"), var("lanes"))),
-    ]  # fmt: skip
+    ]
     first, words = drawn(var("counter") + turn, lane)
     values = LAWS[law](words, code)
     assert len(values) == times, f"{law} makes {len(values)} numbers of a draw"
@@ -302,7 +302,7 @@ def from_memory(nest: Nest) -> Nest:
     names = {"counter": "behind", "seed": "unused"}
     params = tuple([names.get(name, name) for name in nest.params])
     return Nest(f"{nest.name}_captured", (*nest.operands, Operand("i64")), params,
-                nest.loop.but(body=(*begin, *nest.loop.body)))  # fmt: skip
+                nest.loop.but(body=(*begin, *nest.loop.body)))
 
 
 def start_nest() -> Nest:
@@ -314,4 +314,4 @@ def start_nest() -> Nest:
 __all__ = [
     "LAWS", "LOW", "PARAMS", "bernoulli_nest", "dropout_nest", "fill_nest", "from_memory", "philox", "start_nest",
     "unroll",
-]  # fmt: skip
+]

@@ -54,7 +54,7 @@ ZERO, ONE = number(0), number(1)
 # what Stirling's formula leaves of log(k!) for k up to 9
 TAILS = (0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
          0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273,
-         0.00833056343336287)  # fmt: skip
+         0.00833056343336287)
 yes = const(True, "b1")
 
 
@@ -74,9 +74,9 @@ class Words:
         words = philox(var("counter") + idiv(var("used"), number(4)), self.sequence, var("seed"))
         at, result = irem(var("used"), number(4)), [var(f"{name}.{k}") for k in range(4)]
         chosen = select(lt(at, number(2)), select(eq(at, ZERO), result[0], result[1]),
-                        select(eq(at, number(2)), result[2], result[3]))  # fmt: skip
+                        select(eq(at, number(2)), result[2], result[3]))
         return [*[Local(f"{name}.{k}", word) for k, word in enumerate(words)], Local(name, chosen),
-                Assign("used", var("used") + ONE)]  # fmt: skip
+                Assign("used", var("used") + ONE)]
 
 
 def until(name: str, turns: int, body: Sequence[Statement]) -> list[Statement]:
@@ -107,7 +107,7 @@ def poisson_nest(code: str) -> Nest:
         Local("result", real(0.0, "f64")),
         If(small, tuple(by_products(words)), (If(large, tuple(by_normal()), tuple(by_transformed(words))),)),
         Store(1, var("i"), cast(cast(result, wide_of(code)), code)),
-    ]  # fmt: skip
+    ]
     return Nest("random_poisson", operands([code], [code]), ("n", "counter", "seed"), rows(*body))
 
 
@@ -118,7 +118,7 @@ def by_products(words: Words) -> list[Statement]:
         *words.draw("word"), Assign("product", product * u),
         If(le(product, real(1.0, "f32")), (Assign("done", yes),),
            (Assign("result", var("result", "f64") + real(1.0, "f64")),)),
-    ]  # fmt: skip
+    ]
     return [Local("product", call("cuda_exp", cast(var("rate", "f64"), "f32"))), *until("done", PRODUCTS, step)]
 
 
@@ -144,11 +144,11 @@ def by_transformed(words: Words) -> list[Statement]:
         Local("us", max_(real(0.5, f64) - abs_(var("u", f64)), real(2.0**-40, f64))),
         Local("k", floor((real(2.0, f64) * var("a", f64) / us + b) * var("u", f64) + rate + real(0.43, f64))),
         If(or_(quick, and_(not_(outside), within)), (Assign("result", k), Assign("done", yes))),
-    ]  # fmt: skip
+    ]
     return [
         Local("b", real(0.931, f64) + real(2.53, f64) * sqrt(rate)),
         Local("a", real(-0.059, f64) + real(0.02483, f64) * b), *until("done", TURNS, step),
-    ]  # fmt: skip
+    ]
 
 
 # --- gamma ------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def gamma_nest(code: str, least: float) -> Nest:
         *words.draw("word"),
         Assign("scale", call("pow", one - cast(uniform(var("word")), wide), one / shape)),
         Assign("shape", cast(cast(shape + one, code), wide)),
-    ]  # fmt: skip
+    ]
     body = [
         *words.begin, Local("shape", cast(load(0, var("i"), code), wide)), Local("scale", one),
         Local("is_zero", eq(shape, real(0.0, wide))), Local("result", real(0.0, wide)),
@@ -174,7 +174,7 @@ def gamma_nest(code: str, least: float) -> Nest:
         *until("done", TURNS, gamma_turn(words, wide, d, c, scale)),
         If(var("is_zero", "b1"), (Assign("result", real(0.0, wide)),)),
         Store(1, var("i"), cast(max_(var("result", wide), real(least, wide)), code)),
-    ]  # fmt: skip
+    ]
     return Nest("random_gamma", operands([code], [code]), ("n", "counter", "seed"), rows(*body))
 
 
@@ -185,7 +185,7 @@ def draw_normal(words: Words) -> list[Statement]:
     return [
         Local("x", var("spare", "f32")), If(not_(var("has_spare", "b1")), tuple(fresh)),
         Assign("has_spare", not_(var("has_spare", "b1"))),
-    ]  # fmt: skip
+    ]
 
 
 def gamma_turn(words: Words, wide: str, d: Value, c: Value, scale: Value) -> list[Statement]:
@@ -199,9 +199,9 @@ def gamma_turn(words: Words, wide: str, d: Value, c: Value, scale: Value) -> lis
     inside = [
         Local("v", y * y * y), *words.draw("word"), Local("u", one - cast(uniform(var("word")), wide)),
         If(or_(quick, slow), take),
-    ]  # fmt: skip
+    ]
     return [*draw_normal(words), Local("wide_x", cast(var("x", "f32"), wide)), Local("y", fma(c, x, one)),
-            If(gt(y, real(0.0, wide)), tuple(inside))]  # fmt: skip
+            If(gt(y, real(0.0, wide)), tuple(inside))]
 
 
 # --- binomial ---------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def binomial_element(words: Words, code: str) -> list[Statement]:
         Assign("result", select(mirrored, count - result, result)),
         Assign("result", select(nothing, zero, select(all_, count, select(unknown, given, result)))),
         Store(2, var("at"), cast(result, code)),
-    ]  # fmt: skip
+    ]
 
 
 def by_waiting(words: Words, wide: str) -> list[Statement]:
@@ -251,7 +251,7 @@ def by_waiting(words: Words, wide: str) -> list[Statement]:
     step = [
         *words.draw("word"), Assign("past", past + wait),
         If(gt(past, var("count", wide)), (Assign("done", yes),), (Assign("result", result + real(1.0, wide)),)),
-    ]  # fmt: skip
+    ]
     rate = Local("rate", call("log1p", var("p", wide) * real(-1.0, wide)))
     return [rate, Local("past", real(0.0, wide)), *until("done", WAITS, step)]
 
@@ -279,12 +279,12 @@ def by_rejection(words: Words, wide: str) -> list[Statement]:
         "a": fma(c(0.01), p, fma(c(0.0248), v("b"), c(-0.0873))), "center": fma(n, p, half),
         "tight": c(0.92) - c(4.2) / v("b"), "odds": p / (one - p),
         "alpha": (c(2.83) + c(5.1) / v("b")) * v("spread"), "mode": floor((n + one) * p),
-    }  # fmt: skip
+    }
     us, k, m, odds = v("us"), v("k"), v("mode"), v("odds")
     bound = (
         (m + half) * log((m + one) / (odds * (n - m + one))) + (n + one) * log((n - m + one) / (n - k + one))
         + (k + half) * log(odds * (n - k + one) / (k + one)) + tail(m) + tail(n - m) - tail(k) - tail(n - k)
-    )  # fmt: skip
+    )
     ratio = log(v("v") * v("alpha") / (v("a") / (us * us) + v("b")))
     possible = and_(ge(k, c(0.0)), le(k, n))
     quick = and_(ge(us, c(0.07)), le(v("v"), v("tight")))
@@ -294,7 +294,7 @@ def by_rejection(words: Words, wide: str) -> list[Statement]:
         Local("us", half - abs_(v("u"))),
         Local("k", floor(fma(c(2.0) * v("a") / us + v("b"), v("u"), v("center")))),
         If(and_(possible, or_(quick, le(ratio, bound))), (Assign("result", k), Assign("done", yes))),
-    ]  # fmt: skip
+    ]
     return [*[Local(name, value) for name, value in start.items()], *until("done", TURNS, step)]
 
 
@@ -313,18 +313,18 @@ def choice_nest(code: str) -> Nest:
         Local("middle", middle),
         If(lt(cast(load(0, var("base") + var("middle"), code), wide), var("u", wide)),
            (Assign("at", var("middle") + ONE),), (Assign("above", var("middle")),)),
-    ))  # fmt: skip
+    ))
     back = If(and_(gt(at, ZERO), eq(cast(load(1, var("base") + at, code), wide), real(0.0, wide))),
-              (Assign("at", at - ONE),), (Assign("stuck", yes),))  # fmt: skip
+              (Assign("at", at - ONE),), (Assign("stuck", yes),))
     body = [
         Local("base", base), Local("u", cast(cast(uniform(word), code), wide)), Local("at", ZERO), Local("above", size),
         For("turn", ZERO, number(25), (look,)), Assign("at", min_(at, size - ONE)),
         Local("stuck", const(False, "b1")),
         For("step", ZERO, size, (If(not_(var("stuck", "b1")), (back,)),)),
         Store(2, var("i"), at),
-    ]  # fmt: skip
+    ]
     return Nest("random_choice", operands([code, code], ["i64"]),
-                ("n", "counter", "seed", "categories", "samples", "lanes"), rows(*body))  # fmt: skip
+                ("n", "counter", "seed", "categories", "samples", "lanes"), rows(*body))
 
 
 def island_nest() -> Nest:
@@ -337,19 +337,19 @@ def island_nest() -> Nest:
     before = and_(gt(i, ZERO), eq(key(max_(i - ONE, ZERO)), key(i)))
     begins = and_(lt(i, n - ONE), not_(before))
     grow = If(and_(lt(i + var("size"), n), eq(key(min_(i + var("size"), n - ONE)), key(i))),
-              (Assign("size", var("size") + ONE),), (Assign("ended", yes),))  # fmt: skip
+              (Assign("size", var("size") + ONE),), (Assign("ended", yes),))
     words = Words(i)
     last = var("size") - var("k")
     swap = [
         *words.draw("word"), Local("other", i + irem(var("word"), last + ONE)), Local("mine", i + last),
         Local("here", load(1, var("mine"), "i64")), Local("there", load(1, var("other"), "i64")),
         Store(1, var("mine"), var("there")), Store(1, var("other"), var("here")),
-    ]  # fmt: skip
+    ]
     body = [
         *words.begin, Local("size", ONE), Local("ended", const(False, "b1")),
         For("step", ZERO, number(ISLAND), (If(not_(var("ended", "b1")), (grow,)),)),
         For("k", ONE, var("size"), tuple(swap)),
-    ]  # fmt: skip
+    ]
     return Nest("random_islands", operands(["i64"], ["i64"]), ("n", "counter", "seed"), rows(If(begins, tuple(body))))
 
 

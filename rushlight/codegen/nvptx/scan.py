@@ -20,7 +20,7 @@ FORMS = {       # (elements, sums, results): what the sums are added as
     ("f32", "f64", "f32"): "f64", ("f64", "f64", "f64"): "f64", ("i64", "i64", "i64"): "u64",
     ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i64", "i64"): "u64",
     ("b1", "i64", "i64"): "u64", ("b1", "i32", "i32"): "u32",
-}  # fmt: skip
+}
 MOST_ITEMS = {4: 16, 8: 8}       # elements that a thread takes, by the size of a sum
 # by the size of an element: what its register is, how many bits that has, and what the element is moved as
 REGISTERS = {1: ("r", 32, "u8"), 2: ("h", 16, "b16"), 4: ("r", 32, "b32"), 8: ("d", 64, "b64")}
@@ -43,7 +43,7 @@ class ScanText(BlockText):
         length, tiles = self.small("length"), self.small("tiles")
         row = self.r("div.u32", self.block, tiles)
         gone = self.r("mul.lo.u32", self.r("sub.u32", self.block, self.r("mul.lo.u32", row, tiles)),
-                      str(self.items * THREADS))  # fmt: skip
+                      str(self.items * THREADS))
         self.start = self.r("add.u32", self.r("mad.lo.u32", row, length, gone), self.thread)
         self.count = self.r("sub.u32", length, gone)
 
@@ -261,4 +261,4 @@ def placing(items: int) -> Written:
 
 
 __all__ = ["COUNTS", "FORMS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "placing", "running", "running_rows", "spine",
-           "summing"]  # fmt: skip
+           "summing"]

@@ -292,6 +292,6 @@ def finding_few(bits: int, items: int) -> Written:
 
 KERNELS: dict[str, Callable[[int], Written]] = {
     "count": counting, "choose": choosing, "tally": tallying, "collect": collecting,
-}  # fmt: skip
+}
 
 __all__ = ["BINS", "KERNELS", "RECORD", "STEP", "TALLIES", "finding_few", "passes"]

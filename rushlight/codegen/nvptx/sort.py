@@ -339,6 +339,6 @@ def before_each() -> Written:
 
 KERNELS: dict[str, Callable[..., Written]] = {
     "count": counting, "deal": dealing, "row": sorting_rows, "sums": summing, "spine": spine, "before": before_each,
-}  # fmt: skip
+}
 
 __all__ = ["CHUNK", "DIGITS", "DIGIT_BITS", "KERNELS", "THREADS"]

@@ -51,7 +51,7 @@ def packed(only: Collection[bytes] | None = None) -> tuple[bytes, list[str], lis
     header = json.dumps({
         "host": host_identity().hex(), "generator": generator_identity(),
         "package": stored_graphs.package_contents() if graphs else "", "entries": entries, "graphs": named,
-    }).encode()  # fmt: skip
+    }).encode()
     whole = b"".join((MAGIC, len(header).to_bytes(8, "little"), header, *blobs, *[held for _, held in graphs]))
     return whole, [e["name"] for e in entries], [name.hex() for name, _ in graphs]
 

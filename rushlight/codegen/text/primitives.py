@@ -23,7 +23,7 @@ NARROW = frozenset(("f16", "bf16", "f8e4m3fn", "f8e5m2"))
 PARTS = {"c32": "f16", "c64": "f32", "c128": "f64"}
 FLOATS = frozenset(("f32", "f64")) | NARROW
 _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32",
-           "double": "f64"}  # fmt: skip
+           "double": "f64"}
 
 
 class Output:
@@ -124,14 +124,14 @@ def splat_literal(text: str, code: str, lanes: int) -> str:
 _PLAIN = {
     "add": ("add", "fadd"), "sub": ("sub", "fsub"), "mul": ("mul", "fmul"), "div": (None, "fdiv"),
     "and": ("and", None), "or": ("or", None), "xor": ("xor", None), "shl": ("shl", None),
-}  # fmt: skip
+}
 _COMPARE = {
     "lt": ("slt", "ult", "olt"), "le": ("sle", "ule", "ole"), "gt": ("sgt", "ugt", "ogt"), "ge": ("sge", "uge", "oge"),
     "eq": ("eq", "eq", "oeq"), "ne": ("ne", "ne", "une"),
-}  # fmt: skip
+}
 _FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "copysign": "copysign", "fma": "fma", "abs": "fabs", "maximum": "maximum",
-                     "minimum": "minimum", "exp2": "exp2"}  # fmt: skip
+                     "minimum": "minimum", "exp2": "exp2"}
 
 
 def primitive(out: Output, lines: list[str], op: str, code: str, source: str, lanes: int, args: list[str]) -> str:
@@ -162,7 +162,7 @@ def primitive(out: Output, lines: list[str], op: str, code: str, source: str, la
         return _select(out, lines, ty, lanes, [test, *args])
     if op == "neg":
         return out.emit(lines, f"fneg {ty} {args[0]}" if is_float else f"sub {ty} zeroinitializer, {args[0]}"
-                        if lanes else f"sub {ty} 0, {args[0]}")  # fmt: skip
+                        if lanes else f"sub {ty} 0, {args[0]}")
     if op == "abs":
         return out.intrinsic(lines, "abs", ty, args)
     if op == "not":
@@ -363,7 +363,7 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
 Convert = Callable[[Output, list[str], str, int], str]
 _WIDEN: dict[str, Convert] = {
     "f16": _widen_f16, "bf16": _widen_bf16, "f8e5m2": _widen_e5m2, "f8e4m3fn": _widen_e4m3,
-}  # fmt: skip
+}
 _NARROWED: dict[str, Convert] = {
     "f16": _to_f16,
     "bf16": _to_bf16,

@@ -32,7 +32,7 @@ class Square:
             [Exchange(out, lines, p.type_of(self.part, self.lanes), self.each, [row[block][k] for row in read])
              for k in range(count)]
             for block in range(len(read[0]))
-        ]  # fmt: skip
+        ]
 
     def column(self, k: int) -> list[str]:
         """Element k of all rows: a register, or one of real and one of imaginary parts."""

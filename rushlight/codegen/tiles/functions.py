@@ -27,14 +27,14 @@ LOW = 4             # rows of the tiles of edges where vectors hold the rows' el
 MULTIPLY = (
     ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"),
     ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
-)  # fmt: skip
+)
 SOON_PACKED = 512   # bytes of packed rows between asking the nearest cache for them and reading them
 # values of k between asking the nearest cache for rows and for columns that are kept, and reading them
 SOON_ROWS, SOON_COLUMNS = 16, 8
 KEEP = (
     ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"), ("i64", "depth"), ("i1", "add"),
     ("i64", "pitch"), ("ptr", "left"), ("ptr", "right"),
-)  # fmt: skip
+)
 ROWS = (("ptr", "a"), ("i64", "line"), *MULTIPLY[1:5], *MULTIPLY[6:])
 LINES = (("ptr", "a"), ("i64", "line"), *MULTIPLY[1:])
 QUAD = 4            # rows that share a pointer: one, two and three lines behind it are registers
@@ -235,7 +235,7 @@ def put_column(w: Writer, shape: TileShape, spill: Reg, rows: Reg) -> None:
 
 def call_tile(
     w: Writer, function: TileFunction, height: int, vectors: int, i: Number, j: Number, rows: Reg, most: int = 0
-) -> None:  # fmt: skip
+) -> None:
     """The tile that begins at row `i` and column `j`, of the columns from there on, or of no more than `most`."""
     shape, (_, _, pitch, asks) = function.shape, function.sizes
     a, b = w.at(w["a"], i, shape.element), w.at(w["b"], j, shape.element)
@@ -335,7 +335,7 @@ def keep_text(function: TileFunction, linkage: str) -> str:
         k.next = [
             *now, w.at(a, apart, "i8"), w.at(b, step, "i8"),
             w.at(left, len(rows_of) * lanes, element), w.at(right, vectors * lanes, element),
-        ]  # fmt: skip
+        ]
     write_whole(w, shape, k.carry[:count], vectors)
     return w.text()
 
@@ -530,7 +530,7 @@ def tile_rows(w: Writer, shape: TileShape, count: int) -> list[Reg]:
 def write_tile(
     w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg, is_edge: bool = False,
     wanted: Reg | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """The sums to `c`, added to what is there if `add`; through the stack on an edge, and where fewer columns, or
     rows, are `wanted`."""
     width, count = vectors * shape.lanes, len(sums) // vectors
@@ -555,7 +555,7 @@ def write_tile(
 PUT = (
     ("ptr", "sums"), ("i64", "width"), ("ptr", "c"), ("i64", "c_step"), ("i64", "rows"), ("i64", "columns"),
     ("i1", "add"),
-)  # fmt: skip
+)
 
 
 def put_texts(shape: TileShape) -> dict[str, str]:

@@ -19,11 +19,11 @@ LINE = 64           # bytes of a line of the cache
 PACK = (
     ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
     ("i64", "lines"), ("i64", "length"), ("i64", "count"),
-)  # fmt: skip
+)
 EXCHANGE = (
     ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"),
     ("ptr", "target"), ("i64", "pitch"), ("i64", "length"), ("i64", "wanted"),
-)  # fmt: skip
+)
 
 
 def pack_text(function: Any, linkage: str) -> str:

@@ -234,7 +234,7 @@ class FlashAttentionForward(Composite):
             "cum_seq_q": cum_seq_q, "cum_seq_k": cum_seq_k, "window_size_left": window_size_left,
             "window_size_right": window_size_right, "seqused_k": seqused_k, "alibi_slopes": alibi_slopes,
             "block_table": block_table,
-        }  # fmt: skip
+        }
         refuse("_flash_attention_forward", dropout_p, given)
         out, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
             *(t.transpose(1, 2) for t in (query, key, value)), 0.0, is_causal, scale=scale

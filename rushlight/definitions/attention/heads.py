@@ -45,7 +45,7 @@ class MultiHeadAttentionForward(Composite):
         add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask,
         use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights,
         is_causal,
-    ):  # fmt: skip
+    ):
         is_batched = check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
         if not is_batched:
             shared = key is value, query is key

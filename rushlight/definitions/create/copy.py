@@ -376,14 +376,14 @@ def _cast(name: str, dtype: Any) -> type:
     return type(name.title(), (Composite,), {
         "schema": f"{name}(Tensor input, memory_format? memory_format=None) -> Tensor", "function": False, "out": False,
         "compute": compute, "__doc__": f"`input` as {dtype.name}.", "__module__": __name__,
-    })  # fmt: skip
+    })
 
 
 for _name, _dtype in {
     "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32,
     "long": _C.int64, "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "chalf": _C.complex32,
     "cfloat": _C.complex64, "cdouble": _C.complex128,
-}.items():  # fmt: skip
+}.items():
     _cast(_name, _dtype)
 
 

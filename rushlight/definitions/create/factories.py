@@ -204,7 +204,7 @@ class Arange(Factory):
         return sequence(
             "arange_short" if is_short else "arange", count, dtype, device, compute,
             lambda i, a, b: expr.cast(a, counted) + expr.cast(i, counted) * expr.cast(b, counted), [start, step],
-        )  # fmt: skip
+        )
 
 
 def pinned_if(tensor: Any, pin_memory: Any) -> Any:
@@ -445,7 +445,7 @@ class _New(Composite):
         return find_op(self.factory)(
             tuple(size), *own, dtype=dtype or input.dtype, layout=layout,
             device=device if device is not None else input.device, pin_memory=pin_memory, requires_grad=requires_grad,
-        )  # fmt: skip
+        )
 
 
 class NewZeros(_New):

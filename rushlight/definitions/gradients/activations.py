@@ -120,7 +120,7 @@ class EluBackward(_Gradient):
     def expr(self, s, g, alpha, scale, input_scale, is_result, x):
         negative = alpha * scale
         low = input_scale * (x + negative) if is_result else input_scale * negative * s.exp(
-            below_zero(s, x) * input_scale)  # fmt: skip
+            below_zero(s, x) * input_scale)
         return s.where(x <= 0, g * low, g * scale)
 
 

@@ -52,7 +52,7 @@ class NativeBatchNormBackward(Composite):
     function = method = out = False
 
     def compute(self, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
-                output_mask):  # fmt: skip
+                output_mask):
         if train:
             if save_mean is None or save_invstd is None:
                 raise RuntimeError("native_batch_norm_backward: train=True needs save_mean and save_invstd, got None")

@@ -24,12 +24,12 @@ class _AvgPoolBackward(Composite):
     count: int
 
     def compute(self, grad_output, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                divisor_override):  # fmt: skip
+                divisor_override):
         if divisor_override == 0:
             raise RuntimeError(f"{self.name}: divisor must be not zero")
         numbers = fixed(kernel_size), fixed(stride) or None, fixed(padding), ceil_mode, count_include_pad
         axes = sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers,
-                            divisor_override is not None)  # fmt: skip
+                            divisor_override is not None)
         result = _transposed(grad_output, axes)
         return result if divisor_override is None else result / divisor_override
 
@@ -152,7 +152,7 @@ class _ResampleBackward(Composite):
                 f"{self.name}: expected a gradient of sizes {list(output_size)}, got {list(grad.shape[2:])}"
             )
         (axes,) = resample_axes(tuple(input_size), self.name, grad.dtype, tuple(output_size), MODES[self.mode], corners,
-                                tuple(factors), False)  # fmt: skip
+                                tuple(factors), False)
         return _transposed(grad, axes)
 
 

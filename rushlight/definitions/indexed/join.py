@@ -87,7 +87,7 @@ class Cat(Loops):
         return Lowered(
             "cat", ("cat", dim, tuple(used)), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False,
             pieces=tuple(pieces), layout=None if order is None else ordered_strides(shape, order[::-1]),
-        )  # fmt: skip
+        )
 
     def vjp(self, g, tensors: Meta, dim):
         real = [t for t in tensors if not is_skipped(t)]

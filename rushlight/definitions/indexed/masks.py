@@ -42,7 +42,7 @@ class CountTrue(Library):
         return Schedule((
             Launch(("count",), count_nest, (0, 1), (numel,), chunks, 2),
             Launch(("ends",), ends_nest, (1,), (chunks,), 1, 1),
-        ))  # fmt: skip
+        ))
 
 
 class TruePositions(Library):

@@ -343,7 +343,7 @@ def exchange_nest() -> Nest:
     swap = For("k", zero, expr.var("count"), (
         Local("j", other), Local("here", expr.load(1, base + k, "i64")), Local("there", expr.load(1, base + j, "i64")),
         Store(1, base + k, there), Store(1, base + j, here),
-    ))  # fmt: skip
+    ))
     return Nest("row_order", operands(["i64"], ["i64"]), ("count", "n", "pb", "pr"), rows(fill, swap))
 
 

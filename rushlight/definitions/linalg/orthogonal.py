@@ -320,7 +320,7 @@ class Ormqr(Lapack):
         p.copy(p.input(0, input), a)
         form = "N" if not transpose else "C" if input.dtype.is_complex else "T"
         p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", form, m, n, k, a, a.lead, scales,
-               result, result.lead, WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)  # fmt: skip
+               result, result.lead, WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)
 
     def vjp(self, g, input, tau, other, left, transpose):
         if not (input.requires_grad or tau.requires_grad):

@@ -71,7 +71,7 @@ class SvdOf(Lapack):
         extra = (Scratch(reals * 8),) if dtype.is_complex else ()
         routine = "gesvd" if driver == "gesvd" else "gesdd"
         p.call(routine, code, job, m, n, a, a.lead, s, left, max(m, 1), right, max(sides[1], 1), WORK, LENGTH, *extra,
-               Scratch(8 * k * 8), info, work=8 * m * n * k)  # fmt: skip
+               Scratch(8 * k * 8), info, work=8 * m * n * k)
         p.status(None, info, "linalg.svd", not_converging)
 
     def vjp(self, g, A, full_matrices, compute_uv, result):

@@ -59,7 +59,7 @@ def ordered(input: Any, dim: int, count: int, descending: bool) -> Any:
     the dim is short, else by digits."""
     by_loops = None if finds_few(input, dim, count) else (
         few_launches(input, dim, count, descending) or rank_launches(input, dim, count, descending)
-    )  # fmt: skip
+    )
     if by_loops is not None:
         return by_loops
     by_digits = radix_launches if input.device.type == "cpu" else sort_launches

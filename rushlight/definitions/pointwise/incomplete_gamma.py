@@ -63,7 +63,7 @@ NODES = (
     (0.88256053579205268, 0.048402672830594053), (0.92620004742927433, 0.03879919256962705),
     (0.96002186496830751, 0.028784707883323369), (0.98366812327974721, 0.018466468311090959),
     (0.99689348407464954, 0.0079681924961666056),
-)  # fmt: skip
+)
 
 
 def local(name: str) -> Value:
@@ -115,7 +115,7 @@ def series(a: Value, x: Value, wanted: Value, enough: float) -> tuple[Statement,
             Assign("term", select(var("moves", "b1"), local("step") * (x * x) * (x * x), term)),
             Assign("last", d[3]),
         ), going=and_(wanted, moves)),
-    )  # fmt: skip
+    )
 
 
 def fraction(a: Value, x: Value, wanted: Value, enough: float) -> tuple[Statement, ...]:
@@ -143,7 +143,7 @@ def fraction(a: Value, x: Value, wanted: Value, enough: float) -> tuple[Statemen
             Assign("top", local("before") * local("shrink")), Assign("down", local("below") * local("shrink")),
             Assign("k", k + 4), Assign("b", b + 8),
         ), going=and_(wanted, moves)),
-    )  # fmt: skip
+    )
 
 
 def incomplete_gamma_nest(code: str, upper: bool) -> Nest:
@@ -164,7 +164,7 @@ def incomplete_gamma_nest(code: str, upper: bool) -> Nest:
         Local("near", min_(x, bound)), Local("far", min_(max_(x, bound), like(x, 1e30))),
         *series(a, local("near"), below, enough), *fraction(a, local("far"), not_(below), enough),
         Store(2, i, cast(select(inside, result, limit(first, second, upper)), code)), vector=True,
-    )  # fmt: skip
+    )
     return Nest("incomplete_gamma", operands([code] * 2, [code]), (), body)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...base.promotion import promote_types
 from ...base.settings import get_einsum_strategy
+from ...dispatch.overrides import overridable
 from ...op import find_op
-from ...overrides import overridable
 
 
 @overridable

@@ -131,7 +131,7 @@ class Addmm(_AddProduct):
         return {
             "input": (g if beta == 1 else g * _conj(beta)).sum_to_size(input.shape) if input.requires_grad else None,
             "mat1": left_gradient(scaled, mat1, mat2), "mat2": right_gradient(scaled, mat1, mat2),
-        }  # fmt: skip
+        }
 
 
 def _conj(x: Any) -> Any:
@@ -347,7 +347,7 @@ class Linear(_AddProduct):
             "input": g @ weight.conj() if input.requires_grad else None,
             "weight": flat.t() @ input.reshape(rows, input.shape[-1]).conj() if weight.requires_grad else None,
             "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
-        }  # fmt: skip
+        }
 
 
 class AddmmActivation(Composite):

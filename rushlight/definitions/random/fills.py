@@ -550,7 +550,7 @@ def empty_target(name: str, size: tuple[int, ...], out: Any, dtype: Any, device:
         raise RuntimeError(f"{name}: device {device} does not match device of out parameter ({out.device}).")
     if out.requires_grad and _C.is_grad_enabled():
         raise RuntimeError(f"{name}: out= does not support automatic differentiation, "
-                           "and an argument requires grad.")  # fmt: skip
+                           "and an argument requires grad.")
     if tuple(out.shape) != size:
         resize_output(out, size)
     return out

@@ -119,7 +119,7 @@ class Variance(Reduction):
             warnings.warn(
                 f"{self.name}: no degrees of freedom are left: expected a correction below the number of elements "
                 "that each result is made of.", UserWarning, stacklevel=users_level(),
-            )  # fmt: skip
+            )
 
     def types(self, input, dtype, *args):
         code = compute_code(input.dtype.code)

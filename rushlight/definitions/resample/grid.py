@@ -264,7 +264,7 @@ class GridOp(Library):
     def launch(
         self, form: Form, tensors: Sequence[Any], params: Sequence[int], extent: int, work: int,
         rows_: Sequence[tuple[str, int]],
-    ) -> Schedule:  # fmt: skip
+    ) -> Schedule:
         """The kernel over `tensors` and the result, with scratch rows per chunk of work (code, elements)."""
         apart = tensors[0].device.type != "cpu"      # every iteration may be a thread's: it needs rows of its own
         code, grain = tensors[0].dtype.code, 1 if apart else grain_of(work)
@@ -329,7 +329,7 @@ class GridSampler(GridOp):
         if input.device.type != "cpu":
             key = ("sampled", form, input.dtype.code)
             sampled = Launch(key, lambda: sampling_nest(*key[1:]), tuple(range(3 + form.directed)),
-                             (channels, *out, *space), n * product(out), 1)  # fmt: skip
+                             (channels, *out, *space), n * product(out), 1)
             return Schedule((sampled,))
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
@@ -413,7 +413,7 @@ def each_sample(names: Names) -> list[Statement]:
     for size in names.outer:
         samples = samples * var(size)
     return [Local("samples", samples), Local("batch", idiv(var("i"), var("samples"))),
-            Local("sample", irem(var("i"), var("samples")))]  # fmt: skip
+            Local("sample", irem(var("i"), var("samples")))]
 
 
 def sampling_nest(form: Form, code: str) -> Nest:
@@ -490,7 +490,7 @@ class GridSamplerImage(GridOp):
         if g.device.type != "cpu" and g.dtype.code in ATOMIC and not are_deterministic_algorithms_enabled():
             key, last = ("scattered", form, g.dtype.code), 2 + form.directed
             adding = Launch(key, lambda: scattering_nest(*key[1:]), tuple(range(last + 1)), (channels, *out, *sizes),
-                            n * product(out), 1)  # fmt: skip
+                            n * product(out), 1)
             return Schedule((clear_launch(g.dtype.code, (n, channels, *sizes), last), adding))
         blocks = -(-channels // BLOCK)
         width, count = out[-1], corner_count(form)
@@ -506,7 +506,7 @@ class GridSamplerImage(GridOp):
             Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
             Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))), Local("own", chunk),
             Local("own.numbers", chunk),
-        ]  # fmt: skip
+        ]
         first = var("batch") * var("channels") + var("low")
         clear = Store(target, first * names.plane + var("z"), const(0, code))
         body.append(For("z", ZERO, (var("high") - var("low")) * names.plane, (clear,), vector=True))
@@ -542,7 +542,7 @@ def scattering_nest(form: Form, code: str) -> Nest:
     body = each_sample(names)
     plane = var("batch") * var("channels") + var("c")
     adds: list[Statement] = [Local("g", load(0, plane * var("samples") + var("sample"), code)),
-                             Local("plane", plane * names.plane)]  # fmt: skip
+                             Local("plane", plane * names.plane)]
     for k, (place, weight, _) in enumerate(mixed(form, code, 1, var("i"), slopes=False)):
         body += [Local(f"at{k}", place), Local(f"weight{k}", weight)]
         more = Store(target, var("plane") + var(f"at{k}"), var("g", code) * var(f"weight{k}", code), "add")

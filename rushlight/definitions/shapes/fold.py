@@ -155,7 +155,7 @@ class Fold(Columns):
 
 
 def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: Sequence[int], dilation: Sequence[int],
-                  padding: Sequence[int], stride: Sequence[int]) -> Lowered:  # fmt: skip
+                  padding: Sequence[int], stride: Sequence[int]) -> Lowered:
     """The sum, at every place of the image, of what the windows that hold it have there.
 
     Place x lies in window (x + padding - tap * dilation) / stride, where that is whole. Which taps those are repeats

@@ -94,7 +94,7 @@ class ConstantPad(Loops):
             through=frozenset(range(input.ndim)).difference(changed), pieces=(shown(input, around),),
             background=1 if any(a > 0 or b > 0 for a, b in around) else None,
             layout=channels_last_strides(shape) if channels else None,
-        )  # fmt: skip
+        )
 
     def vjp(self, g, pad):
         return {"input": find_op("constant_pad_nd")(g, [-n for n in pad], 0)}
@@ -216,7 +216,7 @@ class PadByIndex(Loops):
             self.spec.name, (self.spec.name, mode, tuple(changed), cut), shape, shape, (input.dtype.code,), reads, body,
             aligned=False, through=frozenset(range(input.ndim)).difference(changed),
             layout=channels_last_strides(shape) if channels else None,
-        )  # fmt: skip
+        )
 
     def vjp(self, g, input: Any, pad, mode):
         space = input.shape[input.ndim - len(pad) // 2 :]
@@ -262,7 +262,7 @@ class ShownRange:
         tables = [
             Table(f"counts{self.out}", "i64", (self.size,), (1,), values=integers([len(own) for own in self.seen])),
             Table(f"places{self.out}", "i64", (self.taps, self.size), (self.size, 1), values=integers(places)),
-        ]  # fmt: skip
+        ]
         return [
             *tables,
             *[Number(f"{label}{self.out}", "i64", getattr(self, label)) for label in ("low", "high", "before")],

@@ -27,7 +27,7 @@ ZERO_PRESERVING = (
     "abs", "angle", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac",
     "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "rad2deg", "relu", "round", "sgn", "sign",
     "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
-)  # fmt: skip
+)
 LINEAR = ("neg", "conj", "conj_physical", "_conj", "real", "imag", "positive")
 
 

@@ -96,6 +96,6 @@ METHODS = {
     "row_indices": _compressed("row_indices", 1, False), "_nnz": _nnz, "sparse_dim": sparse_dim, "dense_dim": dense_dim,
     "_dimI": sparse_dim, "_dimV": dense_dim, "sparse_resize_": sparse_resize_,
     "sparse_resize_and_clear_": sparse_resize_,
-}  # fmt: skip
+}
 
 install_methods(__name__, METHODS)

@@ -77,7 +77,7 @@ class WindowBytes(Loops):
             self.spec.name, (self.spec.name, dim), (*shape, taps), shape, ("u8",), reads, body, aligned=False,
             folding=folding, through=frozenset(range(len(shape))) - {dim},
             layout=channels_last_strides(shape) if channels else None,
-        )  # fmt: skip
+        )
 
 
 def whole_weights(table: Windows) -> tuple[list[int], int]:

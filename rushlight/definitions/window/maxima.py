@@ -159,12 +159,12 @@ def in_two_stages(name: str, input: Any, axes: Sequence[Any], index: str) -> Low
         LargestOfColumns(), compute, frozenset((last.tap,)), windows=(last.window(),),
         written=frozenset([last.tap] if last.written else ()), start=first,
         result=lambda at, sources, accs: tuple(accs),
-    )  # fmt: skip
+    )
     stage = Staged("rows", compute, row_shape, row_shape, producer=inside)
     return Lowered(
         name, (name, "columns", index, lead, last.key), (*shape, last.taps), shape, (code, index),
         (stage, *last.numbers()), best, aligned=False, folding=folding, through=through,
-    )  # fmt: skip
+    )
 
 
 def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: Sequence[Any], index: str) -> Lowered:
@@ -196,13 +196,13 @@ def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: 
         LargestAt(), compute, taps, windows=tuple([w.window() for w in windows]),
         written=frozenset([w.tap for w in windows if w.written]), start=start,
         result=lambda at, sources, accs: tuple(accs),
-    )  # fmt: skip
+    )
     channels = is_channels_last(input, len(windows))
     return Lowered(
         name, (name, index, lead, tuple([w.key for w in windows])), (*shape, *[w.taps for w in windows]), shape,
         (code, index), tuple(reads), body, aligned=False, folding=folding, through=frozenset(range(lead)),
         layout=channels_last_strides(shape) if channels else None,
-    )  # fmt: skip
+    )
 
 
 # --- gradient ---------------------------------------------------------------------------------------------------------
@@ -252,12 +252,12 @@ class WindowMaxBackward(Loops):
         scatter = Scatter(
             Memory("out", code, target, contiguous_strides(target)), frozenset((1,)), writes,
             lambda old, new, sources: old + new, True, frozenset(range(len(space))) - {1},
-        )  # fmt: skip
+        )
         return Lowered(
             self.spec.name, (self.spec.name, checked, channels), space, shape, (code,), tuple(memories), None,
             aligned=False, scatter=scatter, on_error=bad_position,
             layout=channels_last_strides(shape) if channels else None,
-        )  # fmt: skip
+        )
 
 
 def bad_position(code: int) -> None:

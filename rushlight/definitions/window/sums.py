@@ -312,7 +312,7 @@ def summed(input: Any, axes: Sequence[Axis], shape: Sequence[int], everywhere: b
 def fold_of(
     name: str, ranges: Sequence[SumRange], shape: Sequence[int], lead: int, code: str, compute: str,
     reads: Sequence[Any], places: Any, divided: Sequence[SumRange],
-) -> Lowered:  # fmt: skip
+) -> Lowered:
     """The fold of weighted elements at `places` of the first read; sums are divided as all of `divided` say."""
 
     def body(at: At, sources: Sequence[Any]) -> tuple[Value] | None:
@@ -354,7 +354,7 @@ def fold_of(
     return Lowered(
         name, key, (*kept, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False,
         folding=folding, through=frozenset(range(lead)),
-    )  # fmt: skip
+    )
 
 
 def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:

@@ -77,7 +77,7 @@ def backward(
     prepared = backward_graph(
         query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(out), layout(grad),
         tuple([layout(t) for t in outs]), causal, scale,
-    )  # fmt: skip
+    )
     if prepared is None:
         if all(t.is_contiguous() for t in outs):
             return NotImplemented
@@ -132,7 +132,7 @@ def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:
 def backward_graph(
     device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
     outs: tuple[Layout, ...], causal: bool, scale: float,
-) -> Prepared | None:  # fmt: skip
+) -> Prepared | None:
     """The graph of the gradients of a geometry."""
     g = Graph(installed())
     (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]

@@ -26,7 +26,7 @@ MOST = 1 << 31                 # bytes an engine may have for itself
 def convolution(
     out: Any, input: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
-) -> Any:  # fmt: skip
+) -> Any:
     """Fill `out` with a convolution, or a transposed one."""
     key = geometry(input, weight, out, (tuple(stride), tuple(padding), tuple(dilation), transposed, groups))
     known = settled.get(key)
@@ -41,7 +41,7 @@ def convolution(
     numbers = tuple([spread(v, input.ndim - 2) for v in (stride, padding, dilation)])
     kind = BACKWARD_DATA if transposed else FORWARD
     plan = prepared(kind, input.device, input.dtype.code, layout(x), layout(w), layout(result), *numbers, groups,
-                    exact(input))  # fmt: skip
+                    exact(input))
     if plan is None:
         return NotImplemented
     plan.run(x, w, result)
@@ -57,7 +57,7 @@ def convolution(
 def convolution_weight(
     out: Any, grad: Any, input: Any, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int,
-) -> Any:  # fmt: skip
+) -> Any:
     """Fill `out` with the gradient of a weight."""
     key = geometry(input, grad, out, (tuple(stride), tuple(padding), tuple(dilation), groups))
     known = settled.get(key)
@@ -73,7 +73,7 @@ def convolution_weight(
     plan = prepared(
         BACKWARD_FILTER, grad.device, grad.dtype.code, layout(x), layout(g), layout(result), *numbers, groups,
         exact(grad),
-    )  # fmt: skip
+    )
     if plan is None:
         return NotImplemented
     plan.run(x, g, result)
@@ -107,7 +107,7 @@ PARTS = {FORWARD: (704, 703, 705), BACKWARD_DATA: (711, 709, 710), BACKWARD_FILT
 def prepared(
     kind: int, device: Any, code: str, first: Layout, second: Layout, out: Layout, stride: tuple[int, ...],
     padding: tuple[int, ...], dilation: tuple[int, ...], groups: int, exact: bool,
-) -> Prepared | None:  # fmt: skip
+) -> Prepared | None:
     """The plan of a geometry; None where the library has no engine for it."""
     g = Graph(cudnn.installed())
     tensors = [g.tensor(code, *one) for one in (first, second, out)]

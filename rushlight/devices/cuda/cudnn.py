@@ -31,13 +31,13 @@ DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 4, "bf16": 9, "b1": 11}
 MODES = {
     "add": 0, "mul": 1, "div": 6, "sub": 9, "exp": 13, "log": 15, "identity": 21, "ge": 303, "index": 501,
     "select": 601,
-}  # fmt: skip
+}
 C_TYPES = {
     HANDLE: ctypes.c_void_p, DATA_TYPE: ctypes.c_int, BOOLEAN: ctypes.c_bool, INT64: ctypes.c_int64,
     FLOAT: ctypes.c_float, DOUBLE: ctypes.c_double, POINTER: ctypes.c_void_p, CONV_MODE: ctypes.c_int,
     HEURISTIC_MODE: ctypes.c_int, POINTWISE_MODE: ctypes.c_int, DESCRIPTOR: ctypes.c_void_p,
     REDUCTION_OPERATOR: ctypes.c_int,
-}  # fmt: skip
+}
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
 ALIGNMENT = 16
 MOST_GRAPHS = 512
@@ -127,7 +127,7 @@ class Descriptor:
         self.library.call(
             "cudnnBackendGetAttribute", self.address, attribute, INT64, ctypes.c_int64(1), ctypes.byref(count),
             ctypes.byref(found),
-        )  # fmt: skip
+        )
         return found.value
 
     def __del__(self) -> None:
@@ -178,7 +178,7 @@ class Graph:
     def point(
         self, mode: str, x: Descriptor, y: Descriptor, b: Descriptor | None = None, *, t: Descriptor | None = None,
         axis: int | None = None,
-    ) -> Descriptor:  # fmt: skip
+    ) -> Descriptor:
         """y = x `mode` b, element by element; `t` chooses between x and b; `axis` is that of an index."""
         kind = Descriptor(self.library, POINTWISE).set(0, POINTWISE_MODE, MODES[mode])
         kind.set(1, DATA_TYPE, DATA["b1" if mode == "ge" else "f32"])
@@ -209,13 +209,13 @@ class Graph:
     def convolve(
         self, kind: int, attributes: Sequence[int], tensors: Sequence[Descriptor], stride: Sequence[int],
         padding: Sequence[int], dilation: Sequence[int], compute: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A convolution, or the gradient of its input or of its weight. `attributes` say what `tensors` are."""
         how = Descriptor(self.library, CONVOLUTION).set(100, DATA_TYPE, DATA[compute]).set(101, CONV_MODE, 1)
         how.set(106, INT64, len(stride)).set(105, INT64, *padding).set(104, INT64, *padding)
         how.set(102, INT64, *dilation).set(103, INT64, *stride).done()
         description, alpha, beta = {FORWARD: (702, 700, 701), BACKWARD_DATA: (708, 706, 707),
-                                    BACKWARD_FILTER: (714, 712, 713)}[kind]  # fmt: skip
+                                    BACKWARD_FILTER: (714, 712, 713)}[kind]
         result = Descriptor(self.library, kind).set(description, DESCRIPTOR, how)
         for attribute, tensor in zip(attributes, tensors, strict=True):
             result.set(attribute, DESCRIPTOR, tensor)
@@ -255,7 +255,7 @@ class Graph:
         self.library.call(
             "cudnnBackendGetAttribute", ranked.address, 202, DESCRIPTOR, ctypes.c_int64(CONFIGS), ctypes.byref(count),
             array,
-        )  # fmt: skip
+        )
         return found[: count.value]
 
 

@@ -98,7 +98,7 @@ class CudaDevice(Device):
         return {
             "attention": attention.forward, "attention_backward": attention.backward,
             "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,
-        }[op]  # fmt: skip
+        }[op]
 
     def routines(self) -> Callable | None:
         from . import solver  # looks for wheels, which not every program needs

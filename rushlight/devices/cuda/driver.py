@@ -19,7 +19,7 @@ ATTRIBUTES = {
     "memory_bus_width": 37, "L2_cache_size": 38, "max_threads_per_multi_processor": 39, "pci_domain_id": 50,
     "major": 75, "minor": 76, "shared_memory_per_multiprocessor": 81, "regs_per_multiprocessor": 82,
     "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
-}  # fmt: skip
+}
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
 PTX_INPUT = 1                         # what is given to the linker
 FAULTS = (700, 702, 710, 714, 715, 716, 717, 718, 719)     # errors after which a context is of no use

@@ -24,9 +24,9 @@ from . import libraries
 
 NAMES = ("libcufft.so.12", "libcufft.so.11")
 KINDS = {("r2c", "f32"): 0x2A, ("c2r", "f32"): 0x2C, ("c2c", "f32"): 0x29,
-         ("r2c", "f64"): 0x6A, ("c2r", "f64"): 0x6C, ("c2c", "f64"): 0x69}  # fmt: skip
+         ("r2c", "f64"): 0x6A, ("c2r", "f64"): 0x6C, ("c2c", "f64"): 0x69}
 CALLS = {0x2A: "cufftExecR2C", 0x2C: "cufftExecC2R", 0x29: "cufftExecC2C", 0x6A: "cufftExecD2Z", 0x6C: "cufftExecZ2D",
-         0x69: "cufftExecZ2Z"}  # fmt: skip
+         0x69: "cufftExecZ2Z"}
 PRECISION = {"f32": "f32", "c64": "f32", "f64": "f64", "c128": "f64"}
 FORWARD, INVERSE = -1, 1
 MOST_DIMS, MOST_PLANS = 3, 128
@@ -67,7 +67,7 @@ class Library:
         self.call(
             "cufftMakePlanMany64", handle, len(sizes), lengths, None, one, one, None, one, one, kind,
             ctypes.c_longlong(batch), ctypes.byref(room),
-        )  # fmt: skip
+        )
         return handle, room.value
 
     def run(self, what: str, sizes: Sequence[int], source: Tensor, target: Tensor, direction: int) -> None:

@@ -122,7 +122,7 @@ def share(storage: _C.UntypedStorage) -> tuple[Any, ...]:
     book = ledger()
     slot = book.take(storage, event)
     return (unit.index, book.owner, book.path, slot, bytes(handle.text), storage.data_ptr() - base, storage.nbytes(),
-            bytes(waited.text))  # fmt: skip
+            bytes(waited.text))
 
 
 def receive(

@@ -19,7 +19,7 @@ SUM, PRODUCT, MAX, MIN, AVERAGE = range(5)
 TYPES = {
     _C.int8: 0, _C.uint8: 1, _C.int32: 2, _C.uint32: 3, _C.int64: 4, _C.uint64: 5, _C.float16: 6, _C.float32: 7,
     _C.float64: 8, _C.bfloat16: 9,
-}  # fmt: skip
+}
 BYTE = TYPES[_C.uint8]
 IN_PROGRESS = 7
 

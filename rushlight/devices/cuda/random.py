@@ -22,7 +22,7 @@ BLOCK, EACH = 256, 4         # threads of a block, words of a draw
 WIDE_RANGE = 1 << 28         # from which on integers take two words
 # how many integers, from 0 on, the whole range of a type has
 WHOLE = {"i64": 1 << 63, "i32": 1 << 31, "i16": 1 << 15, "i8": 1 << 7, "u8": 1 << 8, "b1": 2, "f64": (1 << 53) + 1,
-         "f32": (1 << 24) + 1, "f16": (1 << 11) + 1, "bf16": (1 << 8) + 1}  # fmt: skip
+         "f32": (1 << 24) + 1, "f16": (1 << 11) + 1, "bf16": (1 << 8) + 1}
 VECTORS = {2: 8, 4: 4, 8: 2}     # elements that a thread of dropout takes at once, by their size
 TENSOR_DRAWS = 12            # what `bernoulli` of a tensor moves a generator by
 _kernels: dict[tuple, Any] = {}

@@ -22,7 +22,7 @@ TYPES = {
     "f32": ("float", "", "float"), "f64": ("double", "", "double"),
     "f16": ("__half", "#include <cuda_fp16.h>", "float"),
     "bf16": ("__nv_bfloat16", "#include <cuda_bf16.h>", "float"),
-}  # fmt: skip
+}
 # Philox's words, and numbers made of them as cuRAND makes them: NVRTC knows the functions without any header.
 PRELUDE = """struct Words {
   unsigned long long counter, sequence, seed;

@@ -33,7 +33,7 @@ def samplers(device: Any) -> dict[str, Callable]:
     return {"random_poisson": bound(poisson), "random_gamma": bound(gamma), "random_dirichlet": bound(dirichlet),
             "random_binomial": bound(binomial), "random_multinomial": bound(choose),
             "random_permutation": bound(permute), "random_rrelu": bound(slopes),
-            "random_order": equals_in_order}  # fmt: skip
+            "random_order": equals_in_order}
 
 
 def walk(

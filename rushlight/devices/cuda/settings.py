@@ -135,7 +135,7 @@ class AllocatorSettings:
             "pinned_use_cuda_host_register": self.read_register, "pinned_use_hip_host_register": self.read_register,
             "pinned_num_register_threads": self.read_threads, "pinned_reserve_segment_size_mb": self.read_reserved,
             "pinned_max_round_threshold_mb": self.read_rounded, "pinned_max_cached_size_mb": self.read_cached,
-        }  # fmt: skip
+        }
 
     def read(self, text: str) -> None:
         """Take the options of a text over; ValueError for those there are none of."""
@@ -227,7 +227,7 @@ class AllocatorSettings:
             "pinned_use_host_register": self.registers, "last_allocator_settings": self.text,
             "graph_capture_record_stream_reuse": False,
             "roundup_power2_divisions": {str(1 << power): steps for power, steps in enumerate(plan.divisions)},
-        }  # fmt: skip
+        }
 
 
 def warn(text: str) -> None:

@@ -141,12 +141,12 @@ class Call:
         self.library.call(
             f"cusolverDn{name}_bufferSize", self.solver, self.settings, *args, self.type, ctypes.byref(there),
             ctypes.byref(here), *last,
-        )  # fmt: skip
+        )
         host = ctypes.create_string_buffer(max(here.value, 1))
         self.library.call(
             f"cusolverDn{name}", self.solver, self.settings, *args, self.type, self.room(there.value), there, host,
             here, self.status(i), *last,
-        )  # fmt: skip
+        )
 
     def narrow(self, name: str, *args: Any, i: int) -> None:
         """A routine of the older interface."""
@@ -169,7 +169,7 @@ def getrf_at_once(c: Call, n: int, a: Any, lead: int, pivots: Any, info: Any) ->
     c.library.call(
         f"cublas{LETTERS[c.code]}getrfBatched", c.blas, n, c.each(a), lead, Address(exchanges.data_ptr()), c.status(0),
         count,
-    )  # fmt: skip
+    )
     c.program.view(pivots).copy_(exchanges.unsqueeze(-1))
     c.tell(info)
 
@@ -188,7 +188,7 @@ def getrf(c: Call, m: int, n: int, a: Any, lead: int, pivots: Any, info: Any) ->
         c.library.call(
             "cusolverDnXgetrf", c.solver, c.settings, *matrix, c.at(pivots, i), c.type, c.room(there.value), there,
             host, here, c.status(i),
-        )  # fmt: skip
+        )
     c.tell(info)
 
 
@@ -199,13 +199,13 @@ def getrs(c: Call, form: str, n: int, count: int, lu: Any, lead: int, pivots: An
         c.library.call(
             f"cublas{LETTERS[c.code]}getrsBatched", c.blas, FORMS[form], n, count, c.each(lu), lead,
             Address(exchanges.data_ptr()), c.each(b), side, ctypes.byref(wrong), c.program.count,
-        )  # fmt: skip
+        )
         return
     for i in range(c.program.count):
         c.library.call(
             "cusolverDnXgetrs", c.solver, c.settings, FORMS[form], Long(n), Long(count), c.type, c.at(lu, i),
             Long(lead), c.at(pivots, i), c.type, c.at(b, i), Long(side), c.status(i),
-        )  # fmt: skip
+        )
 
 
 def potrf(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
@@ -228,7 +228,7 @@ def potrs(c: Call, triangle: str, n: int, count: int, a: Any, lead: int, b: Any,
         c.library.call(
             "cusolverDnXpotrs", c.solver, c.settings, TRIANGLES[triangle], Long(n), Long(count), c.type, c.at(a, i),
             Long(lead), c.type, c.at(b, i), Long(side), c.status(i),
-        )  # fmt: skip
+        )
 
 
 def potri(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
@@ -280,7 +280,7 @@ def syevd(c: Call, job: str, triangle: str, n: int, a: Any, lead: int, values: A
 def trsm(
     c: Call, side: str, triangle: str, form: str, diagonal: str, m: int, n: int, _: Any, a: Any, lead: int, b: Any,
     wide: int,
-) -> None:  # fmt: skip
+) -> None:
     """Triangular systems."""
     if at_once(c, m, n):
         how = (SIDES[side], TRIANGLES[triangle], FORMS[form], DIAGONALS[diagonal])
@@ -315,7 +315,7 @@ def gesdd(
         args = (
             JOBS["V" if has_vectors else "N"], 0 if is_full else 1, m, n, Address(work.data_ptr()), m, c.at(s, i),
             Address(left.data_ptr()), m, Address(right.data_ptr()), n,
-        )  # fmt: skip
+        )
         c.library.call(f"{name}_bufferSize", c.solver, *args, ctypes.byref(length), settings)
         c.library.call(name, c.solver, *args, c.room(length.value * SIZES[c.code]), length, c.status(i), settings)
         if has_vectors:
@@ -367,7 +367,7 @@ def gesvd(
             "Xgesvd", *how, Long(tall[0]), Long(tall[1]), c.type, Address(work.data_ptr()), Long(tall[0]), c.real,
             c.at(s, i), c.type, Address(left.data_ptr()), Long(tall[0]), c.type, Address(right.data_ptr()), Long(k),
             i=i,
-        )  # fmt: skip
+        )
         if has_vectors:
             target_u, target_v = p.view(u).select(0, i), p.view(v).select(0, i)
             # `left` holds the columns of the tall side's vectors as rows, `right` those of the adjoint of the other's.
@@ -404,7 +404,7 @@ ROUTINES: dict[str, Callable] = {
     "getrf": getrf, "getrs": getrs, "potrf": potrf, "potrs": potrs, "potri": potri, "geqrf": geqrf, "orgqr": orgqr,
     "ungqr": orgqr, "ormqr": ormqr, "unmqr": ormqr, "syevd": syevd, "heevd": syevd, "trsm": trsm, "gesdd": gesdd,
     "gesvd": gesvd, "gels": gels,
-}  # fmt: skip
+}
 
 
 def routine(program: Any, name: str, code: str, args: tuple) -> bool:

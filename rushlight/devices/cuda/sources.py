@@ -63,7 +63,7 @@ class Compiler:
         program = ctypes.c_void_p()
         self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
         options = [f"--gpu-architecture={architecture}", "--std=c++17", *(f"--include-path={f}" for f in self.folders),
-                   *more]  # fmt: skip
+                   *more]
         try:
             status = self.library.nvrtcCompileProgram(
                 program, len(options), (ctypes.c_char_p * len(options))(*[o.encode() for o in options])

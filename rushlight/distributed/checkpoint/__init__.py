@@ -21,4 +21,4 @@ __all__ = [
     "HuggingFaceStorageWriter", "LoadPlan", "LoadPlanner", "Metadata", "ReadItem", "SavePlan", "SavePlanner",
     "StorageReader", "StorageWriter", "TensorStorageMetadata", "WriteItem", "async_save", "load",
     "load_state_dict", "save", "save_state_dict",
-]  # fmt: skip
+]

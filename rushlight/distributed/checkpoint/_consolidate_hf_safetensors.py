@@ -74,7 +74,7 @@ def _whole(files: list[str], names: set[str]) -> dict[str, Any]:
     results = {}
     for name in sorted(parts):
         sizes = [max(ends) for ends in zip(*[[o + n for o, n in zip(at, shape, strict=True)]
-                                             for _, at, shape, _ in parts[name]], strict=True)]  # fmt: skip
+                                             for _, at, shape, _ in parts[name]], strict=True)]
         whole = _C.empty(tuple(sizes), None, parts[name][0][3], None)
         for path, at, shape, _ in parts[name]:
             target = whole
@@ -133,7 +133,7 @@ def consolidate_safetensors_files(
 def consolidate_safetensors_files_on_every_rank(
     input_dir: str, output_dir: str, fqn_to_index_mapping: Mapping[str, int], num_threads: int = 1,
     process_group: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     """The same by all ranks of a group: each writes some of the files, the first one the index."""
     planned = _planned(input_dir, fqn_to_index_mapping)
     rank, ranks = get_rank(process_group), get_world_size(process_group)

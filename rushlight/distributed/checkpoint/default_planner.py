@@ -27,7 +27,7 @@ from .planner_helpers import (
 
 __all__ = ["DefaultLoadPlanner", "DefaultSavePlanner", "create_default_global_load_plan",
            "create_default_global_save_plan", "create_default_local_load_plan",
-           "create_default_local_save_plan"]  # fmt: skip
+           "create_default_local_save_plan"]
 
 
 class DefaultSavePlanner(SavePlanner):
@@ -46,7 +46,7 @@ class DefaultSavePlanner(SavePlanner):
     ) -> None:
         if dedup_replicated_tensors is not None:
             warnings.warn("dedup_replicated_tensors has no effect: what several ranks have is always written once",
-                          stacklevel=2)  # fmt: skip
+                          stacklevel=2)
         self.flatten_state_dict = flatten_state_dict
         # A part whose tensor is itself sharded is not made here: there is nothing to flatten.
         self.flatten_sharded_tensors = flatten_sharded_tensors

@@ -212,7 +212,7 @@ class _FileSystemWriter(StorageWriter):
             raise NotImplementedError("FileSystemWriter: _extensions (streams changed on the way) are not supported")
         if serialization_format is not self._format:
             raise NotImplementedError("FileSystemWriter: serialization_format must be TORCH_SAVE; safetensors files "
-                                      "are written by HuggingFaceStorageWriter")  # fmt: skip
+                                      "are written by HuggingFaceStorageWriter")
         if thread_count < 1:
             raise ValueError(f"FileSystemWriter: thread_count must be at least 1, got {thread_count}")
         self.fs: FileSystemBase = FileSystem()
@@ -247,7 +247,7 @@ class _FileSystemWriter(StorageWriter):
             if not self.overwrite:
                 raise RuntimeError(f"Checkpoint already exists in {self.path}, and overwrite=False")
             warnings.warn(f"{self.path}: a checkpoint is there and will be replaced; overwrite=False refuses instead",
-                          stacklevel=2)  # fmt: skip
+                          stacklevel=2)
         if not self.use_collectives and self.rank is not None:
             plan = dataclasses.replace(plan, storage_data=_StoragePrefix(self._prefix(self.rank)))
         return plan
@@ -262,7 +262,7 @@ class _FileSystemWriter(StorageWriter):
             plan if plan.storage_data is not None
             else dataclasses.replace(plan, storage_data=_StoragePrefix(self._prefix(rank)))
             for rank, plan in enumerate(plans)
-        ]  # fmt: skip
+        ]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
         if self.single_file_per_rank:
@@ -353,7 +353,7 @@ class FileSystemWriter(_FileSystemWriter, BlockingAsyncStager):
         _FileSystemWriter.__init__(
             self, path, single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead, overwrite, _extensions,
             serialization_format,
-        )  # fmt: skip
+        )
         BlockingAsyncStager.__init__(self, cache_staged_state_dict)
 
 
@@ -367,7 +367,7 @@ class FileSystemReader(StorageReader):
         super().__init__()
         if _extension_registry is not None:
             raise NotImplementedError("FileSystemReader: _extension_registry (streams changed on the way) is not "
-                                      "supported")  # fmt: skip
+                                      "supported")
         self.fs: FileSystemBase = FileSystem()
         self.path = self.fs.init_path(path)
         self.storage_data: dict[Any, _StorageInfo] = {}

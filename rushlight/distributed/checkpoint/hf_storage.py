@@ -66,11 +66,11 @@ class HuggingFaceStorageWriter(FileSystemWriter):
     def __init__(
         self, path: str, fqn_to_index_mapping: Mapping[str, int] | None = None, thread_count: int = 1,
         save_distributed: bool = False, enable_consolidation: bool = False, thread_count_consolidation: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(path, thread_count=thread_count, serialization_format=SerializationFormat.SAFETENSORS)
         if enable_consolidation and not save_distributed:
             raise ValueError("HuggingFaceStorageWriter: enable_consolidation makes parts whole, which are written only "
-                             "with save_distributed=True")  # fmt: skip
+                             "with save_distributed=True")
         self.fqn_to_index_mapping, self.save_distributed = fqn_to_index_mapping, save_distributed
         self.enable_consolidation, self.thread_count_consolidation = enable_consolidation, thread_count_consolidation
         self.consolidated_output_path: str | None = None
@@ -142,7 +142,7 @@ class HuggingFaceStorageWriter(FileSystemWriter):
             consolidate_safetensors_files(
                 str(self.path), self.consolidated_output_path, self.fqn_to_index_mapping,
                 self.thread_count_consolidation,
-            )  # fmt: skip
+            )
         elif not self.save_distributed:      # of parts there is no saying which file a tensor is in
             written = [result for part in results for result in part]
             places = {result.index.fqn: result.storage_data.relative_path for result in written}

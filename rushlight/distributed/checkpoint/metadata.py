@@ -16,7 +16,7 @@ from ...base.promotion import default_dtype
 from ...base.shape import Size, channels_last, contiguous_format, layout, memory_format, preserve_format, strided
 
 __all__ = ["BytesStorageMetadata", "ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta",
-           "TensorProperties", "TensorStorageMetadata"]  # fmt: skip
+           "TensorProperties", "TensorStorageMetadata"]
 
 
 class _Record:
@@ -72,7 +72,7 @@ class TensorProperties:
     def create_from_tensor(tensor: Any) -> TensorProperties:
         """Those of a tensor."""
         return TensorProperties(tensor.dtype, tensor.layout, tensor.requires_grad, contiguous_format,
-                                tensor.is_pinned())  # fmt: skip
+                                tensor.is_pinned())
 
 
 @dataclass

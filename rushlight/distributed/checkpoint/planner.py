@@ -13,7 +13,7 @@ from ...base.shape import Size
 from .metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties
 
 __all__ = ["BytesIOWriteData", "LoadItemType", "LoadPlan", "LoadPlanner", "ReadItem", "SavePlan", "SavePlanner",
-           "TensorWriteData", "WriteItem", "WriteItemType"]  # fmt: skip
+           "TensorWriteData", "WriteItem", "WriteItemType"]
 
 
 class WriteItemType(Enum):

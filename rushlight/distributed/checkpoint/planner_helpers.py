@@ -177,7 +177,7 @@ def _init_state_dict(state_dict: dict[str, Any]) -> None:
             device = tensor.device_mesh.device_type
             local = _C.empty(tuple(tensor.to_local().shape), None, tensor.dtype, device)
             return DTensor.from_local(local, tensor.device_mesh, tensor.placements, shape=tensor.size(),
-                                      stride=tensor.stride())  # fmt: skip
+                                      stride=tensor.stride())
         return _C.empty(tuple(tensor.shape), None, tensor.dtype, "cpu")
 
     mapped(state_dict, with_memory)

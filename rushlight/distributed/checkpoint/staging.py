@@ -17,7 +17,7 @@ def copied(value: Any, pinned: bool = False) -> Any:
     if isinstance(value, DTensor):
         local = copied(value.to_local(), pinned)
         return DTensor.from_local(local, value.device_mesh, value.placements, run_check=False, shape=value.size(),
-                                  stride=value.stride())  # fmt: skip
+                                  stride=value.stride())
     if isinstance(value, Tensor):
         value = value.detach()
         copy = value.clone() if value.device.type == "cpu" else value.cpu()

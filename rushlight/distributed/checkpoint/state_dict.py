@@ -20,7 +20,7 @@ from ..tensor import DTensor
 from .planner_helpers import local_box, mapped, narrowed
 
 __all__ = ["StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
-           "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict"]  # fmt: skip
+           "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict"]
 
 _WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 _STATE, _GROUPS, _PARAMS = "state", "param_groups", "params"
@@ -132,7 +132,7 @@ def _as_asked(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any
             return tensor
         if isinstance(tensor, DTensor):
             return DTensor.from_local(tensor.to_local().cpu(), tensor.device_mesh, tensor.placements, run_check=False,
-                                      shape=tensor.size(), stride=tensor.stride())  # fmt: skip
+                                      shape=tensor.size(), stride=tensor.stride())
         return tensor.cpu()
 
     state = mapped(state, change)
@@ -291,7 +291,7 @@ def _part_of(whole: Any, like: Any) -> Any:
     part = narrowed(whole, box.offsets, box.sizes).contiguous()
     part = part.to(like.device_mesh.device_type if place.type == "meta" else place)
     return DTensor.from_local(part, like.device_mesh, like.placements, run_check=False, shape=like.size(),
-                              stride=like.stride())  # fmt: skip
+                              stride=like.stride())
 
 
 def _from_rank0(given: dict[str, Any], targets: dict[str, Any]) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _from_rank0(given: dict[str, Any], targets: dict[str, Any]) -> dict[str, Any
             name: (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else value
             for name, value in given.items()
         }
-    ] if rank == 0 else [None]  # fmt: skip
+    ] if rank == 0 else [None]
     collectives.broadcast_object_list(shared, 0)
     received: dict[str, Any] = {}
     for name, what in shared[0].items():

@@ -128,7 +128,7 @@ def async_save(
         return save(
             state, checkpoint_id=checkpoint_id, storage_writer=storage_writer, planner=planner,
             process_group=process_group, no_dist=no_dist, use_collectives=use_collectives,
-        )  # fmt: skip
+        )
 
     thread = ThreadPoolExecutor(1, "async_save")
     upload = thread.submit(write)

@@ -31,4 +31,4 @@ __all__ = [
     "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig",
     "StateDictSettings", "StateDictType", "UnshardHandle", "fully_shard", "register_fsdp_forward_method",
     "share_comm_ctx",
-]  # fmt: skip
+]

@@ -58,7 +58,7 @@ class DimUnit(Unit):
     def __init__(
         self, owners: list[list[Owner]], params: list[Any], dims: list[int], mesh: DeviceMesh, device: Any,
         home: Any, compute_dtype: Any, reduce_dtype: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         is_hybrid = mesh.ndim == 2
         super().__init__(mesh.get_group(mesh.ndim - 1), mesh.get_group(0) if is_hybrid else None)
         self.mesh, self.device, self.home = mesh, device, home
@@ -156,14 +156,14 @@ class DimUnit(Unit):
         """Parts that were replaced (`to_empty`, `load_state_dict(assign=True)`) come into the buffer again."""
         current = [owners[0][0]._parameters[owners[0][1]] for owners in self.owners]
         if all(p is old and p._local_tensor.data_ptr() == self._part(i).data_ptr()
-               for i, (p, old) in enumerate(zip(current, self.parts))):  # fmt: skip
+               for i, (p, old) in enumerate(zip(current, self.parts))):
             return
         self.rebuild(current)
 
     def rebuild(self, current: list[Any]) -> None:
         """Take other parts, of other types or on another device, in place of the present ones."""
         locals_ = [p._local_tensor if isinstance(p, DTensor) else self._own_part(p.detach(), cut)
-                   for p, cut in zip(current, self.cuts)]  # fmt: skip
+                   for p, cut in zip(current, self.cuts)]
         first = locals_[0]
         was_meta, changed = self._buffer.is_meta, self._buffer.dtype != first.dtype
         self._buffer = _empty(self.count, dtype=first.dtype, device=first.device)
@@ -171,7 +171,7 @@ class DimUnit(Unit):
         if first.device.type != "meta" and was_meta:
             self.device = _C.device(self.mesh.device_type) if self.mesh.device_type != "cpu" else first.device
         self.origins = [o._replace(dtype=first.dtype, requires_grad=p.requires_grad)
-                        for o, p in zip(self.origins, current)]  # fmt: skip
+                        for o, p in zip(self.origins, current)]
         self._write_parts(locals_)
         for i, p in enumerate(current):
             if isinstance(p, DTensor):

@@ -23,7 +23,7 @@ class FlatUnit(Unit):
     def __init__(
         self, owners: list[list[Owner]], names: list[str], params: list[Any], group: Any, replicas: Any, device: Any,
         home: Any, keeps_names: bool, holder: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(group, replicas)
         self.owners, self.names, self.device, self.home = owners, names, device, home
         self.keeps_names, self.holder = keeps_names, holder
@@ -105,11 +105,11 @@ class FlatUnit(Unit):
         current = (
             [owners[0][0]._parameters[owners[0][1]] for owners in self.owners] if self.keeps_names
             else [self.holder._parameters[FLAT]]
-        )  # fmt: skip
+        )
         places = [self.piece(i).start for i in range(len(self.owners))] if self.keeps_names else [0]
         size = self._buffer.element_size()
         if all(p is old and (not p.numel() or p.data_ptr() == self._buffer.data_ptr() + at * size)
-               for p, old, at in zip(current, self.parts, places)):  # fmt: skip
+               for p, old, at in zip(current, self.parts, places)):
             return
         buffer = _empty(self.length, dtype=current[0].dtype, device=current[0].device).zero_()
         for i, (p, at) in enumerate(zip(current, places)):

@@ -203,7 +203,7 @@ def fully_shard(
     shard_placement_fn: Callable[[Parameter], Any] | None = None, mp_policy: MixedPrecisionPolicy | None = None,
     offload_policy: OffloadPolicy | None = None, ignored_params: set[Parameter] | None = None,
     dp_mesh_dims: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Spread a module's parameters over processes; those of modules inside that were sharded before stay theirs.
 
     Arguments:
@@ -292,7 +292,7 @@ def _checked_reshard(value: bool | int | None, mesh: DeviceMesh) -> bool:
 def _unit_of(
     modules: list[Module], mesh: DeviceMesh, placement: Callable[[Parameter], Any] | None, mp_policy: Any,
     offload: OffloadPolicy, ignored: set[Parameter],
-) -> DimUnit | None:  # fmt: skip
+) -> DimUnit | None:
     left = {id(p) for p in ignored}
     owners: dict[int, list[Owner]] = {}
     params: dict[int, Any] = {}

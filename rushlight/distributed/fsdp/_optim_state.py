@@ -54,7 +54,7 @@ def optim_state_dict(
         raise NotImplementedError("optim_state_dict: LOCAL_STATE_DICT is not written; an optimizer's own state is that")
     is_sharded = kind is StateDictType.SHARDED_STATE_DICT
     return _collected(model, optim, optim_state_dict, is_sharded, config.offload_to_cpu,
-                      getattr(config, "rank0_only", False))  # fmt: skip
+                      getattr(config, "rank0_only", False))
 
 
 def full_optim_state_dict(
@@ -92,7 +92,7 @@ def _collected(model: Module, optim: Any, given: Any, is_sharded: bool, to_host:
     if to_host:
         for entry in state.values():
             entry.update({k: v.to("cpu") for k, v in entry.items()
-                          if isinstance(v, _C.Tensor) and not isinstance(v, DTensor)})  # fmt: skip
+                          if isinstance(v, _C.Tensor) and not isinstance(v, DTensor)})
     order = [n for g in groups for n in g["params"] if n in state]
     return {"state": {n: state[n] for n in order}, "param_groups": groups}
 
@@ -100,7 +100,7 @@ def _collected(model: Module, optim: Any, given: Any, is_sharded: bool, to_host:
 def _of_unit(unit: FlatUnit, names: list[str], states: list[Any], is_sharded: bool) -> dict[str, dict[str, Any]]:
     """State of each parameter of a unit. A process may have no piece of one: all agree on what there is."""
     here = {k: (v.dtype if isinstance(v, _C.Tensor) else None, isinstance(v, _C.Tensor) and v.dim() > 0)
-            for s in states if s for k, v in s.items()}  # fmt: skip
+            for s in states if s for k, v in s.items()}
     seen: list[Any] = [here]
     if unit.size > 1:
         seen = [None] * unit.size
@@ -129,7 +129,7 @@ def _of_unit(unit: FlatUnit, names: list[str], states: list[Any], is_sharded: bo
 def optim_state_dict_to_load(
     model: Module, optim: Any, optim_state_dict: dict[str, Any], is_named_optimizer: bool = False,
     load_directly: bool = False, group: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """A state by names of parameters as one that this process's optimizer can load."""
     if is_named_optimizer:
         raise NotImplementedError("optim_state_dict_to_load: is_named_optimizer is not written yet")
@@ -152,7 +152,7 @@ flatten_sharded_optim_state_dict = shard_full_optim_state_dict
 def scatter_full_optim_state_dict(
     full_optim_state_dict: dict[str, Any] | None, model: Module, optim_input: Any = None, optim: Any = None,
     group: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The same where rank 0 alone has the whole tensors."""
     box = [full_optim_state_dict]
     broadcast_object_list(box, src=0, group=resolve(group))

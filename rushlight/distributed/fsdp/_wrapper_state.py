@@ -37,7 +37,7 @@ class WrapperState:
     def set_state_dict_type(
         module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
         optim_state_dict_config: Any = None,
-    ) -> StateDictSettings:  # fmt: skip
+    ) -> StateDictSettings:
         """Say what state dicts of all wrappers in a module hold; the settings before."""
         chosen = settings(state_dict_type, state_dict_config, optim_state_dict_config)
         before = WrapperState.get_state_dict_type(module)
@@ -60,7 +60,7 @@ class WrapperState:
     def state_dict_type(
         module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
         optim_state_dict_config: Any = None,
-    ) -> Generator[None, None, None]:  # fmt: skip
+    ) -> Generator[None, None, None]:
         """Inside, state dicts hold what is said."""
         before = WrapperState.set_state_dict_type(
             module, state_dict_type, state_dict_config, optim_state_dict_config

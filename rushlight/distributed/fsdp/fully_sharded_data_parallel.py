@@ -45,7 +45,7 @@ __all__ = [
     "FullyShardedDataParallel", "LocalOptimStateDictConfig", "LocalStateDictConfig", "MixedPrecision",
     "OptimStateDictConfig", "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig",
     "ShardingStrategy", "StateDictConfig", "StateDictSettings", "StateDictType",
-]  # fmt: skip
+]
 WRAPPED = "_fsdp_wrapped_module"
 _stack, _vector_norm = find_op("stack"), find_op("linalg_vector_norm")
 _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
@@ -89,7 +89,7 @@ class FullyShardedDataParallel(WrapperState, Module):
         param_init_fn: Callable[[Module], None] | None = None, device_id: Any = None, sync_module_states: bool = False,
         forward_prefetch: bool = False, limit_all_gathers: bool = True, use_orig_params: bool = False,
         ignored_states: Iterable[Any] | None = None, device_mesh: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if not isinstance(module, Module):
             raise TypeError(f"FullyShardedDataParallel: module must be an nn.Module, got {type(module).__name__}")
@@ -111,7 +111,7 @@ class FullyShardedDataParallel(WrapperState, Module):
                 sync_module_states=sync_module_states, forward_prefetch=forward_prefetch,
                 limit_all_gathers=limit_all_gathers, use_orig_params=use_orig_params, device_mesh=device_mesh,
                 ignored_states=[*skipped_modules] or [*skipped_params],
-            )  # fmt: skip
+            )
             if process_group is None and device_mesh is None and strategy in _HYBRID:
                 arguments["process_group"] = groups
             module = _wrap_inside(module, auto_wrap_policy, skipped_modules, arguments, self.mixed_precision)
@@ -122,7 +122,7 @@ class FullyShardedDataParallel(WrapperState, Module):
         self._register_state_hooks()
 
     def _make_unit(self, module: Module, groups: tuple[Any, Any], skipped: set[Module], params: set[int],
-                   syncs: bool) -> None:  # fmt: skip
+                   syncs: bool) -> None:
         owners, names, found = _own_parameters(module, skipped, params)
         if syncs:
             buffers = [b for m in _own_modules(module, skipped) for b in m._buffers.values() if b is not None]
@@ -238,7 +238,7 @@ class FullyShardedDataParallel(WrapperState, Module):
     def summon_full_params(
         module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False,
         offload_to_cpu: bool = False, with_grads: bool = False,
-    ) -> Generator[None, None, None]:  # fmt: skip
+    ) -> Generator[None, None, None]:
         """Inside, parameters (and gradients) are whole; changes of parameters stay, with `writeback`."""
         if writeback and rank0_only:
             raise NotImplementedError("summon_full_params: with rank0_only there is nothing to write back from")
@@ -340,7 +340,7 @@ class FullyShardedDataParallel(WrapperState, Module):
     def rekey_optim_state_dict(
         optim_state_dict: dict[str, Any], optim_state_key_type: OptimStateKeyType, model: Module,
         optim_input: Any = None, optim: Any = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """An optimizer's state with names of parameters as keys, or their numbers."""
         to_names = optim_state_key_type is OptimStateKeyType.PARAM_NAME
         return _optim_state.rekeyed(optim_state_dict, to_names, model, optim_input, optim)

@@ -19,7 +19,7 @@ class ShardedGradScaler(GradScaler):
     def __init__(
         self, device: str = "cuda", init_scale: float = 2.0**16, backoff_factor: float = 0.5,
         growth_factor: float = 2.0, growth_interval: int = 2000, enabled: bool = True, process_group: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         if enabled:
             self.process_group = resolve(process_group) if process_group is not None else default_group()

@@ -14,7 +14,7 @@ from ...nn.modules.multihead import MultiheadAttention
 __all__ = [
     "CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy",
     "size_based_auto_wrap_policy", "transformer_auto_wrap_policy", "wrap",
-]  # fmt: skip
+]
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
@@ -41,7 +41,7 @@ def _or_policy(module: Module, recurse: bool, nonwrapped_numel: int, policies: I
 def size_based_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
     force_leaf_modules: set[type] | None = None, exclude_wrap_modules: set[type] | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Modules with at least so many parameters that are not wrapped yet."""
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     excluded = (
@@ -74,7 +74,7 @@ class ModuleWrapPolicy(_Policy):
     def _run_policy(self, root_module: Module, ignored_modules: set[Module], root_kwargs: dict[str, Any]) -> dict:
         classes = tuple(self._module_classes)
         return {m: dict(root_kwargs) for m in root_module.modules() if m not in ignored_modules
-                and isinstance(m, classes)}  # fmt: skip
+                and isinstance(m, classes)}
 
     def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
         return True if recurse else isinstance(module, tuple(self._module_classes))
@@ -117,7 +117,7 @@ def chosen_modules(root: Module, policy: Any, ignored: set[Module], arguments: d
 
 
 def _ask(module: Module, policy: Callable, ignored: set[Module], arguments: dict[str, Any], chosen: dict,
-         is_root: bool = False) -> int:  # fmt: skip
+         is_root: bool = False) -> int:
     """How many parameters below are wrapped now; what the policy says depends on how many are not."""
     total = sum(p.numel() for p in module.parameters())
     if not policy(module=module, recurse=True, nonwrapped_numel=total):

@@ -50,7 +50,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def __init__(
         self, params: Any, optimizer_class: Callable[..., Optimizer], process_group: Any = None,
         parameters_as_bucket_view: bool = False, overlap_with_ddp: bool = False, **defaults: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         params = _checked(params)
         self.initialized = False
         Optimizer.__init__(self, params, defaults)

@@ -189,7 +189,7 @@ def _stage_graph(
     on = [
         node for node in nodes
         if stage_of.get(node, count) <= number and node.op != "output" and any(stage_of[u] > number for u in node.users)
-    ]  # fmt: skip
+    ]
     graph.output(tuple(here[node] for node in on))
     return graph, on
 

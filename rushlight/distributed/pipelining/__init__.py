@@ -23,4 +23,4 @@ __all__ = [
     "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B",
     "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble", "SplitPoint", "build_stage",
     "pipe_split", "pipeline",
-]  # fmt: skip
+]

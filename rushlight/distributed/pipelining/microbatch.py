@@ -76,7 +76,7 @@ def _flat_with_specs(values: Any, specs: Any, what: str) -> tuple[list[Any], lis
     for value, spec in zip(flat, flat_specs, strict=True):
         if not _is_replicated(spec) and not (isinstance(spec, TensorChunkSpec) and isinstance(value, Tensor)):
             raise ValueError(f"{what}: a {type(value).__name__} cannot be split as {spec!r} says; only tensors can, by "
-                             "TensorChunkSpec")  # fmt: skip
+                             "TensorChunkSpec")
     return flat, flat_specs, tree
 
 

@@ -111,7 +111,7 @@ def interleaved(num_ranks: int, local: int, parts: int, zero_bubble: bool) -> Or
     rounds = max(1, parts // num_ranks)
     if parts % rounds:
         raise ValueError(f"n_microbatches ({parts}) must be a multiple of the number of rounds ({rounds}), which is "
-                         f"n_microbatches // ranks ({num_ranks})")  # fmt: skip
+                         f"n_microbatches // ranks ({num_ranks})")
     per_round = parts // rounds
     return {rank: _interleaved_rank(rank, num_ranks, local, parts, per_round, zero_bubble) for rank in range(num_ranks)}
 
@@ -276,7 +276,7 @@ def check(order: Order, ranks: dict[int, int], num_stages: int, parts: int, has_
                 stage, kind, part = action = actions[places[rank]]
                 if ranks.get(stage) != rank:
                     raise ValueError(f"the order has {action} on rank {rank}, and stage {stage} is rank "
-                                     f"{ranks.get(stage)}'s")  # fmt: skip
+                                     f"{ranks.get(stage)}'s")
                 other = needs(action, num_stages)
                 own = {F: None, B: "F", I: "F", W: "I"}[kind]
                 if other is not None and (*other, part) not in done:

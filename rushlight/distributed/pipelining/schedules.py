@@ -22,7 +22,7 @@ from .wire import Wire
 
 __all__ = ["PipelineScheduleMulti", "PipelineScheduleSingle", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe",
            "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble",
-           "get_schedule_class"]  # fmt: skip
+           "get_schedule_class"]
 
 _Action, _ComputationType = Action, Kind      # PyTorch's names
 
@@ -94,7 +94,7 @@ class _PipelineSchedule:
     def eval(
         self, *args: Any, target: Any = None, losses: list | None = None, return_outputs: bool = True,
         loss_kwargs: dict[str, Any] | None = None, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """One batch through the pipeline, forward only."""
         with no_grad():
             return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs, False)
@@ -118,7 +118,7 @@ class _PipelineSchedule:
     def _run(
         self, args: tuple, kwargs: dict, target: Any, losses: list | None, return_outputs: bool,
         loss_kwargs: dict[str, Any] | None, has_backward: bool,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if losses is not None and not isinstance(losses, list):
             raise TypeError(f"losses must be a list, got {type(losses).__name__}")
         order = self.pipeline_order
@@ -149,7 +149,7 @@ class _PipelineSchedule:
         """Follow the order in a file."""
         if format != "compute_only":
             raise NotImplementedError(f"_load_csv: format must be 'compute_only', got {format!r}: messages follow "
-                                      "from the computations")  # fmt: skip
+                                      "from the computations")
         with open(filename, newline="") as file:
             rows = list(csv.reader(file))
         self._use({r: [a for text in row if (a := Action.from_str(text))] for r, row in enumerate(rows)})
@@ -161,7 +161,7 @@ class _Step:
     def __init__(
         self, schedule: _PipelineSchedule, order: Order, args: list, kwargs: list, targets: Any, loss_kwargs: dict,
         keeps_outputs: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.schedule, self.order = schedule, order
         self.args, self.kwargs, self.targets, self.loss_kwargs = args, kwargs, targets, loss_kwargs
         self.keeps_outputs = keeps_outputs
@@ -235,7 +235,7 @@ class PipelineScheduleSingle(_PipelineSchedule):
         scale_grads: bool = True,
     ) -> None:
         super().__init__([stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
-                         scale_grads)  # fmt: skip
+                         scale_grads)
         self._stage = stage
 
 
@@ -264,7 +264,7 @@ class Schedule1F1B(PipelineScheduleSingle):
     def _order(self, num_ranks: int, local: int, parts: int) -> Order:
         if parts < num_ranks:
             raise ValueError(f"Schedule1F1B: n_microbatches ({parts}) must be at least the number of stages "
-                             f"({num_ranks})")  # fmt: skip
+                             f"({num_ranks})")
         return orders.one_forward_one_backward(num_ranks, parts)
 
 
@@ -295,7 +295,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
         # for the one it needs, so there is nothing to put off.
         self.defer_pp_recv = defer_pp_recv
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
-                         scale_grads)  # fmt: skip
+                         scale_grads)
 
 
 _PipelineScheduleRuntime = PipelineScheduleMulti
@@ -351,7 +351,7 @@ _BY_NAME = {
     "LoopedBFS": ScheduleLoopedBFS, "InterleavedZeroBubble": ScheduleInterleavedZeroBubble,
     "PipelineScheduleSingle": PipelineScheduleSingle, "PipelineScheduleMulti": PipelineScheduleMulti,
     "ZBVZeroBubble": ScheduleZBVZeroBubble, "DualPipeV": ScheduleDualPipeV,
-}  # fmt: skip
+}
 
 
 def get_schedule_class(schedule_name: str) -> type[_PipelineSchedule]:

@@ -77,7 +77,7 @@ class _PipelineStageBase:
     def forward_one_chunk(
         self, fwd_chunk_id: int, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
         save_forward_output: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Compute a microbatch: `args` are the batch's, or what the stage before sent."""
         try:
             with self._quiet():
@@ -114,7 +114,7 @@ class _PipelineStageBase:
     def backward_one_chunk(
         self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True, last_backward: bool = False,
         grads: list[Any] | None = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Go back through a microbatch: the gradients of the stage's inputs. Without `full_backward` those of the
         weights wait for `backward_weight_one_chunk`."""
         outputs, output_grads, inputs = self._roots(bwd_chunk_id, loss, grads)
@@ -143,7 +143,7 @@ class _PipelineStageBase:
         """The gradients that `backward_one_chunk(full_backward=False)` left."""
         if bwd_chunk_id not in self._later:
             raise RuntimeError(f"pipeline stage {self.stage_index}: no weights' gradients wait for microbatch "
-                               f"{bwd_chunk_id}")  # fmt: skip
+                               f"{bwd_chunk_id}")
         self._later.pop(bwd_chunk_id)()
 
     # --- the end of a step --------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class PipelineStage(_PipelineStageBase):
         self._examples = {
             "input": _examples(input_args), "output": _examples(output_args),
             "gradient of outputs": _examples(output_grads), "gradient of inputs": _examples(input_grads),
-        }  # fmt: skip
+        }
 
     def _check(self, what: str, values: Any) -> None:
         expected = self._examples[what]
@@ -212,14 +212,14 @@ class PipelineStage(_PipelineStageBase):
             raise ValueError(f"pipeline stage {self.stage_index}: {what} is {found}, and the example {expected}")
 
     def forward_one_chunk(self, fwd_chunk_id: int, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
-                          save_forward_output: bool = True) -> Any:  # fmt: skip
+                          save_forward_output: bool = True) -> Any:
         self._check("input", args)
         output = super().forward_one_chunk(fwd_chunk_id, args, kwargs, save_forward_output)
         self._check("output", as_tuple(output))
         return output
 
     def backward_one_chunk(self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True,
-                           last_backward: bool = False, grads: list[Any] | None = None) -> list[Any]:  # fmt: skip
+                           last_backward: bool = False, grads: list[Any] | None = None) -> list[Any]:
         if grads is not None:
             self._check("gradient of outputs", grads)
         found = super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward, grads)

@@ -25,7 +25,7 @@ _KINDS = {"F": 0, "B": 1}
 _DTYPES = [
     _C.float32, _C.float64, _C.float16, _C.bfloat16, _C.int64, _C.int32, _C.int16, _C.int8, _C.uint8, _C.bool,
     _C.complex64, _C.complex128,
-]  # fmt: skip
+]
 
 
 class Wire:

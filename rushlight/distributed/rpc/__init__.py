@@ -40,7 +40,7 @@ __all__ = [
     "BackendType", "PyRRef", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo",
     "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async",
     "rpc_sync", "shutdown",
-]  # fmt: skip
+]
 
 _NAME = re.compile(r"[A-Za-z0-9_:.\-]{1,127}")
 _times = itertools.count()

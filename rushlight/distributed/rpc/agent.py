@@ -134,7 +134,7 @@ class Agent:
         self, store: Store, name: str, rank: int, world_size: int, timeout: float, kept_threads: int,
         serve: Callable[[Message, WorkerInfo, Callable[[Message], None]], None],
         take: Callable[[Message, WorkerInfo], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`take(message, from)` handles what must be handled in order, and says whether that was all; `serve(message,
         from, answer)` runs a call."""
         self.me, self.timeout, self._store = WorkerInfo(name, rank), timeout, store
@@ -181,7 +181,7 @@ class Agent:
             to = to.name
         found = self.workers.get(to) if isinstance(to, str) else next(
             (w for w in self.workers.values() if w.id == to), None
-        )  # fmt: skip
+        )
         if found is None:
             raise RuntimeError(f"there is no worker {to!r}; there are {', '.join(sorted(self.workers))}")
         return found

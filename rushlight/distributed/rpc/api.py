@@ -90,7 +90,7 @@ def _check_call(func: Any, args: Any, kwargs: Any) -> tuple[tuple, dict]:
 def rpc_async(
     to: Any, func: Callable[..., Any], args: tuple | None = None, kwargs: dict | None = None,
     timeout: float = UNSET_RPC_TIMEOUT,
-) -> Future:  # fmt: skip
+) -> Future:
     """Call a function on a worker; a future of what it returns. `timeout` is in seconds, 0 for none."""
     call = (func, *_check_call(func, args, kwargs))
     future = _request(State.agent.info(to), "call", (), call, timeout)
@@ -103,7 +103,7 @@ def rpc_async(
 def rpc_sync(
     to: Any, func: Callable[..., Any], args: tuple | None = None, kwargs: dict | None = None,
     timeout: float = UNSET_RPC_TIMEOUT,
-) -> Any:  # fmt: skip
+) -> Any:
     """Call a function on a worker, and wait for what it returns."""
     call = (func, *_check_call(func, args, kwargs))
     return _request(State.agent.info(to), "call", (), call, timeout).wait()
@@ -113,7 +113,7 @@ def rpc_sync(
 def remote(
     to: Any, func: Callable[..., Any], args: tuple | None = None, kwargs: dict | None = None,
     timeout: float = UNSET_RPC_TIMEOUT,
-) -> RRef:  # fmt: skip
+) -> RRef:
     """Call a function on a worker, and leave what it returns there: a reference to it, at once."""
     call = (func, *_check_call(func, args, kwargs))
     owner, table = State.agent.info(to), State.table
@@ -187,7 +187,7 @@ def _serve(message: Message, source: WorkerInfo, answer: Callable[[Message], Non
             future.add_done_callback(finish)
         else:
             finish.fail(RuntimeError(f"Functions decorated with @rpc.functions.async_execution must return a "
-                                     f"torch.futures.Future object, got {type(future).__name__}"))  # fmt: skip
+                                     f"torch.futures.Future object, got {type(future).__name__}"))
 
 
 class _Finish:

@@ -73,7 +73,7 @@ def unpacked(body: bytes, tensors: list[Tensor]) -> Any:
         return pickle.loads(body)
     except (AttributeError, ModuleNotFoundError) as error:
         raise type(error)(f"{error}. Functions go to other workers by name: this worker must be able to import the "
-                          "module, and find it there") from None  # fmt: skip
+                          "module, and find it there") from None
     finally:
         _reading.tensors = before
 

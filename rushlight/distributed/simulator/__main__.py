@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         ("heads", 64, "heads of attention"), ("length", 2048, "positions of a sequence"),
         ("vocabulary", 50304, "words"), ("batch", 1024, "sequences in a step"), ("show", 5, "how many layouts"),
         ("micro-batches", 1, "per data parallel rank"), ("chunks", 1, "stages per rank, interleaved"),
-    ):  # fmt: skip
+    ):
         result.add_argument(f"--{name}", type=int, default=default, help=f"{what} ({default})")
     for name in ("ranks", "data", "tensor", "pipeline", "context"):
         result.add_argument(f"--{name}", type=int, default=None)

@@ -126,7 +126,7 @@ def memory_of(model: Model, layout: Layout, held: float, kept: float, stages: li
         whole = 4 * max(s.parameters / len(s.pieces) for s in stages)
     state = held / model.parameter_bytes * model.state_bytes / (layout.data if layout.shard != "none" else 1)
     return {"parameters": held / divided, "gradients": held / divided, "gathered": whole, "state": state,
-            "activations": kept}  # fmt: skip
+            "activations": kept}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from .engine import Forecast, Span
 
 COLORS = {"forward": "#4c78a8", "backward": "#f58518", "weights": "#eeca3b", "gather": "#72b7b2", "reduce": "#54a24b",
-          "step": "#b279a2"}  # fmt: skip
+          "step": "#b279a2"}
 WIDTH, ROW, LEFT = 1200, 18, 110
 MOST = 12_000            # spans drawn; neighbours of a kind are joined until there are no more than that
 
@@ -103,5 +103,5 @@ def trace(found: Forecast) -> dict[str, Any]:
         {"ph": "X", "pid": s.rank, "tid": s.lane, "name": s.name, "cat": s.kind, "ts": s.start * 1e6,
          "dur": (s.end - s.start) * 1e6}
         for s in found.timeline
-    ]  # fmt: skip
+    ]
     return {"traceEvents": events, "displayTimeUnit": "ms"}

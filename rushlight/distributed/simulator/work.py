@@ -53,7 +53,7 @@ class Model:
 def transformer(
     layers: int, width: int, heads: int, length: int, vocabulary: int, *, hidden: int | None = None,
     element: int = 2, parameter_bytes: int = 2, state_bytes: int = 12, name: str = "",
-) -> Model:  # fmt: skip
+) -> Model:
     """A decoder as GPT has it: embedding, `layers` blocks of attention and two linear layers, and the projection onto
     the vocabulary. `element`: bytes of an activation; state: two moments and a full-precision copy."""
     for what, value in dict(layers=layers, width=width, heads=heads, length=length, vocabulary=vocabulary).items():

@@ -12,7 +12,7 @@ from .placement_types import Partial, Placement, Replicate, Shard, _rebuilt, _St
 __all__ = [
     "DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty", "full",
     "ones", "rand", "randn", "zeros",
-]  # fmt: skip
+]
 add_safe_globals(
     [DTensor, DTensorSpec, DeviceMesh, Partial, Replicate, Shard, TensorMeta, _StridedShard, _rebuild, _rebuilt]
 )

@@ -89,7 +89,7 @@ class DTensor(Tensor):
         local_tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
         run_check: bool = False, shape: Any = None, stride: Any = None,
         grad_placements: Sequence[Placement] | None = None,
-    ) -> DTensor:  # fmt: skip
+    ) -> DTensor:
         """A distributed tensor of everyone's `local_tensor`. Parts that are not all as long as this one need the
         `shape` and `stride` of the whole. `run_check` compares them, and makes copies equal the first process's."""
         if isinstance(local_tensor, DTensor):
@@ -121,7 +121,7 @@ class DTensor(Tensor):
     def redistribute(
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
         async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None,
-    ) -> DTensor:  # fmt: skip
+    ) -> DTensor:
         """The same tensor in other placements. Types, where given, are those that are sent. (`async_op`: collectives
         here have ended when they return.)"""
         if device_mesh is not None and device_mesh != self.device_mesh:
@@ -272,7 +272,7 @@ def fresh(
     local = _C.empty(sizes, None, dtype, device) if fake is None else fake._fresh(sizes, None, dtype, device)
     strides = _C.empty(tuple(shape), None, dtype, _C.device("meta")).stride()
     return DTensor(local, DTensorSpec(mesh, tuple(placements), TensorMeta(Size(shape), strides, dtype)),
-                   requires_grad=False)  # fmt: skip
+                   requires_grad=False)
 
 
 def _new(name: str, like: DTensor, size: Any, *rest: Any) -> DTensor:
@@ -349,7 +349,7 @@ class DTensorMeta(PythonMeta):
         result = fresh(
             self.shape if shape is None else shape, self.dtype if dtype is None else dtype, _C.device("meta"),
             self.spec.mesh, self.spec.placements if shape is None else replicated(self.spec.mesh),
-        )  # fmt: skip
+        )
         return DTensorMeta(result._spec, self.device, self.requires_grad, self.fake)
 
 
@@ -424,7 +424,7 @@ class _ToLocal(Function):
 def distribute_tensor(
     tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
     src_data_rank: int | None = 0,
-) -> DTensor:  # fmt: skip
+) -> DTensor:
     """A whole tensor as a distributed one. The elements are those that the process `src_data_rank` of each mesh
     dimension has; with None everyone's own, without communication."""
     mesh = device_mesh or current_mesh()

@@ -405,10 +405,10 @@ def indexed(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
 
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Scan, along_dim), (Fused, fused), (Indexed, indexed),
-)  # fmt: skip
+)
 DECLARED: dict[str | None, Callable] = {
     "dim": along_dim, "new dim": new_dim, "leading": leading, "fold": leading, "random": random, "pointwise": pointwise,
-}  # fmt: skip
+}
 NAMED: dict[str, Callable] = {
     "matmul": matmul, "linear": linear, "convolution": convolution, "_convolution_weight": convolution_weight,
-}  # fmt: skip
+}

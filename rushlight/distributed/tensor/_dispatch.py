@@ -294,7 +294,7 @@ def _told_ways(overload: Any, rule: Callable[..., Sequence[tuple]], bound: tuple
 def best_way(
     name: str, axes: Axes, given: list[Any], results: list[Any], chosen: list[list[Placement]], i: int, stays: bool,
     told: list[Way] | None = None,
-) -> Way:  # fmt: skip
+) -> Way:
     """The way that sends least along mesh dimension i; of equal ones the first. `told`: all that there are."""
     best, least = None, float("inf")
     for way in ways(axes, given, results, i) if told is None else told:

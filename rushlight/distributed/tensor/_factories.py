@@ -23,7 +23,7 @@ __all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
 def _made(
     name: str, size: Any, fill: tuple, dtype: Any, layout: Any, requires_grad: bool, device_mesh: DeviceMesh | None,
     placements: Sequence[Placement] | None,
-) -> DTensor:  # fmt: skip
+) -> DTensor:
     if layout is not strided:
         raise RuntimeError(f"{name}: layout {layout} is not supported; distributed tensors are strided")
     mesh = device_mesh or current_mesh()
@@ -43,7 +43,7 @@ def _factory(name: str, promise: str) -> Callable[..., DTensor]:
     def make(
         *size: Any, requires_grad: bool = False, dtype: Any = None, layout: Any = strided,
         device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None,
-    ) -> DTensor:  # fmt: skip
+    ) -> DTensor:
         return _made(name, size, (), dtype, layout, requires_grad, device_mesh, placements)
 
     make.__name__ = make.__qualname__ = name
@@ -60,6 +60,6 @@ randn = _factory("randn", "of normal random numbers")
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, layout: Any = strided, requires_grad: bool = False,
     device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None,
-) -> DTensor:  # fmt: skip
+) -> DTensor:
     """A distributed tensor of one number; copies on every process unless `placements` says otherwise."""
     return _made("full", size, (fill_value,), dtype, layout, requires_grad, device_mesh, placements)

@@ -18,7 +18,7 @@ def distribute_module(
     module: Module, device_mesh: DeviceMesh | None = None,
     partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
     input_fn: Callable[..., Any] | None = None, output_fn: Callable[..., Any] | None = None,
-) -> Module:  # fmt: skip
+) -> Module:
     """The module, with its parameters distributed by `partition_fn(name, submodule, mesh)`; what that leaves is copied
     to every process. `input_fn(module, inputs, mesh)` and `output_fn(module, outputs, mesh)` run around its forward."""
     if getattr(module, "_distribute_module_applied", False):

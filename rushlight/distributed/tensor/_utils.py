@@ -22,7 +22,7 @@ def compute_local_shape_and_global_offset(
 def shape_and_offset_at(
     global_shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], place: Sequence[int],
     skip_offset: bool = False,
-) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The same of the process at a place of the mesh."""
     shape = list(global_shape)
     held: list[Any] = [range(n) for n in global_shape]      # along each dimension, the elements this process has

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _BINARY = {"+": 0, "&": 1, "//": 2, "<<": 3, "@": 4, "*": 5, "%": 6, "|": 7, "**": 8, ">>": 9, "-": 10, "/": 11,
-           "^": 12}  # fmt: skip
+           "^": 12}
 _SUBSCRIPT = 26         # among the operators of 3.14
 _HELD = "<held {}>"     # no name of a program can clash with these
 
@@ -45,7 +45,7 @@ class Emitter:
     # -- one instruction ------------------------------------------------------------------------------------------
 
     def emit(self, name: str, arg: int | None = None, argval: Any = None, target: Instruction | None = None
-             ) -> Instruction:  # fmt: skip
+             ) -> Instruction:
         """Write one instruction by its name."""
         one = Instruction(name, arg, argval, target, self.positions, self.handler)
         self.instructions.append(one)
@@ -68,7 +68,7 @@ class Emitter:
             self.emit("LOAD_CONST", None, value)
         else:
             self.emit("LOAD_DEREF", None, self._held.setdefault(
-                id(value), (_HELD.format(len(self._held)), value))[0])  # fmt: skip
+                id(value), (_HELD.format(len(self._held)), value))[0])
 
     def source(self, source: Source) -> None:
         """Push what is at a source."""
@@ -291,10 +291,10 @@ class Emitter:
             start.append(Instruction("COPY_FREE_VARS", len(free), len(free), positions=NOWHERE))
         start.append(Instruction("RESUME", 0, 0, positions=Positions(self.code.co_firstlineno)))
         return assemble([*start, *self.instructions], like=self.code, parameters=self.parameters, cellvars=(),
-                        freevars=free, name=name or self.code.co_name)  # fmt: skip
+                        freevars=free, name=name or self.code.co_name)
 
     def function(self, globals: dict[str, Any], closure: Sequence[CellType] | None = None, name: str | None = None
-                 ) -> FunctionType:  # fmt: skip
+                 ) -> FunctionType:
         """The function, with the cells of the original's free variables."""
         code = self.finish(name)
         cells = (*(closure or ()), *(CellType(value) for _, value in self._held.values()))

@@ -39,7 +39,7 @@ SPECIAL_METHODS: list[str] = getattr(opcode, "_special_method_names", [])      #
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT"))
 _ALWAYS_JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
 _READS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_DEREF", "LOAD_CLOSURE",
-                    "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF", "DELETE_DEREF"))  # fmt: skip
+                    "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF", "DELETE_DEREF"))
 
 
 def _cache_sizes() -> list[int]:
@@ -86,7 +86,7 @@ class Instruction:
 
     def __init__(self, name: str, arg: int | None = None, argval: Any = None, target: Instruction | None = None,
                  positions: Positions = NOWHERE, handler: Handler | None = None, offset: int | None = None
-                 ) -> None:  # fmt: skip
+                 ) -> None:
         self.name, self.arg, self.argval, self.target = name, arg, argval, target
         self.positions, self.handler, self.offset = positions, handler, offset
 
@@ -366,7 +366,7 @@ def assemble(
         co_stacksize=max(_deepest(listed), 1), co_linetable=_line_table(listed, starts, like.co_firstlineno),
         co_exceptiontable=_exception_table(listed, starts),
         **counts, **({} if name is None else {"co_name": name, "co_qualname": name}),
-    )  # fmt: skip
+    )
 
 
 def _encoded(one: Instruction, slots: dict[str, int], consts: _Table, names: _Names) -> int:
@@ -484,7 +484,7 @@ def _exception_table(listed: list[Instruction], starts: list[int]) -> bytes:
         while i < len(listed) and (h := listed[i].handler) is not None and (id(h.target), h.depth, h.lasti) == key:
             i += 1
         entry = (starts[first], starts[i] - starts[first], starts[place[id(handler.target)]],
-                 handler.depth << 1 | handler.lasti)  # fmt: skip
+                 handler.depth << 1 | handler.lasti)
         for k, number in enumerate(entry):
             encoded = _big_varint(number)
             table += bytes((encoded[0] | (0x80 if k == 0 else 0),)) + encoded[1:]

@@ -38,18 +38,18 @@ from .instructions import (
 
 _READS_ALL = frozenset(("locals", "vars", "eval", "exec", "dir"))
 _SEES_LIVES = frozenset(("weakref", "ref", "proxy", "finalize", "WeakKeyDictionary", "WeakValueDictionary", "WeakSet",
-                         "WeakMethod"))  # fmt: skip
+                         "WeakMethod"))
 _GENERATORS = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
 _NOT_ALONE = frozenset(("YIELD_VALUE", "SEND", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW", "END_SEND",
-                        "RETURN_GENERATOR", "GET_AWAITABLE", "KW_NAMES", "PRECALL"))  # fmt: skip
+                        "RETURN_GENERATOR", "GET_AWAITABLE", "KW_NAMES", "PRECALL"))
 
 _ENTER_NO_FRAMES = frozenset(name for name in opcode.opmap if name.startswith(
     ("POP_JUMP", "JUMP", "RETURN", "LOAD_FAST", "STORE_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "STORE_DEREF", "COPY",
-     "SWAP", "POP_TOP", "NOP", "LOAD_CONST", "IS_OP")))  # fmt: skip
+     "SWAP", "POP_TOP", "NOP", "LOAD_CONST", "IS_OP")))
 
 _PLAIN = frozenset(name for name in opcode.opmap if name.startswith(
     ("LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "RETURN", "RESUME", "COPY_FREE_VARS", "NOP", "POP_TOP",
-     "SWAP", "COPY", "PUSH_NULL", "BUILD_TUPLE", "JUMP_FORWARD", "LOAD_DEREF", "MAKE_CELL")))  # fmt: skip
+     "SWAP", "COPY", "PUSH_NULL", "BUILD_TUPLE", "JUMP_FORWARD", "LOAD_DEREF", "MAKE_CELL")))
 
 
 class CannotResume(Exception):  # noqa: N818 - the frame runs as it is
@@ -150,7 +150,7 @@ def check(point: BreakPoint) -> None:
     if point.code.co_flags & _GENERATORS:
         raise CannotResume("a generator cannot be left and entered again")
     if point.code.co_cellvars and any(one.argval in _READS_ALL for one in program.instructions
-                                      if one.name == "LOAD_GLOBAL"):  # fmt: skip
+                                      if one.name == "LOAD_GLOBAL"):
         raise CannotResume("the frame asks for its locals, and has cells among them")
     if program.is_handling[point.at]:
         raise CannotResume("an exception is being handled")
@@ -349,7 +349,7 @@ def _parameters(point: BreakPoint) -> list[int | str]:
     first = point.code.co_varnames[:1] if point.code.co_argcount else ()
     ahead = [name for name in first if name in variables and "__class__" in point.code.co_freevars]
     return [*ahead, *(i for i, is_value in enumerate(point.stack) if is_value),
-            *(name for name in variables if name not in ahead)]  # fmt: skip
+            *(name for name in variables if name not in ahead)]
 
 
 def stack_name(i: int) -> str:

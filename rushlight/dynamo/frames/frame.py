@@ -48,9 +48,9 @@ BINARY = (
     operator.or_, operator.pow, operator.rshift, operator.sub, operator.truediv, operator.xor, operator.iadd,
     operator.iand, operator.ifloordiv, operator.ilshift, operator.imatmul, operator.imul, operator.imod, operator.ior,
     operator.ipow, operator.irshift, operator.isub, operator.itruediv, operator.ixor,
-)  # fmt: skip
+)
 COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
-           ">=": operator.ge}  # fmt: skip
+           ">=": operator.ge}
 _decoded: dict[types.CodeType, tuple[list[Instruction], dict[int, int]]] = {}
 
 
@@ -72,7 +72,7 @@ class Frame:
     def __init__(
         self, machine: Machine, code: types.CodeType, scope: dict[str, Any], arguments: dict[str, Any],
         closure: tuple[types.CellType, ...], is_top: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.machine, self.code, self.scope, self.is_top = machine, code, scope, is_top
         self.instructions, self.place = decoded(code)
         machine.codes.add(code)
@@ -299,7 +299,7 @@ def _load_deref(f: Frame, one: Instruction) -> None:
         f.stack.append(f.cell(one.argval).cell_contents)
     except ValueError:
         raise Raised(NameError(f"cannot access free variable '{one.argval}' where it is not associated with a value"
-                               " in enclosing scope")) from None  # fmt: skip
+                               " in enclosing scope")) from None
 
 
 @op("STORE_DEREF")

@@ -189,7 +189,7 @@ class Effects:
 _RULES: dict[str, Callable[[Effects, Twin], int]] = {
     "list": Effects.list, "dict": Effects.dict, "set": Effects.set, "cell": Effects.cell, "object": Effects.object,
     "iterator": Effects.iterator,
-}  # fmt: skip
+}
 
 
 def _same_keys(a: Iterable, b: Iterable) -> bool:

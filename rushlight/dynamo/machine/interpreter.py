@@ -70,7 +70,7 @@ _INTERPRETED = tuple(
         "compiler" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
         os.path.join("distributed", "tensor", "parallel", "style.py"), os.path.join("dynamo", "rules", "stand_ins.py"),
     )
-)  # fmt: skip
+)
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _CAPTURE = _PACKAGE + "dynamo" + os.sep
 _WRITERS = frozenset(module.__file__ for module in (collections, dataclasses, typing))
@@ -240,7 +240,7 @@ class Interpreter(Operators):
     # --- native code --------------------------------------------------------------------------------------------------
 
     def native(self, function: Callable, args: tuple, kwargs: dict[str, Any] | None = None,
-               is_watched: bool = True) -> Any:  # fmt: skip
+               is_watched: bool = True) -> Any:
         """Run a function as it is; what it raises is the program's. Python of the program that it would call, unseen by
         the interpreter, breaks the graph."""
         is_op = not is_watched or isinstance(function, _Op) or any(isinstance(a, Tensor) for a in args)
@@ -412,7 +412,7 @@ class Interpreter(Operators):
             natives.defer(self, method, args, kwargs)
             return None
         if isinstance(owner, Tensor) and isinstance(function, types.FunctionType) \
-                and function.__code__.co_filename.startswith(_PACKAGE):  # fmt: skip
+                and function.__code__.co_filename.startswith(_PACKAGE):
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
                 return rule(self, function, (owner, *args), kwargs)
@@ -428,7 +428,7 @@ class Interpreter(Operators):
         if isinstance(owner, type) and function.__name__ == "__call__" and function.__objclass__ is type:
             return self.new_object(owner, args, kwargs)
         if isinstance(owner, Tensor) or (args and isinstance(args[0], Tensor)
-                                             and isinstance(function, types.MethodDescriptorType)):  # fmt: skip
+                                             and isinstance(function, types.MethodDescriptorType)):
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
                 return rule(self, function, (owner, *args) if isinstance(owner, Tensor) else args, kwargs)
@@ -512,7 +512,7 @@ class Interpreter(Operators):
         """Contexts of ours that are not interpreted change more than a graph shows."""
         enter = on_class(kind, "__enter__")
         if isinstance(enter, types.FunctionType) and enter.__module__ not in natives.ENTERED \
-                and enter not in natives.SPECIAL and self.runs_natively(enter):  # fmt: skip
+                and enter not in natives.SPECIAL and self.runs_natively(enter):
             raise GraphBreak("native", f"{shown(kind)} changes what calls inside of its block do")
 
     def check_native_function(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from .interpreter import Interpreted
 
 _AS_THEY_ARE = (
     *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, range, type(NotImplemented),
-)  # fmt: skip
+)
 _DYNAMO = __name__.rpartition(".")[0].rpartition(".")[0]
 
 
@@ -470,7 +470,7 @@ _MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     types.BuiltinFunctionType: Rebuilder.builtin, Interpreted: Rebuilder.interpreted, super: Rebuilder.super_of,
     Transformed: Rebuilder.transformed, Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
     types.SimpleNamespace: Rebuilder.namespace, weakref.ReferenceType: Rebuilder.reference,
-}  # fmt: skip
+}
 
 
 def _is_bound(value: Any) -> bool:
@@ -490,7 +490,7 @@ def _is_of_module(value: Any) -> bool:
 
 
 def _make_function(code: types.CodeType, scope: dict, defaults: Any, keywords: Any, closure: Any, own: dict
-                   ) -> types.FunctionType:  # fmt: skip
+                   ) -> types.FunctionType:
     result = types.FunctionType(code, scope, code.co_name, defaults, closure)
     result.__kwdefaults__ = keywords
     result.__dict__.update(own)

@@ -99,4 +99,4 @@ ACTS: dict[str, Callable[..., None]] = {
     **{f.__name__: f for f in (refill, refill_base, refill_dict, refill_dict_base, refill_set, set_grad, set_item,
                                delete_item, fill_cell, step_behind)},
     "set_attribute": object.__setattr__, "delete_attribute": object.__delattr__,
-}  # fmt: skip
+}

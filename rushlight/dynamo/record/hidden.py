@@ -107,7 +107,7 @@ def asked_here(value: Any) -> GraphBreak:
     """The break where such a number decides."""
     return needs(f"whether {value!r} holds depends on the elements of a tensor, and decides where the program goes"
                  if isinstance(value, SymBool) else f"the number {value!r} depends on the elements of a tensor",
-                 names_in(value))  # fmt: skip
+                 names_in(value))
 
 
 def is_long(value: Any) -> bool:
@@ -117,7 +117,7 @@ def is_long(value: Any) -> bool:
         one = todo.pop()
         count += 1
         todo += [a for atom in one.atoms() for a in (*atom.arguments, ONE)] if isinstance(one, Expression) \
-            else one.arguments  # fmt: skip
+            else one.arguments
     return bool(todo)
 
 

@@ -126,7 +126,7 @@ class Recorder(TorchFunctionMode):
         """Storages of tensors that were written to since they came. Those of inference mode are of its own making:
         views of inputs are none of them."""
         return {Tensor.untyped_storage(t)._cdata for t, version in zip(self.kept, self.versions, strict=True)
-                if version is not None and t._version != version}  # fmt: skip
+                if version is not None and t._version != version}
 
     def note_element(self, t: Tensor, number: Any) -> None:
         """`number` is the only element of `t` now."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...dispatch.overrides import default_torch_function
 from ...fake import FakeTensor
 from ...nn import Buffer, Parameter
-from ...overrides import default_torch_function
 
 TENSORS = (Tensor, Parameter, Buffer)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...library import CustomOp
+from ...library.definition import CustomOp
 from ...op.schema import parse
 from ...tensors import interop
 from ...utils import _pytree as pytree
@@ -34,12 +34,12 @@ KNOWN = frozenset((
     "sort", "argsort", "flip", "pad", "zeros_like", "ones_like", "full_like", "empty_like", "copy", "astype", "flatten",
     "nan_to_num", "isclose", "allclose", "diff", "cross", "linalg.norm", "norm", "triu", "tril", "real", "imag", "take",
     "average", "quantile", "percentile", "interp", "convolve", "conj", "conjugate", "searchsorted",
-))  # fmt: skip
+))
 _BY_NUMBERS = frozenset(("repeat", "tile", "roll", "pad", "round", "around", "diff"))      # arguments that decide sizes
 MAKERS = frozenset(("arange", "zeros", "ones", "full", "linspace", "logspace", "eye", "identity", "array", "asarray"))
 _TYPES = frozenset((
     "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128",
-))  # fmt: skip
+))
 _names = itertools.count()
 
 
@@ -150,7 +150,7 @@ def _transpose(a: Any, *axes: Any) -> Any:
 VIEWS: dict[str, Callable] = {
     "__getitem__": _item, "reshape": _reshape, "transpose": _transpose, "ravel": lambda a: _reshape(a, -1),
     "swapaxes": lambda a, i, j: viewed(a, Tensor.transpose, i, j),
-}  # fmt: skip
+}
 
 
 @tensor_method("numpy")
@@ -185,7 +185,7 @@ class ArrayCall(CustomOp):
         inner, named = pytree.tree_unflatten(filled, self.structure)
         results = pytree.tree_leaves(self.function(*inner, **named))
         return [interop.from_numpy(numpy.array(x, copy=True, order="C")) for x in results
-                if isinstance(x, (numpy.ndarray, numpy.generic))]  # fmt: skip
+                if isinstance(x, (numpy.ndarray, numpy.generic))]
 
 
 class _Place:

@@ -170,7 +170,7 @@ class Checked:
     """The checks of one captured frame, and what happens when one fails."""
 
     def __init__(self, checks: Sequence[Check], function: types.FunctionType, devices: Sequence[Any], modes: Any,
-                 place: int | None) -> None:  # fmt: skip
+                 place: int | None) -> None:
         # `place`: of the number among the results of the graph; None: the graph raises, and has no such number
         self.checks, self.devices, self.modes, self.place = tuple(checks), tuple(devices), modes, place
         self.in_a_row = self.failures = self.passes = 0

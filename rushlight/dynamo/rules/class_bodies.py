@@ -28,7 +28,7 @@ def _build_class(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> typ
     body, name, *given = args
     bases = m.native(types.resolve_bases, (tuple(given),))
     if bases != tuple(given) and not all(is_stable(getattr(base, "__module__", None))
-                                         for base in given if not isinstance(base, type)):  # fmt: skip
+                                         for base in given if not isinstance(base, type)):
         raise GraphBreak("not modelled", "a class is made of what is none")
     kind, members, rest = m.native(types.prepare_class, (name, bases, kwargs))
     check_metaclass(kind)
@@ -136,7 +136,7 @@ def _load_class_deref(f: Frame, one: Instruction) -> None:
             found = f.cell(one.argval).cell_contents
         except ValueError:
             raise Raised(NameError(f"cannot access free variable '{one.argval}' where it is not associated with a"
-                                   " value in enclosing scope")) from None  # fmt: skip
+                                   " value in enclosing scope")) from None
     f.stack.append(found)
 
 

@@ -116,7 +116,7 @@ class Surroundings:
         """Break the graph if something is not as it was."""
         machine = self.machine
         changed = len(machine.deferred) + len(machine.asserted) != self.said or modes_now() != self.modes or any(
-            not _same(machine.writes[k].items(), self.written.get(k, {}).items()) for k in machine.writes)  # fmt: skip
+            not _same(machine.writes[k].items(), self.written.get(k, {}).items()) for k in machine.writes)
         for value, parts in self.seen.values():
             changed = changed or not self.is_same(value, parts)
         for key, known in machine.outside.by_twin.items():
@@ -135,7 +135,7 @@ class Surroundings:
             return False
         before = dict(parts)      # attributes come when they are read
         return all(known.read.get(name) is v if name not in before else before[name] is v for name, v in now) \
-            and len(dict(now)) >= len(before)  # fmt: skip
+            and len(dict(now)) >= len(before)
 
 
 def _memory(t: Tensor) -> int:
@@ -222,7 +222,7 @@ def _like(m: Machine, t: Tensor) -> Tensor:
 
 
 def _record(m: Machine, op: core.HigherOrderOp, functions: dict[str, FunctionGraph], arguments: Callable[..., tuple],
-            results: Sequence[Tensor]) -> list[Tensor]:  # fmt: skip
+            results: Sequence[Tensor]) -> list[Tensor]:
     """The node: `arguments(graphs, lifted tensors)` are those of the op. Returns its results."""
     recorder = m.recorder
     lifted = {id(t): t for one in functions.values() for t in one.lifted()}
@@ -263,7 +263,7 @@ def _restored(one: FunctionGraph, tensors: Sequence[Tensor]) -> Any:
 
 
 def _bound(names: tuple[str, ...], args: tuple, kwargs: dict[str, Any], defaults: dict[str, Any], what: str
-           ) -> list[Any]:  # fmt: skip
+           ) -> list[Any]:
     if len(args) > len(names) or any(k not in names for k in kwargs):
         raise Raised(TypeError(f"{what}() takes {', '.join(names)}"))
     given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
@@ -284,14 +284,14 @@ def _check_alike(a: Sequence[Tensor], b: Sequence[Tensor], what: str) -> None:
 @special(cond)
 def _cond(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     pred, true_fn, false_fn, operands = _bound(
-        ("pred", "true_fn", "false_fn", "operands"), args, kwargs, {"operands": ()}, "cond")  # fmt: skip
+        ("pred", "true_fn", "false_fn", "operands"), args, kwargs, {"operands": ()}, "cond")
     if not isinstance(pred, Tensor):
         return m.call(true_fn if m.truth(pred) else false_fn, tuple(operands), {})
     if not isinstance(operands, (tuple, list)) or pred.numel() != 1:
         raise GraphBreak("exception", "cond is given something else than it takes")
     around = Surroundings(m, [true_fn, false_fn])
     functions = {"cond_true": FunctionGraph(m, true_fn).traced(tuple(operands), "cond"),
-                 "cond_false": FunctionGraph(m, false_fn).traced(tuple(operands), "cond")}  # fmt: skip
+                 "cond_false": FunctionGraph(m, false_fn).traced(tuple(operands), "cond")}
     around.check("cond")
     one, other = functions.values()
     if one.spec != other.spec or [p for p in one.places if not isinstance(p, int)] != [
@@ -313,7 +313,7 @@ def _while_loop(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _loop(m: Machine, cond_fn: Any, body_fn: Any, leaves: Sequence[Tensor], spec: Any, further: Sequence[Tensor]
-          ) -> list[Tensor]:  # fmt: skip
+          ) -> list[Tensor]:
     around = Surroundings(m, [cond_fn, body_fn])
     functions = {}
     for name, function in (("while_loop_cond", cond_fn), ("while_loop_body", body_fn)):
@@ -328,13 +328,13 @@ def _loop(m: Machine, cond_fn: Any, body_fn: Any, leaves: Sequence[Tensor], spec
     if any(not isinstance(p, int) for p in body.places):
         raise GraphBreak("not modelled", "the body of while_loop returns values that are no tensors")
     return _record(m, while_loop_op, functions,
-                   lambda graphs, lifted: (*graphs, tuple(leaves), (*further, *lifted)), body.tensors)  # fmt: skip
+                   lambda graphs, lifted: (*graphs, tuple(leaves), (*further, *lifted)), body.tensors)
 
 
 @special(scan)
 def _scan(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     combine_fn, init, xs, dim, reverse = _bound(
-        ("combine_fn", "init", "xs", "dim", "reverse"), args, kwargs, {"dim": 0, "reverse": False}, "scan")  # fmt: skip
+        ("combine_fn", "init", "xs", "dim", "reverse"), args, kwargs, {"dim": 0, "reverse": False}, "scan")
     carried, carried_spec = pytree.tree_flatten(init)
     members, members_spec = pytree.tree_flatten(xs)
     if not members or not all(isinstance(t, Tensor) for t in (*carried, *members)) or any(
@@ -348,7 +348,7 @@ def _scan(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         (pytree.tree_unflatten(inside[0], carried_spec), pytree.tree_unflatten(inside[1], members_spec)), "scan")
     around.check("scan")
     if not isinstance(one.result, (tuple, list)) or len(one.result) != 2 \
-            or any(not isinstance(p, int) for p in one.places):  # fmt: skip
+            or any(not isinstance(p, int) for p in one.places):
         raise GraphBreak("not modelled", "the function of scan does not return a carry and a result, both of tensors")
     if pytree.tree_structure(one.result[0]) != carried_spec:
         raise GraphBreak("exception", "the function of scan returns a carry of another structure")
@@ -357,7 +357,7 @@ def _scan(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     ys = [m.call(m.load_attr(y, "flip"), (0,), {}) if reverse else y for y in results[len(carried):]]
     ys = [m.call(m.load_attr(y, "movedim"), (0, dim), {}) for y in ys]
     return (pytree.tree_unflatten(results[:len(carried)], carried_spec),
-            pytree.tree_unflatten(ys, pytree.tree_structure(one.result[1])))  # fmt: skip
+            pytree.tree_unflatten(ys, pytree.tree_structure(one.result[1])))
 
 
 @special(map_function)
@@ -386,14 +386,14 @@ def _slice(x: Tensor) -> Tensor:
 
 
 def _steps(m: Machine, one: FunctionGraph, carried: Sequence[Tensor], rows: Sequence[Tensor], further: Sequence[Tensor]
-           ) -> list[Tensor]:  # fmt: skip
+           ) -> list[Tensor]:
     """The node of a scan; its results are those of all steps."""
     length = rows[0].shape[0]
     with without_modes():
         ys = [t.detach().unsqueeze(0).expand(length, *t.shape).contiguous() for t in one.tensors[len(carried):]]
     return _record(m, scan_op, {"scan_combine": one},
                    lambda graphs, lifted: (*graphs, tuple(carried), tuple(rows), (*further, *lifted)),
-                   [*one.tensors[:len(carried)], *ys])  # fmt: skip
+                   [*one.tensors[:len(carried)], *ys])
 
 
 # --- the ops themselves, as graphs call them --------------------------------------------------------------------------

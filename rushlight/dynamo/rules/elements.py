@@ -98,7 +98,7 @@ def number(m: Machine, kind: type, value: Any) -> Any:
 _ERRORS = {
     assertions._check: RuntimeError, assertions._check_index: IndexError, assertions._check_value: ValueError,
     assertions._check_type: TypeError, assertions._check_not_implemented: NotImplementedError,
-}  # fmt: skip
+}
 
 
 def require(m: Machine, error: type[Exception], condition: Any, message: str) -> None:

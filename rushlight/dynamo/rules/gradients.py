@@ -103,7 +103,7 @@ def _backward_of(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Non
     names = ("self", "gradient", "retain_graph", "create_graph", "inputs")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     _backward(m, [given["self"]], [given.get("gradient")], given.get("retain_graph"), given.get("create_graph", False),
-              given.get("inputs"))  # fmt: skip
+              given.get("inputs"))
 
 
 @special(autograd_backward)
@@ -120,7 +120,7 @@ def _backward_all(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> No
 
 
 def _backward(m: Machine, losses: list[Tensor], weights: list[Any], retain_graph: Any, create_graph: Any, inputs: Any
-              ) -> None:  # fmt: skip
+              ) -> None:
     if create_graph:
         raise GraphBreak("not modelled", "backward(create_graph=True)")
     if type(m.recorder) is not Recorder:
@@ -158,7 +158,7 @@ def gradients(losses: tuple, leaves: tuple, grad_outputs: tuple, retain_graph: A
     is_traced = any(isinstance(t, FakeTensor) for t in losses)
     if is_traced:      # recorded, as everything else is
         grad_outputs = tuple(ops["ones_like"](t) if g is None and t.numel() == 1 else g
-                             for t, g in zip(losses, grad_outputs, strict=True))  # fmt: skip
+                             for t, g in zip(losses, grad_outputs, strict=True))
     return autograd_grad(losses, leaves, grad_outputs, is_traced or retain_graph, allow_unused=allow_unused)
 
 
@@ -174,7 +174,7 @@ def _requires_grad(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> A
     if owner.requires_grad == wanted:
         return owner
     if m.twin_of(owner) is not None or not wanted or not owner.is_leaf or owner._base is not None \
-            or type(m.recorder) is not Recorder:  # fmt: skip
+            or type(m.recorder) is not Recorder:
         raise GraphBreak("not modelled", "requires_grad_ of a tensor is called")
     m.gradients.own_leaves[id(owner)] = owner
     return m.record(Tensor.requires_grad_, (owner,), {})

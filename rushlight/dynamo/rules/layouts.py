@@ -34,7 +34,7 @@ def _relaid(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     view = recorder.graph.call_function(
         getattr(Tensor, name[:-1]), tuple(recorder.argument(a) for a in (t, *rest)),
         {k: recorder.argument(v) for k, v in kwargs.items()},
-    )  # fmt: skip
+    )
     recorder.calls += 1
     view.meta["example_value"] = t
     recorder.nodes[id(t)] = view

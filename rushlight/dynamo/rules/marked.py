@@ -89,7 +89,7 @@ def _in_graph(m: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) ->
     node = recorder.graph.call_function(
         as_target(getattr(function, "__name__", type(function).__name__), flat),
         tuple(recorder.argument(t) for t in tensors), {},
-    )  # fmt: skip
+    )
     recorder.calls += 1
     results, structure = pytree.tree_flatten(result)
     place = 0
@@ -108,7 +108,7 @@ def _in_graph(m: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) ->
 _RULES: dict[str, Callable] = {
     marks.GRAPH_BREAK: _break, marks.SKIP_FRAME: _skip, marks.FORBIDDEN: _forbidden, marks.CONSTANT: _constant,
     marks.IN_GRAPH: _in_graph, marks.NONSTRICT: _in_graph,
-}  # fmt: skip
+}
 
 
 @special(assertions._assert_async)

@@ -62,12 +62,12 @@ _Op = type(Tensor.add)
 _FORBIDDEN = {
     print, input, open, exec, eval, compile, globals, locals, vars, dir, breakpoint, id, __import__, delattr,
     memoryview, sys.exc_info,
-}  # fmt: skip
+}
 _PURE_MODULES = frozenset((
     "builtins", "math", "_operator", "operator", "itertools", "_functools", "functools", "_collections", "collections",
     "cmath", "_bisect", "_abc", "abc", "re", "_sre", "_string", "enum", "typing", "_typing", "_struct", "binascii",
     "unicodedata", "_heapq", "types", "_statistics", "_collections_abc", "fractions", "numbers", "_hashlib", "zlib",
-))  # fmt: skip
+))
 _PLAIN_TYPES = (
     int, float, bool, str, bytes, bytearray, complex, list, tuple, dict, set, frozenset, slice, range, type(None),
     collections.deque, collections.OrderedDict, collections.defaultdict, Size, type({}.keys()), type({}.values()),
@@ -81,17 +81,17 @@ _PLAIN_TYPES = (
     types.CodeType, property, type(Ellipsis), type(NotImplemented), types.UnionType, types.SimpleNamespace,
     contextlib.nullcontext, staticmethod, classmethod, types.MethodType, types.FunctionType, object, super,
     itertools.combinations_with_replacement, itertools.filterfalse, layout, memory_format,
-)  # fmt: skip
+)
 BARE_NEWS = {object.__new__, dict.__new__, list.__new__, collections.OrderedDict.__new__, set.__new__}
 CALLS_BACK = ("rushlight.func", "rushlight.functorch", "rushlight._higher_order_ops", "rushlight.autograd.functional")
 _STATE = ("manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_default_device", "set_num_threads", "save",
           "load", "use_deterministic_algorithms", "synchronize", "set_printoptions", "fork_rng", "set_stance",
-          "set_default_tensor_type", "set_flush_denormal", "get_rng_state", "initial_seed", "compile")  # fmt: skip
+          "set_default_tensor_type", "set_flush_denormal", "get_rng_state", "initial_seed", "compile")
 # modules whose contexts graphs need not know of, or that capture itself is made of
 ENTERED = ("rushlight.autograd.hooks", "rushlight.autograd.profiler", "rushlight.dynamo.rules.library_rules",
-           "rushlight.dynamo.rules.subclasses")  # fmt: skip
+           "rushlight.dynamo.rules.subclasses")
 _METHOD_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-                 types.MethodWrapperType, types.ClassMethodDescriptorType)  # fmt: skip
+                 types.MethodWrapperType, types.ClassMethodDescriptorType)
 
 _CALLABLES = (*_METHOD_TYPES, _Op, operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
@@ -109,7 +109,7 @@ def changes_state(function: Any) -> bool:
 def is_native(function: Any) -> bool:
     """Whether a callable is of a kind that `check` can judge."""
     return isinstance(function, _CALLABLES) \
-        or (type(function).__module__.startswith("rushlight") and not isinstance(function, Module))  # fmt: skip
+        or (type(function).__module__.startswith("rushlight") and not isinstance(function, Module))
 
 
 def is_plain_class(kind: type) -> bool:
@@ -405,7 +405,7 @@ def _arithmetic(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(list, tuple, set, frozenset, sorted, enumerate, reversed, any, all, collections.deque, itertools.chain,
          itertools.islice, zip, itertools.product, itertools.cycle, itertools.zip_longest, itertools.pairwise,
-         itertools.combinations, itertools.permutations, itertools.chain.from_iterable, itertools.compress)  # fmt: skip
+         itertools.combinations, itertools.permutations, itertools.chain.from_iterable, itertools.compress)
 def _iterates(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if f is reversed and python_method(args[0], "__reversed__"):
         return m.call(on_class(type(args[0]), "__reversed__"), args, {})
@@ -535,7 +535,7 @@ def _plain_copy(value: Any) -> Any:
 
 
 LOG_METHODS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "log", "warning_once", "info_once",
-                         "warning_advice"))  # fmt: skip
+                         "warning_advice"))
 
 
 def is_logger(x: Any) -> bool:
@@ -551,7 +551,7 @@ def _cast(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(dataclasses.is_dataclass, inspect.isclass, inspect.isfunction, inspect.ismethod, callable, issubclass,
          dataclasses.fields, inspect.isbuiltin, inspect.isroutine, inspect.signature, inspect.unwrap,
-         inspect.getattr_static, inspect.get_annotations)  # fmt: skip
+         inspect.getattr_static, inspect.get_annotations)
 def _as_it_is(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(f, args, kwargs)
 
@@ -644,7 +644,7 @@ def get_attributes(m: Machine, f: operator.attrgetter, args: tuple) -> Any:
 
 @special(_C._set_grad_enabled, _C._set_inference, autocast.set_autocast_enabled, autocast.set_autocast_dtype,
          autocast.set_autocast_cache_enabled, autocast.autocast_increment_nesting,
-         autocast.autocast_decrement_nesting, autocast.clear_autocast_cache)  # fmt: skip
+         autocast.autocast_decrement_nesting, autocast.clear_autocast_cache)
 def _state(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     """Modes of the thread change at capture, and at the same place of the graph."""
     m.recorder.note_state(f, args)
@@ -669,9 +669,9 @@ UNFIT_METHODS = frozenset((
     "__reduce__", "_typed_storage", "is_shared", "tolist", "item", "numpy", "__bool__", "__int__", "__float__",
     "__index__", "__repr__", "__str__", "__format__", "__complex__", "resize_as_", "sparse_resize_", "module_load",
     "as_strided_",
-))  # fmt: skip
+))
 _READS = frozenset(("tolist", "item", "numpy", "__bool__", "__int__", "__float__", "__index__", "__repr__", "__str__",
-                    "__format__", "__array__", "__complex__"))  # fmt: skip
+                    "__format__", "__array__", "__complex__"))
 
 
 def check_method(name: str) -> None:

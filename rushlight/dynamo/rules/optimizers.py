@@ -127,7 +127,7 @@ def _params(m: Machine, known: Twin, refused: str | None = None) -> list[Tensor]
 def _zero_grad(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     known = m.twin_of(args[0])
     if known is None or not {**dict(zip(("set_to_none",), args[1:], strict=False)), **kwargs}.get("set_to_none", True) \
-            or not _is_as_it_was(m, known.real):  # fmt: skip
+            or not _is_as_it_was(m, known.real):
         return m.call_function(f, args, kwargs)
     for p in _params(m, known):
         if m.gradients.read(m, p) is not None:

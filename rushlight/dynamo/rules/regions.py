@@ -180,7 +180,7 @@ class Transformed:
 
 
 def call_region(machine: Machine, name: str, functions: list[Any], run: Callable[[list[Any], tuple, dict], Any],
-                args: tuple, kwargs: dict[str, Any]) -> Any:  # fmt: skip
+                args: tuple, kwargs: dict[str, Any]) -> Any:
     """Record `run(functions, args, kwargs)` as one node, the functions as graphs."""
     recorder = machine.recorder
     traced = [Traced(machine, f) for f in functions]

@@ -44,7 +44,7 @@ _NOWHERE: frozenset[int] = frozenset()
 _STARTS = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_SMALL_INT",
            "BINARY", "COMPARE_OP", "IS_OP", "CONTAINS_OP", "UNARY", "CALL", "KW_NAMES", "PRECALL", "PUSH_NULL",
            "STORE_FAST", "POP_TOP", "POP_JUMP", "JUMP_FORWARD", "COPY", "SWAP", "BUILD_TUPLE", "BUILD_SLICE", "NOP",
-           "TO_BOOL", "NOT_TAKEN")  # fmt: skip
+           "TO_BOOL", "NOT_TAKEN")
 
 
 class Selected:
@@ -86,7 +86,7 @@ def _can_decide(machine: Machine, value: Any, place: Any) -> bool:
     if not isinstance(value, Tensor):
         condition = _condition(machine, value) if is_hidden(value) else None
         return is_hidden(condition) and condition.env.decide(condition.expression) is None \
-            and set(condition.expression.names) <= set(machine.recorder.sizes.seen)  # fmt: skip
+            and set(condition.expression.names) <= set(machine.recorder.sizes.seen)
     if type(value) is not FakeTensor or type(value.numel()) is not int or value.numel() != 1:
         return False
     return not value.requires_grad and not value.is_inference()
@@ -144,7 +144,7 @@ def _meeting(frame: Frame, at: int) -> frozenset[int]:
     if min(sides) <= at:
         return _NOWHERE
     ends = frozenset((min(common),)) if common else frozenset(
-        i for i in reached[0] | reached[1] if _returns(frame, i, one))  # fmt: skip
+        i for i in reached[0] | reached[1] if _returns(frame, i, one))
     return ends if all(_comes_to(frame, side, ends) for side in sides) else _NOWHERE
 
 
@@ -153,7 +153,7 @@ def _returns(frame: Frame, i: int, jump: Instruction) -> bool:
     one = frame.instructions[i]
     return one.name == "RETURN_VALUE" and not frame.code.co_flags & _GENERATORS and (
         one.handler is jump.handler or (one.handler is not None and jump.handler is not None
-                                        and one.handler.target is jump.handler.target))  # fmt: skip
+                                        and one.handler.target is jump.handler.target))
 
 
 def _reached(frame: Frame, start: int, last: int) -> set[int]:
@@ -177,7 +177,7 @@ def _comes_to(frame: Frame, start: int, ends: frozenset[int]) -> bool:
         one = frame.instructions[i]
         ways = [*map(frame.branches.settled, frame.branches.ways(i))]
         if not one.name.startswith(_STARTS) or one.name == "LOAD_FAST_AND_CLEAR" or not ways \
-                or any(way <= i or way > last for way in ways):  # fmt: skip
+                or any(way <= i or way > last for way in ways):
             return False
         fresh = [way for way in ways if way not in seen]
         seen.update(fresh)
@@ -195,7 +195,7 @@ def _join(frame: Frame, machine: Machine, value: Any, at: int, ends: frozenset[i
     before = _Before(machine)
     slots, stack = dict(frame.slots), list(frame.stack)
     known = frozenset((*map(id, (*recorder.kept, *slots.values(), *stack)),
-                       *[_memory(t) for t in recorder.kept if type(t) is FakeTensor]))  # fmt: skip
+                       *[_memory(t) for t in recorder.kept if type(t) is FakeTensor]))
     sides = []
     for start in (at + 1, frame.place[id(jump.target)]):
         frame.slots, frame.stack, frame.at = dict(slots), list(stack), start
@@ -214,7 +214,7 @@ def _join(frame: Frame, machine: Machine, value: Any, at: int, ends: frozenset[i
     live = needed(BreakPoint(frame.code, end, (), frozenset((*no, *yes))))
     free = frame.code.co_freevars
     frame.slots = {name: choose(yes.get(name, _Differ), no.get(name, _Differ))
-                   for name in dict.fromkeys((*no, *yes)) if name in live or name in free}  # fmt: skip
+                   for name in dict.fromkeys((*no, *yes)) if name in live or name in free}
     if len(yes_stack) != len(no_stack):
         raise _Differ
     frame.stack = [choose(a, b) for a, b in zip(yes_stack, no_stack, strict=True)]
@@ -250,7 +250,7 @@ class _Choice:
             raise _Differ
         machine = self.machine
         condition = element(machine, self.condition, "a number is chosen") if isinstance(self.condition, Tensor) \
-            else self.condition  # fmt: skip
+            else self.condition
         return machine.native(sym_ite, (condition, yes, no))
 
     def as_tensor(self, device: Any) -> Tensor:
@@ -284,7 +284,7 @@ class _Before:
         if any(isinstance(value, Iterator) and key not in on_stacks for key, value in self.around.kept.items()):
             raise _Differ
         self.tensors = [(t, None if t.is_inference() else t._version) for t in machine.recorder.kept
-                        if isinstance(t, Tensor)]  # fmt: skip
+                        if isinstance(t, Tensor)]
         self.counts = self.counted(machine)
         self.drawn = _C.default_generator.get_state().tolist()
 
@@ -293,7 +293,7 @@ class _Before:
         env = machine.recorder.env
         return (len(machine.checks), len(machine.locks.taken), 0 if env is None else len(env.deferred),
                 len(gradients.changed), len(gradients.spent),
-                len(machine.optimizer_steps.taken), len(machine.errors_on_break))  # fmt: skip
+                len(machine.optimizer_steps.taken), len(machine.errors_on_break))
 
     def check(self, machine: Machine) -> None:
         self.around.check("a branch")

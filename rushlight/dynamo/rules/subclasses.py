@@ -16,7 +16,7 @@ from ... import _C
 from ..._C import Tensor
 from ...dispatch.dispatcher import flat
 from ...dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, state as mode_state
-from ...overrides import default_torch_function
+from ...dispatch.overrides import default_torch_function
 from ...tensors.methods import _make_subclass
 from ..record.breaks import GraphBreak, Raised
 from ..record.machine import Machine

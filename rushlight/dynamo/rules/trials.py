@@ -63,7 +63,7 @@ class Trial:
         written = recorder.memory_written()
         placeholders = list(recorder.graph.find_nodes(op="placeholder"))
         if any(node in self.values and Tensor.untyped_storage(fake)._cdata in written - self.copied
-               for node in placeholders if isinstance(fake := node.meta["example_value"], Tensor)):  # fmt: skip
+               for node in placeholders if isinstance(fake := node.meta["example_value"], Tensor)):
             self.values, self.generators, self.modes = {}, {}, self.first_modes      # it is written to after all
         self.copied |= written
         inputs = dict(zip(placeholders, [real for _, real in outside.inputs], strict=True))
@@ -76,7 +76,7 @@ class Trial:
                 for node in recorder.graph.nodes:
                     if node not in self.values:
                         self.values[node] = self.given(node, inputs[node]) if node.op == "placeholder" \
-                            else self.called(node)  # fmt: skip
+                            else self.called(node)
                 self.modes, self.generators = modes_now(), {g: g.get_state() for g in states}
         finally:
             set_modes(now)

@@ -22,7 +22,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 # of a class: what says nothing about what its objects do
 _SILENT = frozenset(("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
                      "__static_attributes__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__",
-                     "_abc_impl"))  # fmt: skip
+                     "_abc_impl"))
 
 
 class Fingerprints:
@@ -76,7 +76,7 @@ class Fingerprints:
         self.codes.add(code)
         parts = (code.co_name, code.co_qualname, code.co_flags, code.co_argcount, code.co_posonlyargcount,
                  code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
-                 code.co_exceptiontable, [self._constant(c) for c in code.co_consts])  # fmt: skip
+                 code.co_exceptiontable, [self._constant(c) for c in code.co_consts])
         return f"code {digest(repr(parts).encode() + code.co_code).hex()}"
 
     def _constant(self, x: Any) -> str:
@@ -93,7 +93,7 @@ class Fingerprints:
         parts = [f.__module__, f.__qualname__, f.__globals__.get("__name__"), self.of(f.__code__),
                  *[self._default(v) for v in f.__defaults__ or ()],
                  *[f"{k}={self._default(v)}" for k, v in by_name],
-                 *[f"{k}: {self._default(v)}" for k, v in sorted(f.__dict__.items())]]  # fmt: skip
+                 *[f"{k}: {self._default(v)}" for k, v in sorted(f.__dict__.items())]]
         return f"function {digest(repr(parts).encode()).hex()} {f.__qualname__}"
 
     def _default(self, value: Any) -> str:

@@ -44,7 +44,7 @@ _PACKAGE = PACKAGE + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # of Python's library: what may be interpreted, since nothing in it looks at the machine
 _PURE = ("abc.py", "collections/", "contextlib.py", "dataclasses.py", "enum.py", "functools.py", "numbers.py",
-         "operator.py", "types.py", "typing.py")  # fmt: skip
+         "operator.py", "types.py", "typing.py")
 _TENSORS = {"Tensor": Tensor, "Parameter": Parameter, "Buffer": Buffer}
 _ALL = frozenset(Kind)
 _VALUES = {Kind.EQUALS, Kind.LENGTH, Kind.DICT_KEYS, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.HAS_ATTR, Kind.LACKS_ATTR}
@@ -67,7 +67,7 @@ class Other(Exception):  # noqa: N818 - no error: the frame is captured
 
 
 def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: Any, told: Any,
-              dynamic: Callable[[Source, Any], Any]) -> Place | None:  # fmt: skip
+              dynamic: Callable[[Source, Any], Any]) -> Place | None:
     """Where what becomes of a frame is kept; None where nothing may be. `dynamic`: see `Settings` of capture.py."""
     frames = getattr(backend, "frames", None)
     if frames is None:
@@ -79,15 +79,15 @@ def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: A
         if modes.function_modes or modes.dispatch_modes or modes.transforms:
             raise NotKept("a mode or transform sees the ops")
         if any(not is_settled(getattr(f, "__module__", None)) for f in (*marks._weak, *marks._strong,
-                                                                        *marks.substitutes)):  # fmt: skip
+                                                                        *marks.substitutes)):
             raise NotKept("the program says how functions of its own are to be captured")
         own = modes.grad, modes.inference, modes.keys, modes.autocast, str(modes.default_dtype), modes.deterministic
         text = repr((FORMAT, identity, told, marks.here.error_on_break, own, str(modes.default_device), _flags(),
-                     function.__module__, prints.of(function.__code__)))  # fmt: skip
+                     function.__module__, prints.of(function.__code__)))
     except NotKept:
         return None
     exact = [(name, _shown(value, (isinstance(value, Tensor) or type(value) is int) and dynamic(Local(name), value)))
-             for name, value in given.items()]  # fmt: skip
+             for name, value in given.items()]
     rough = [(name, type(given[name]).__qualname__ if type(given[name]) in PLAIN else shown) for name, shown in exact]
     names = [digest(f"{text} {shown}".encode()) for shown in (exact, rough)]
     return Place(*names, function, frames, prints)
@@ -138,7 +138,7 @@ class Place:
     """The place of one frame: `name` where plain arguments count, `rough` where none was looked at."""
 
     def __init__(self, name: bytes, rough: bytes, function: types.FunctionType, frames: Any, prints: Fingerprints
-                 ) -> None:  # fmt: skip
+                 ) -> None:
         self.name, self.rough, self.function, self.frames, self.prints = name, rough, function, frames, prints
 
     def keep(self, captured: Any, is_used: bool = True) -> None:
@@ -179,7 +179,7 @@ class Place:
             "stop": None if stop is None else [stop.index, stop.stack, stop.live, stop.reason.kind, stop.reason.reason,
                                                stop.reason.location],
             "ops": captured.num_ops, "graph": None if graph is None else self.frames.described(graph),
-        }  # fmt: skip
+        }
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class _Restorer:
     """Rows as sources of this process, each followed once."""
 
     def __init__(self, rows: Sequence[Any], given: Mapping[str, Any], function: types.FunctionType,
-                 prints: Fingerprints) -> None:  # fmt: skip
+                 prints: Fingerprints) -> None:
         self.rows, self.prints = rows, prints
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.scope = sources.Scope(given, function.__globals__, cells)

@@ -158,7 +158,7 @@ _RULES: dict[type, Callable[[Described, Any], list[Any]]] = {
     types.BuiltinFunctionType: Described.method,
     **dict.fromkeys((type(iter([])), type(iter(())), type(iter(range(0))), type(iter({})), type(iter({}.items())),
                      type(iter({}.values())), type(reversed([])), enumerate, zip), Described.iterator),
-}  # fmt: skip
+}
 
 
 class Writer:
@@ -273,4 +273,4 @@ _WRITTEN: dict[str, Callable[[Writer, str, Any], None]] = {
     **dict.fromkeys(("tuple", "list", "slice"), Writer.sequence), **dict.fromkeys(_FROM_MEMBERS, Writer.from_members),
     "dict": Writer.dict, "cell": Writer.cell, "method": Writer.method, "tensor method": Writer.tensor_method,
     "iterator": Writer.iterator, "spent": Writer.spent,
-}  # fmt: skip
+}

@@ -145,7 +145,7 @@ class Attributes(Machine):
         if what is types.GetSetDescriptorType and name == "__dict__":
             return self.own_dict(owner)
         if what in (types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
-                    types.ClassMethodDescriptorType, types.BuiltinFunctionType):  # fmt: skip
+                    types.ClassMethodDescriptorType, types.BuiltinFunctionType):
             return self.native(found.__get__, (owner, kind))
         if isinstance(owner, enum.Enum) and what is enum.property:
             return self.native(getattr, (owner, name))
@@ -285,7 +285,7 @@ class Attributes(Machine):
     def function_attr(self, owner: Any, name: str) -> Any:
         known = self.twin_of(owner)
         if name in ("__name__", "__qualname__", "__module__", "__code__", "__doc__", "__func__", "__self__",
-                    "__wrapped__", "__class__", "__call__", "__get__", "__globals__") or known is None:  # fmt: skip
+                    "__wrapped__", "__class__", "__call__", "__get__", "__globals__") or known is None:
             if name == "__globals__":
                 raise GraphBreak("opaque object", "the globals of a function are looked at as a dict")
             return self.native(getattr, (owner, name))
@@ -388,7 +388,7 @@ class Attributes(Machine):
         known = self.twin_of(owner)
         tables = [t for t in ("_parameters", "_buffers", "_modules")
                   if name in (dict_of(known.real if known is not None else owner).get(t) or ())
-                  or name in (dict_of(owner).get(t) or ())]  # fmt: skip
+                  or name in (dict_of(owner).get(t) or ())]
         kind = self.class_of(value)
         if not tables and not issubclass(kind, (Parameter, Buffer, Module)):
             self.plain_store(owner, name, value)

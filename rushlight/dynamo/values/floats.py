@@ -40,11 +40,11 @@ _OPS: dict[str, tuple[Any, bool]] = {
     "__rmul__": (Tensor.mul, True),
     "div": (Tensor.div, False), "divide": (Tensor.div, False), "true_divide": (Tensor.div, False),
     "__truediv__": (Tensor.div, False), "__rtruediv__": (Tensor.div, True),
-}  # fmt: skip
+}
 _WRITING = {
     "add_": Tensor.add_, "__iadd__": Tensor.add_, "sub_": Tensor.sub_, "__isub__": Tensor.sub_,
     "mul_": Tensor.mul_, "__imul__": Tensor.mul_, "div_": Tensor.div_, "__itruediv__": Tensor.div_,
-}  # fmt: skip
+}
 _SCALED = {"add": Tensor.add, "sub": Tensor.sub, "add_": Tensor.add_, "sub_": Tensor.sub_}
 
 
@@ -161,7 +161,7 @@ class Floats:
             found = self.given_tensor(formula.function) if formula.function in self.sources else None
         elif formula.function in _ARITHMETIC:
             parts = [None if not isinstance(a, Real) else self.tensor(a) if a.value is None else a.value
-                     for a in formula.arguments]  # fmt: skip
+                     for a in formula.arguments]
             if any(part is None for part in parts):
                 return None
             if formula.function == "/":      # of which Python makes an error

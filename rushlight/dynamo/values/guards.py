@@ -97,7 +97,7 @@ class TensorLayout(Record):
             for d, s in enumerate(t.stride())
         )
         return TensorLayout(type(t), t.dtype, t.device, t.requires_grad, sizes, strides, t.is_leaf,
-                            t.is_contiguous() if open_dims else None, t.is_inference(), None)  # fmt: skip
+                            t.is_contiguous() if open_dims else None, t.is_inference(), None)
 
     def refusal(self, t: Any) -> str | None:
         """Why a value is no such tensor; None if it is one."""
@@ -175,7 +175,7 @@ class Modes(Record):
             default_device(), settings.are_deterministic_algorithms_enabled(),
             tuple(map(id, modes.function_modes)), tuple(map(id, modes.dispatch_modes)), len(levels.state.stack),
             tracing.mode_words(),
-        )  # fmt: skip
+        )
 
 
 def _casting_now() -> tuple | None:
@@ -231,7 +231,7 @@ def _short(value: Any) -> str:
 def _layout_text(layout: TensorLayout) -> str:
     sizes = ", ".join("?" if n is None else str(n) for n in layout.sizes)
     return (f"{layout.type.__name__} {str(layout.dtype).rpartition('.')[2]}[{sizes}] on {layout.device}"
-            + (", requires grad" if layout.requires_grad else ""))  # fmt: skip
+            + (", requires grad" if layout.requires_grad else ""))
 
 
 def same_value(a: Any, b: Any) -> bool:
@@ -361,7 +361,7 @@ class GuardTree:
     ) -> tuple[Guard, str] | None:
         """The first guard that does not hold, and why."""
         scope = Scope(dict(zip(self.parameters, locals, strict=True)), globals,
-                      dict(zip(self.freevars, cells or (), strict=True)))  # fmt: skip
+                      dict(zip(self.freevars, cells or (), strict=True)))
         for guard in self.guards:
             why = failure(guard, scope)
             if why is not None:
@@ -435,11 +435,11 @@ _READS: dict[type, tuple[str, str]] = {
     Kept: ("item", "key"), HeldItem: ("dict item", "key"),
     Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
     ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""), FunctionModes: ("attribute", "name"),
-}  # fmt: skip
+}
 _CHECKS = {
     Kind.TYPE_IS: "type", Kind.EQUALS: "equals", Kind.LENGTH: "length", Kind.DICT_KEYS: "keys", Kind.HAS_KEY: "has key",
     Kind.LACKS_KEY: "lacks key", Kind.HAS_ATTR: "has attribute", Kind.LACKS_ATTR: "lacks attribute",
-}  # fmt: skip
+}
 
 
 def _native_check(kind: Kind, value: Any) -> tuple[str, Any]:
@@ -452,7 +452,7 @@ def _native_check(kind: Kind, value: Any) -> tuple[str, Any]:
         return "modes", (value.words, None if casting is None else lambda: _casting_now() == casting)
     if kind is Kind.TENSOR:
         flags = [2 if flag is None else int(flag) for flag in (value.requires_grad, value.is_leaf, value.is_contiguous,
-                                                               value.is_inference, value.is_view)]  # fmt: skip
+                                                               value.is_inference, value.is_view)]
         return "tensor", (value.type, value.dtype, value.device, value.sizes, value.strides, *flags)
     return _CHECKS[kind], value
 

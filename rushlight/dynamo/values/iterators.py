@@ -15,7 +15,7 @@ from typing import Any
 from .sources import Local, Source
 
 _FLAT = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(1 << 70))), type(iter("")),
-         type(reversed([])))  # fmt: skip
+         type(reversed([])))
 _NESTED = (enumerate, zip)
 MOST = 256      # members
 

@@ -130,7 +130,7 @@ class Again:
         self.globals, self.given = globals, tuple(given)
         count = len(given)
         self.code = code.replace(co_argcount=count, co_kwonlyargcount=0, co_posonlyargcount=0,
-                                 co_flags=code.co_flags & ~_VARIABLE)  # fmt: skip
+                                 co_flags=code.co_flags & ~_VARIABLE)
 
     def holds(self, locals: tuple, cells: tuple) -> bool:
         assert self.tree is not None, "locks: the guards of a frame are known before it runs"

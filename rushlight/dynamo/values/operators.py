@@ -178,7 +178,7 @@ class Operators(Attributes):
             if found is MISSING:
                 continue
             given = self.call(types.MethodType(found, value), (), {}) if isinstance(found, types.FunctionType) \
-                else self.native(found, (value,))  # fmt: skip
+                else self.native(found, (value,))
             return self.native(bool, (given,))
         return True
 

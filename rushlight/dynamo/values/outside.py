@@ -43,14 +43,14 @@ ITSELF = (
     types.UnionType, property, classmethod, staticmethod, types.CodeType, re.Pattern, operator.itemgetter,
     operator.attrgetter, operator.methodcaller, _Op, OpDefinition, functools._lru_cache_wrapper, types.MappingProxyType,
     CustomOpDef,
-)  # fmt: skip
+)
 ITERATORS = frozenset((
     type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
     zip, map, filter, type(reversed([])), itertools.chain, itertools.count, itertools.islice, itertools.repeat,
     itertools.product, itertools.cycle, type(iter({}.items())), type(iter({}.values())), type(iter(b"")),
     itertools.accumulate, itertools.zip_longest, itertools.starmap, itertools.takewhile, itertools.dropwhile,
     itertools.combinations, itertools.permutations, itertools.pairwise, itertools.compress,
-))  # fmt: skip
+))
 LARGE = 512       # containers with more members are read key by key
 
 

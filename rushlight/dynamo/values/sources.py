@@ -255,7 +255,7 @@ class Item(Source):
 
     def __eq__(self, other: object) -> bool:       # 1, 1.0 and True are other keys here
         return isinstance(other, Item) and other.base == self.base and type(other.key) is type(self.key) \
-            and other.key == self.key  # fmt: skip
+            and other.key == self.key
 
     __hash__ = Source.__hash__
 
@@ -293,7 +293,7 @@ class HeldItem(Source):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeldItem) and other.base == self.base and type(other.key) is type(self.key) \
-            and other.key == self.key  # fmt: skip
+            and other.key == self.key
 
     __hash__ = Source.__hash__
 

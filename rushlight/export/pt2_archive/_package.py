@@ -47,7 +47,7 @@ MOST_ELEMENTS = 1 << 24            # of an argument that plans are made with
 
 
 def compile_and_package(program: ExportedProgram, package_path: Any = None,
-                        options: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
+                        options: Mapping[str, Any] | None = None) -> Any:
     """Compile a program for this machine, and write the package; where it is."""
     if not isinstance(program, ExportedProgram):
         raise AssertionError(
@@ -71,7 +71,7 @@ def compile_and_package(program: ExportedProgram, package_path: Any = None,
     kept = json.dumps({
         "format": FORMAT, "metadata": metadata, "code": hashlib.sha256(code).hexdigest(),
         "records": _sums(stream), "options": told,
-    }).encode()  # fmt: skip
+    }).encode()
     write_archive(package_path, program, {CODE: code, METADATA: kept})
     return package_path
 
@@ -90,14 +90,14 @@ def _options(options: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[st
 
 def _metadata(program: ExportedProgram) -> dict[str, str]:
     tensors = [t for t in (*program.state_dict.values(), *pytree.tree_leaves(program.example_inputs))
-               if isinstance(t, Tensor)]  # fmt: skip
+               if isinstance(t, Tensor)]
     devices = sorted({t.device.type for t in tensors}) or ["cpu"]
     from ...codegen.llvm.cpu import host_target  # noqa: PLC0415 - LLVM loads when code is made
 
     return {
         "AOTI_DEVICE_KEY": next((d for d in devices if d != "cpu"), "cpu"), "AOTI_PLATFORM": sys.platform,
         "AOTI_MACHINE": platform.machine(), "AOTI_CPU_ISA": host_target().name,
-    }  # fmt: skip
+    }
 
 
 def _sums(archive: Any) -> dict[str, str]:
@@ -105,7 +105,7 @@ def _sums(archive: Any) -> dict[str, str]:
     archive.seek(0)
     with PT2ArchiveReader(archive) as reader:
         return {name: hashlib.sha256(reader.read_bytes(name)).hexdigest() for name in reader.get_file_names()
-                if name.startswith(("models/", "data/")) and not name.startswith(FOLDER)}  # fmt: skip
+                if name.startswith(("models/", "data/")) and not name.startswith(FOLDER)}
 
 
 # --- code -------------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class _Loader:
 
     def load_constants(self, constants_map: Mapping[str, Tensor], use_inactive: bool = False,
                        check_full_update: bool = False, user_managed: bool = False,
-                       allow_h2d_copy: bool = False) -> None:  # fmt: skip
+                       allow_h2d_copy: bool = False) -> None:
         if use_inactive:
             raise NotImplementedError("load_constants(use_inactive=True): there is one set of constants")
         unknown = [name for name in constants_map if name not in self.held]
@@ -255,7 +255,7 @@ class AOTICompiledModel:
         return self.loader.get_metadata()
 
     def load_constants(self, constants_map: dict[str, Tensor], *, check_full_update: bool, user_managed: bool = False,
-                       allow_h2d_copy: bool = False) -> None:  # fmt: skip
+                       allow_h2d_copy: bool = False) -> None:
         """Other values for parameters, buffers and constants, by name; all of them where `check_full_update`. With
         `user_managed` the model uses the tensors themselves, so that writing to them is seen."""
         self.loader.load_constants(constants_map, False, check_full_update, user_managed, allow_h2d_copy)
@@ -269,7 +269,7 @@ class AOTICompiledModel:
 
 
 def load_package(path: Any, model_name: str = "model", run_single_threaded: bool = False, num_runners: int = 1,
-                 device_index: int = -1) -> AOTICompiledModel:  # fmt: skip
+                 device_index: int = -1) -> AOTICompiledModel:
     """The compiled program in a package. There is one runner, whose calls may come from any thread, so
     `run_single_threaded` has nothing to leave out."""
     if model_name != "model":
@@ -303,7 +303,7 @@ def _checked(path: Any) -> tuple[dict[str, Any], bytes]:
                 "load_package: the file holds no code of Rushlight's"
                 + (f", but {held[0]}, which is not run. Package the exported program again." if held else
                    ". Load programs with export.load, and package them with _inductor.aoti_compile_and_package.")
-            )  # fmt: skip
+            )
         kept = json.loads(reader.read_bytes(METADATA))
         code = reader.read_bytes(CODE)
         sums = {n: hashlib.sha256(reader.read_bytes(n)).hexdigest() for n in kept.get("records", {}) if n in names}
@@ -325,7 +325,7 @@ class PT2ArchiveContents:
 
 
 def load_pt2(f: Any, *, expected_opset_version: dict[str, int] | None = None, run_single_threaded: bool = False,
-             num_runners: int = 1, device_index: int = -1) -> PT2ArchiveContents:  # fmt: skip
+             num_runners: int = 1, device_index: int = -1) -> PT2ArchiveContents:
     """Everything in a `.pt2` file: the program, what was compiled of it, further files."""
     with PT2ArchiveReader(f) as reader:
         names = reader.get_file_names()
@@ -341,6 +341,6 @@ def load_pt2(f: Any, *, expected_opset_version: dict[str, int] | None = None, ru
 
 
 def compile_module(gm: Module, args: tuple, kwargs: Mapping[str, Any] | None = None,
-                   options: Mapping[str, Any] | None = None, dynamic_shapes: Any = None) -> str:  # fmt: skip
+                   options: Mapping[str, Any] | None = None, dynamic_shapes: Any = None) -> str:
     """Export a module and package it; where the package is."""
     return compile_and_package(export(gm, args, kwargs, dynamic_shapes=dynamic_shapes), None, options)

@@ -29,7 +29,7 @@ __all__ = [
     "get_aot_compilation_context", "get_aot_graph_name", "get_decompositions", "get_graph_being_compiled",
     "make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion",
     "min_cut_rematerialization_partition", "minifier", "nop", "print_compile",
-]  # fmt: skip
+]
 
 compiled_function = aot_function
 compiled_module = aot_module

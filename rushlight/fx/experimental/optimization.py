@@ -20,7 +20,7 @@ __all__ = ["extract_subgraph", "fuse", "matches_module_pattern", "remove_dropout
 
 _PATTERNS = ((nn.Conv1d, nn.BatchNorm1d, fuse_conv_bn_eval), (nn.Conv2d, nn.BatchNorm2d, fuse_conv_bn_eval),
              (nn.Conv3d, nn.BatchNorm3d, fuse_conv_bn_eval),
-             (nn.Linear, nn.BatchNorm1d, fuse_linear_bn_eval))  # fmt: skip
+             (nn.Linear, nn.BatchNorm1d, fuse_linear_bn_eval))
 
 
 def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, Any]) -> bool:

@@ -43,7 +43,7 @@ __all__ = [
     "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing",
     "dispatch_trace", "get_innermost_proxy_mode", "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch",
     "maybe_disable_fake_tensor_mode", "make_fx",
-]  # fmt: skip
+]
 
 py_sym_types = SYMBOLIC
 _OVERWRITING = frozenset(
@@ -217,7 +217,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         graphs, result = self.traced_functions(op, arguments)
         given = list(arguments)
         nodes: list[Any] = list(map_aggregate(tuple(a if not callable(a) or isinstance(a, Tensor) else None
-                                                    for a in arguments), self.tracer.proxy_of))  # fmt: skip
+                                                    for a in arguments), self.tracer.proxy_of))
         for name, (at, _) in op.functions(arguments).items():
             number = 0
             while hasattr(self.tracer.root, f"{name}_{number}"):
@@ -343,7 +343,7 @@ def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = No
             _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False,
             _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True,
             record_stack_traces: bool = False, _own_ops: bool = False,
-            **options: Any) -> Callable[..., GraphModule]:  # fmt: skip
+            **options: Any) -> Callable[..., GraphModule]:
     """A function that takes example arguments and returns the graph of `f` on them. Calls that PyTorch has too are
     recorded as its graphs have them (`aten.add.Tensor`); `_own_ops`: all as overloads of this framework."""
     if tracing_mode not in ("real", "fake", "symbolic"):

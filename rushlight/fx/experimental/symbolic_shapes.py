@@ -25,7 +25,7 @@ from ...symbols import (
     statically_known_false,
     statically_known_true,
     sym_not,
-)  # fmt: skip
+)
 from ...utils._pytree import tree_leaves
 from ..node import Node
 
@@ -36,7 +36,7 @@ __all__ = [
     "has_free_symbols", "has_free_unbacked_symbols", "has_hint", "hint_int",
     "is_concrete_bool", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and",
     "sym_eq", "sym_not", "sym_or",
-]  # fmt: skip
+]
 
 SymIntLikeType = SymInt
 SymTypes = (SymInt, SymFloat, SymBool)

@@ -33,7 +33,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "neg": operator.neg, "abs": operator.abs, "float": assertions.sym_float, "sqrt": assertions.sym_sqrt,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     "not": assertions.sym_not, "and": operator.and_, "or": operator.or_,
-}  # fmt: skip
+}
 
 
 def hidden_symbols(node: Node, with_known: bool = False) -> set[str]:

@@ -23,7 +23,7 @@ __all__ = ["DotGraph", "FxGraphDrawer"]
 _COLORS = {"placeholder": "AliceBlue", "call_module": "LemonChiffon1", "get_attr": "LightGrey", "output": "PowderBlue"}
 _FUNCTION_COLORS = ("CadetBlue1", "Coral", "DarkOliveGreen1", "DarkSeaGreen1", "GhostWhite", "Khaki1", "LavenderBlush1",
                     "LightSkyBlue", "MistyRose1", "PaleTurquoise2", "PeachPuff1", "Salmon", "Thistle1", "Wheat1",
-                    "YellowGreen")  # fmt: skip
+                    "YellowGreen")
 
 
 def _quoted(text: str) -> str:
@@ -90,12 +90,12 @@ class FxGraphDrawer:
     def __init__(self, graph_module: GraphModule, name: str, ignore_getattr: bool = False,
                  ignore_parameters_and_buffers: bool = False, skip_node_names_in_args: bool = True,
                  parse_stack_trace: bool = False, dot_graph_shape: str | None = None,
-                 normalize_args: bool = False) -> None:  # fmt: skip
+                 normalize_args: bool = False) -> None:
         self._name = name
         self.dot_graph_shape = dot_graph_shape or "record"
         self.normalize_args = normalize_args
         self._options = {"getattr": not ignore_getattr, "parameters": not ignore_parameters_and_buffers,
-                         "names": not skip_node_names_in_args, "traces": parse_stack_trace}  # fmt: skip
+                         "names": not skip_node_names_in_args, "traces": parse_stack_trace}
         self._dot_graphs = {name: self._draw(graph_module, name)}
         for child_name, child in graph_module.named_children():
             if isinstance(child, GraphModule):

@@ -18,7 +18,7 @@ _COLORS = {
     "MistyRose1": "#ffe4e1", "PaleTurquoise2": "#aeeeee", "PeachPuff1": "#ffdab9", "Salmon": "#fa8072",
     "Thistle1": "#ffe1ff", "Wheat1": "#ffe7ba", "YellowGreen": "#9acd32", "Yellow2": "#eeee00", "Green": "#66cc66",
     "Red": "#ee6666",
-}  # fmt: skip
+}
 
 
 def lines_of(label: str) -> list[str]:
@@ -53,7 +53,7 @@ def draw_svg(title: str, nodes: Mapping[str, Mapping[str, str]], edges: Sequence
              f'viewBox="0 0 {width:.0f} {y:.0f}" font-family="monospace" font-size="11">',
              f"<title>{html.escape(title)}</title>",
              '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-             '<path d="M0 0L8 4L0 8z"/></marker></defs>']  # fmt: skip
+             '<path d="M0 0L8 4L0 8z"/></marker></defs>']
     parts += [_edge(place[a], size[a], place[b], size[b]) for a, b in edges]
     parts += [_box(n, texts[n], place[n], size[n], nodes[n].get("fillcolor", "")) for n in nodes]
     return "\n".join([*parts, "</svg>", ""])
@@ -82,10 +82,10 @@ def _box(name: str, lines: list[str], place: tuple, size: tuple, color: str) -> 
     (x, y), (w, h) = place, size
     fill = _COLORS.get(color, color if color.startswith("#") else "#ffffff")
     text = "".join(f'<tspan x="{x + _PAD:.1f}" dy="{_LINE if i else 0}">{html.escape(line)}</tspan>'
-                   for i, line in enumerate(lines))  # fmt: skip
+                   for i, line in enumerate(lines))
     return (f'<g id="{html.escape(name, quote=True)}"><rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
             f'rx="4" fill="{fill}" stroke="#444"/><text x="{x + _PAD:.1f}" y="{y + _PAD + 10:.1f}" '
-            f'xml:space="preserve">{text}</text></g>')  # fmt: skip
+            f'xml:space="preserve">{text}</text></g>')
 
 
 def _edge(a: tuple, a_size: tuple, b: tuple, b_size: tuple) -> str:
@@ -93,4 +93,4 @@ def _edge(a: tuple, a_size: tuple, b: tuple, b_size: tuple) -> str:
     x2, y2 = b[0] + b_size[0] / 2, b[1]
     bend = max(20.0, (y2 - y1) / 2)
     return (f'<path d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}" '
-            'fill="none" stroke="#444" marker-end="url(#a)"/>')  # fmt: skip
+            'fill="none" stroke="#444" marker-end="url(#a)"/>')

@@ -57,7 +57,7 @@ class _MinimizerBase:
     def __init__(self, module: GraphModule, sample_input: Tensors,
                  compare_fn: Callable[[Any, Any, Names], tuple[float, bool]], settings: _MinimizerSettingBase,
                  module_exporter: Callable[[Tensors, GraphModule, str], None] | None = None,
-                 exclusion_fn: Callable[[NodeList, int, int], None] | None = None) -> None:  # fmt: skip
+                 exclusion_fn: Callable[[NodeList, int, int], None] | None = None) -> None:
         if not isinstance(module, GraphModule):
             raise AssertionError(f"minimizer: expected a GraphModule, got {type(module).__name__}")
         self.module, self.sample_input, self.compare_fn = module, sample_input, compare_fn
@@ -132,7 +132,7 @@ class _MinimizerBase:
             kept.update(zip(names, values, strict=False))
 
     def _run_and_compare(self, split_module: GraphModule, submod_name: str, output_names: Names,
-                         report_idx: int = -1) -> None:  # fmt: skip
+                         report_idx: int = -1) -> None:
         """Run a submodule both ways; raises where they differ or fail."""
         submodule = getattr(split_module, submod_name)
         a_input, b_input = self._get_submod_inputs(split_module, submod_name)
@@ -315,7 +315,7 @@ class _MinimizerBase:
             self.print_report(report)
 
     def minimize(self, start: str | None = None, end: str | None = None, skip_nodes: list[str] | None = None,
-                 find_last_node: bool | None = None) -> NodeSet:  # fmt: skip
+                 find_last_node: bool | None = None) -> NodeSet:
         """The culprits between two nodes, found by the method of the settings."""
         print(self.settings)
         print(self.module.graph)
@@ -327,7 +327,7 @@ class _MinimizerBase:
         if method == "block":
             return self._block_traverse(nodes, find_last_node)
         methods = {"sequential": self._sequential_traverse, "binary": self._binary_traverse,
-                   "accumulate": self._accumulate_traverse, "defined": self._defined_traverse}  # fmt: skip
+                   "accumulate": self._accumulate_traverse, "defined": self._defined_traverse}
         if method not in methods:
             raise RuntimeError(f"minimizer: unknown traverse_method {method!r}. Known: {[*methods, 'skip', 'block']}.")
         return methods[method](nodes)

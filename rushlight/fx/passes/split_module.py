@@ -151,7 +151,7 @@ class _Split:
 def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node], int],
                  qualname_map: dict[str, str] | None = None, keep_original_order: bool | None = False,
                  keep_original_node_name: bool | None = False, keep_original_input_name: bool = True, *,
-                 partition_affix: str | None = None, tuple_return: bool = False) -> GraphModule:  # fmt: skip
+                 partition_affix: str | None = None, tuple_return: bool = False) -> GraphModule:
     """The module cut into parts. `qualname_map` is filled with where attributes of parts come from."""
     split = _Split(m, keep_original_input_name, bool(keep_original_node_name), qualname_map)
     inner = [n for n in m.graph.nodes if n.op not in ("placeholder", "get_attr", "output")]

@@ -25,7 +25,7 @@ from .split_utils import split_by_tags
 from .tools_common import CALLABLE_NODE_OPS, FxNetAccFusionsFinder, NodeList, NodeSet, Tensors, is_node_output_tensor
 
 __all__ = ["FxNetAccNodesFinder", "FxNetSplitterInternalError", "SplitResult", "Subgraph",
-           "generate_inputs_for_submodules"]  # fmt: skip
+           "generate_inputs_for_submodules"]
 
 DEFAULT_MIN_ACC_MODULE_SIZE = 1
 DEFAULT_SKIP_FUSION = False
@@ -37,7 +37,7 @@ class _SplitterSettingBase:
 
     def __init__(self, min_acc_module_size: int = DEFAULT_MIN_ACC_MODULE_SIZE, skip_fusion: bool = DEFAULT_SKIP_FUSION,
                  allow_non_tensor: bool = DEFAULT_ALLOW_NON_TENSOR, max_acc_splits: int = -1,
-                 move_non_tensor_nodes_on_boundary: bool = False) -> None:  # fmt: skip
+                 move_non_tensor_nodes_on_boundary: bool = False) -> None:
         if move_non_tensor_nodes_on_boundary:
             raise NotImplementedError(
                 "splitter: move_non_tensor_nodes_on_boundary is not supported; values other than tensors stay on one "
@@ -100,7 +100,7 @@ class FxNetAccNodesFinder:
 
 
 def generate_inputs_for_submodules(model: Module, inputs: Sequence[Any], target_submodules: Iterable[str],
-                                   deepcopy: bool = False) -> dict[str, Any]:  # fmt: skip
+                                   deepcopy: bool = False) -> dict[str, Any]:
     """What each of these submodules is given when the model runs on `inputs`."""
     wanted, found, handles = set(target_submodules), {}, []
 
@@ -128,7 +128,7 @@ class _SplitterBase:
 
     def __init__(self, module: GraphModule, sample_input: Sequence[Any], operator_support: OperatorSupportBase,
                  settings: _SplitterSettingBase, non_acc_submodule_name: str = "_run_on_cpu_",
-                 return_tuple: bool = False, nodes_finder: FxNetAccNodesFinder | None = None) -> None:  # fmt: skip
+                 return_tuple: bool = False, nodes_finder: FxNetAccNodesFinder | None = None) -> None:
         if not isinstance(module, GraphModule):
             raise AssertionError(f"splitter: expected a GraphModule, got {type(module).__name__}")
         self.module, self.sample_input = module, sample_input
@@ -202,7 +202,7 @@ class _SplitterBase:
             is_small = part.is_acc and len(part.nodes) < least
             if is_small:
                 print(f"splitter: a part of {len(part.nodes)} nodes is below min_acc_module_size={least}; it joins "
-                      "the part before it")  # fmt: skip
+                      "the part before it")
             if result and (is_small or (not part.is_acc and not result[-1].is_acc)):
                 result[-1].nodes.extend(part.nodes)
             else:
@@ -271,7 +271,7 @@ class _SplitterBase:
     def find_parent_nodes_of_subgraph(self, tag: str) -> NodeSet:
         """Calls outside of a part that it uses."""
         return {used for node in self.module.graph.nodes if node.op in CALLABLE_NODE_OPS and node.tag == tag
-                for used in node.all_input_nodes if used.op in CALLABLE_NODE_OPS and used.tag != tag}  # fmt: skip
+                for used in node.all_input_nodes if used.op in CALLABLE_NODE_OPS and used.tag != tag}
 
     def extend_acc_subgraph(self, tag: str) -> None:
         """Move supported nodes into a part from those before it, as far as nothing else there uses them."""

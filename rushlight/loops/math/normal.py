@@ -25,7 +25,7 @@ from rushlight.loops.pairs import INTEGER, horner, like, paired_horner, power_of
 FAR = 9.0
 # log2 p(t) to 8e-6 up to t = 5, and falling from there on; 2**x - 1 over x to 3.7e-6
 SHORT_TAIL = (-1.0, -1.1510300636291504, -0.45925870537757874, -0.05293316766619682, 0.007880805060267448,
-              -0.0007345611229538918, 3.1305702577810735e-05)  # fmt: skip
+              -0.0007345611229538918, 3.1305702577810735e-05)
 SHORT_EXP2 = (0.6931241750717163, 0.24024099111557007, 0.055906426161527634, 0.009582852013409138)
 
 

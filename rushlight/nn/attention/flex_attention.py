@@ -166,7 +166,7 @@ class BlockMask:
         q_num_blocks: Tensor | None, q_indices: Tensor | None, full_q_num_blocks: Tensor | None,
         full_q_indices: Tensor | None, BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2,
         mask_mod: Callable[..., Tensor] = noop_mask,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if kv_indices.dim() < 2:
             raise RuntimeError(
                 f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}"
@@ -185,7 +185,7 @@ class BlockMask:
         full_kv_indices: Tensor | None = None, BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
         mask_mod: Callable[..., Tensor] | None = None, seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
-    ) -> BlockMask:  # fmt: skip
+    ) -> BlockMask:
         """A mask from the key blocks of each row of query blocks; the query blocks of each key block follow."""
         if kv_indices.dim() < 2:
             raise RuntimeError(
@@ -309,7 +309,7 @@ def create_block_mask(
     mask_mod: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False,
     separate_full_blocks: bool = True,
-) -> BlockMask:  # fmt: skip
+) -> BlockMask:
     """The blocks that `mask_mod` shows some or all of. `_compile` changes nothing: the mask is made eagerly."""
     if _takes_score(mask_mod):
         raise AssertionError(f"create_block_mask requires a mask_mod (b, h, q_idx, kv_idx), got {mask_mod}")
@@ -364,7 +364,7 @@ def flex_attention(
     block_mask: BlockMask | None = None, scale: float | None = None,
     enable_gqa: bool = False, return_lse: bool = False, kernel_options: dict[str, Any] | None = None, *,
     return_aux: AuxRequest | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Attention with scores changed by `score_mod` and hidden by `block_mask`.
     `kernel_options` tune GPU kernels and change no result."""
     _check(query, key, value, block_mask, enable_gqa)

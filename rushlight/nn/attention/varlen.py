@@ -26,7 +26,7 @@ def varlen_attn(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_
                 max_k: int, *, return_aux: AuxRequest | None = None, scale: float | None = None,
                 window_size: tuple[int, int] = (-1, -1), enable_gqa: bool = False,
                 seqused_k: Tensor | None = None, block_table: Tensor | None = None,
-                num_splits: int | None = None) -> Any:  # fmt: skip
+                num_splits: int | None = None) -> Any:
     """Attention of each sequence's queries to the same sequence's keys. `window_size`: keys seen to the left and right,
     -1 for all."""
     if block_table is not None:
@@ -81,12 +81,12 @@ def varlen_attn_out(out: Tensor, query: Tensor, key: Tensor, value: Tensor, cu_s
                     max_q: int, max_k: int, *, return_aux: AuxRequest | None = None, scale: float | None = None,
                     window_size: tuple[int, int] = (-1, -1), enable_gqa: bool = False,
                     seqused_k: Tensor | None = None, block_table: Tensor | None = None,
-                    num_splits: int | None = None) -> Any:  # fmt: skip
+                    num_splits: int | None = None) -> Any:
     """`varlen_attn` written to `out`."""
     result = varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, return_aux=return_aux, scale=scale,
                          window_size=window_size,
                        enable_gqa=enable_gqa, seqused_k=seqused_k, block_table=block_table,
-                       num_splits=num_splits)  # fmt: skip
+                       num_splits=num_splits)
     if isinstance(result, tuple):
         return out.copy_(result[0]), result[1]
     return out.copy_(result)

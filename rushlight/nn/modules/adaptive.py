@@ -42,7 +42,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def __init__(
         self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -50,7 +50,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rising = all(a < b for a, b in pairwise(cutoffs))
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
             raise ValueError(f"cutoffs: expected different integers in increasing order, "
-                             f"each from 1 to n_classes - 1, got {cutoffs}")  # fmt: skip
+                             f"each from 1 to n_classes - 1, got {cutoffs}")
         self.in_features = in_features
         self.n_classes = n_classes
         self.cutoffs = [*cutoffs, n_classes]
@@ -82,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if alone else (input_, target_)
         if target.numel() and not (0 <= target.min().item() and target.max().item() < self.n_classes):
             raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                               f"[{target.min().item()}, {target.max().item()}] were found. ")  # fmt: skip
+                               f"[{target.min().item()}, {target.max().item()}] were found. ")
         head = F.log_softmax(self.head(input), 1)
         column = target.clone()  # the place in the head's output: the class, or that of its cluster
         output = head.new_zeros(target.shape[0])

@@ -32,7 +32,7 @@ class _NormBase(Module):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
         track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -158,7 +158,7 @@ class SyncBatchNorm(_BatchNorm):
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
         track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
         bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
@@ -212,7 +212,7 @@ class _LazyNormBase(LazyModuleMixin):
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
         device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine = affine
         self.track_running_stats = track_running_stats

@@ -40,7 +40,7 @@ class _ConvNd(Module):
         self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...], padding: Any,
         dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...], groups: int, bias: bool,
         padding_mode: str, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self._check(in_channels, out_channels, stride, padding, groups, padding_mode)
         self.in_channels = in_channels
@@ -138,7 +138,7 @@ class _Convolution(_ConvNd):
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kernel, steps, gaps = (repeated(value, self.dims) for value in (kernel_size, stride, dilation))
         edges = padding if isinstance(padding, str) else repeated(padding, self.dims)
         super().__init__(
@@ -206,7 +206,7 @@ class _ConvTransposeNd(_ConvNd):
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
         output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         kernel, steps, edges, gaps, extra = (
@@ -338,7 +338,7 @@ class _LazyConvolution(_LazyConvXdMixin):
 
     def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:  # fmt: skip
+                 dtype: Any = None) -> None:
         self._start(
             out_channels,
             kernel_size,
@@ -364,9 +364,9 @@ class _LazyTransposed(_LazyConvXdMixin):
 
     def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
                  groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:  # fmt: skip
+                 dtype: Any = None) -> None:
         self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding,
-                    output_padding=output_padding, dilation=dilation, padding_mode=padding_mode)  # fmt: skip
+                    output_padding=output_padding, dilation=dilation, padding_mode=padding_mode)
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):

@@ -188,19 +188,19 @@ class Hooks:
         if results is None:
             warnings.warn("register_backward_hook on a Module that returns something else than a Tensor or a tuple of "
                           f"Tensors is deprecated: it misses some of grad_output. {remedy}",
-                          FutureWarning, stacklevel=4)  # fmt: skip
+                          FutureWarning, stacklevel=4)
         elif arguments is None:
             warnings.warn("register_backward_hook on a Module that is given something else than a Tensor or a tuple of "
                           f"Tensors is deprecated: it misses some of grad_input. {remedy}",
-                          FutureWarning, stacklevel=4)  # fmt: skip
+                          FutureWarning, stacklevel=4)
         elif len({t.grad_fn for t in results}) > 1:
             warnings.warn("A backward hook that is not full, on a module whose outputs come from different nodes, "
                           f"is deprecated: it misses some of grad_output. {remedy}", FutureWarning,
-                          stacklevel=4)  # fmt: skip
+                          stacklevel=4)
         elif {n[0] for n in grad_fn.next_functions} != {t.grad_fn for t in arguments if t.grad_fn is not None}:
             warnings.warn("A backward hook that is not full, on a module of more than one node, "
                           f"is deprecated: it misses some of grad_input. {remedy}", FutureWarning,
-                          stacklevel=4)  # fmt: skip
+                          stacklevel=4)
 
 
 def _run_pre_hooks(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -228,7 +228,7 @@ def _forward_hooks(module: Any) -> list[tuple[int, Callable, bool, bool]]:
           for i, h in _global_forward_hooks.items()),
         *((i, h, i in module._forward_hooks_with_kwargs, i in module._forward_hooks_always_called)
           for i, h in module._forward_hooks.items()),
-    ]  # fmt: skip
+    ]
 
 
 def _inner(module: Any, args: tuple, kwargs: dict, ran: set[int]) -> Any:
@@ -252,7 +252,7 @@ def _inner(module: Any, args: tuple, kwargs: dict, ran: set[int]) -> Any:
     if backward is not None:
         if not isinstance(result, (Tensor, tuple)):
             warnings.warn("backward hooks are called only where the module returns a Tensor or a tuple of them,"
-                          f" not {type(result)}", stacklevel=3)  # fmt: skip
+                          f" not {type(result)}", stacklevel=3)
         result = backward.setup_output_hook(result)
     if partial:
         _hang_on_last_node(module, partial, args, result)
@@ -300,7 +300,7 @@ def _run_despite_error(module: Any, hook: Callable, with_kwargs: bool, args: tup
             hook(module, args, None)
     except Exception as problem:
         warnings.warn(f"module forward hook with ``always_call=True`` raised an exception that was silenced, "
-                      f"since another one was already on its way: {problem}", stacklevel=4)  # fmt: skip
+                      f"since another one was already on its way: {problem}", stacklevel=4)
 
 
 def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, value: Any) -> Any:

@@ -29,7 +29,7 @@ class _InstanceNorm(_NormBase):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     rank = 3
@@ -58,7 +58,7 @@ class _InstanceNorm(_NormBase):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if local_metadata.get("version") is None and not self.track_running_stats:
             stale = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
             if stale:

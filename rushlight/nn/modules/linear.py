@@ -178,7 +178,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features == 0:
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(f"the input has {input.shape[-1]} features, the "
-                                     f"weight {self.weight.shape[-1]}")  # fmt: skip
+                                     f"weight {self.weight.shape[-1]}")
             self.in_features = input.shape[-1]
 
 

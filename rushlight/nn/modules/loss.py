@@ -90,7 +90,7 @@ class NLLLoss(_WeightedLoss):
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
         reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
@@ -113,7 +113,7 @@ class NLLLoss2d(NLLLoss):
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
         reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         warnings.warn(
             "NLLLoss2d has been deprecated. Please use NLLLoss instead: it takes images too.",
             FutureWarning,
@@ -132,7 +132,7 @@ class PoissonNLLLoss(_Loss):
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
         reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
@@ -208,7 +208,7 @@ class BCEWithLogitsLoss(_Loss):
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean", pos_weight: Tensor | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
@@ -353,7 +353,7 @@ class CrossEntropyLoss(_WeightedLoss):
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
         reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
@@ -389,7 +389,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
         device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
         ignore_index: int | None = None, label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
@@ -410,7 +410,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             input, self.linear.weight.reshape((*shape, self.linear.in_features)), target,
             linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight, reduction=self.reduction,
             ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         linear = (
@@ -450,7 +450,7 @@ class MultiMarginLoss(_WeightedLoss):
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
         reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
@@ -483,7 +483,7 @@ class TripletMarginLoss(_Loss):
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
         size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")

@@ -39,7 +39,7 @@ __all__ = [
     "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]  # fmt: skip
+]
 
 _LAYOUT_OF_DIMS = {"channels_last": 4, "channels_last_3d": 5}
 
@@ -65,7 +65,7 @@ def _fresh() -> dict[str, Any]:
         "_forward_pre_hooks_with_kwargs": OrderedDict(), "_state_dict_hooks": OrderedDict(),
         "_state_dict_pre_hooks": OrderedDict(), "_load_state_dict_pre_hooks": OrderedDict(),
         "_load_state_dict_post_hooks": OrderedDict(), "_modules": {},
-    }  # fmt: skip
+    }
 
 
 class Module(State, Hooks):
@@ -149,7 +149,7 @@ class Module(State, Hooks):
                 )
             if param.grad_fn is not None:
                 raise ValueError(f"parameter '{name}' must be a leaf Tensor, got one computed from others. "
-                                 f"Where '{name}' depends on another Tensor, compute it inside forward().")  # fmt: skip
+                                 f"Where '{name}' depends on another Tensor, compute it inside forward().")
         self._parameters[name] = registered(_hooks._global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:

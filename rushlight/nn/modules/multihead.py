@@ -49,7 +49,7 @@ class MultiheadAttention(Module):
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
                 f"embed_dim and num_heads: expected numbers above 0, got embed_dim={embed_dim}, num_heads={num_heads}"
@@ -104,7 +104,7 @@ class MultiheadAttention(Module):
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor | None]:
         """(attended values, weights or None). Boolean masks are True where attention is not allowed;
         other masks are added."""
         if (
@@ -127,13 +127,13 @@ class MultiheadAttention(Module):
         separate = {} if self._qkv_same_embed_dim else {
             "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight, "k_proj_weight": self.k_proj_weight,
             "v_proj_weight": self.v_proj_weight,
-        }  # fmt: skip
+        }
         attended, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
             self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
             training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
             average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
-        )  # fmt: skip
+        )
         return (attended.transpose(1, 0) if transposed else attended), weights
 
     def merge_masks(

@@ -61,7 +61,7 @@ class RNNBase(Module):
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.mode = mode
         self.input_size = input_size
@@ -94,7 +94,7 @@ class RNNBase(Module):
             raise ValueError("dropout: expected a probability, a number in [0, 1]")
         if dropout > 0 and self.num_layers == 1:
             warnings.warn("dropout stands between layers, so it has no effect on a single one: "
-                          f"got dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)  # fmt: skip
+                          f"got dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)
         if not isinstance(self.hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
         if self.hidden_size <= 0:
@@ -127,7 +127,7 @@ class RNNBase(Module):
     def __getstate__(self) -> dict[str, Any]:
         """What PyTorch's layers keep besides comes along: it loads modules pickled here."""
         names = [[name for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]]
-                 for layer in range(self.num_layers) for suffix in self._suffixes(layer)]  # fmt: skip
+                 for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
         return {**super().__getstate__(), "_flat_weights": self._flat_weights, "_all_weights": names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

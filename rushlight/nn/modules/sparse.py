@@ -68,7 +68,7 @@ class Embedding(_Table):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
         _freeze: bool = False, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -91,7 +91,7 @@ class Embedding(_Table):
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """A table of given vectors, not learned unless freeze is off."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -129,7 +129,7 @@ class EmbeddingBag(_Table):
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
         include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -146,7 +146,7 @@ class EmbeddingBag(_Table):
         return F.embedding_bag(
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
             per_sample_weights, self.include_last_offset, self.padding_idx,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         shown = {k: repr(v) for k, v in self.__dict__.items()}
@@ -162,7 +162,7 @@ class EmbeddingBag(_Table):
         cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """A table of given vectors, not learned unless freeze is off."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

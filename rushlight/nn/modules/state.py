@@ -80,12 +80,12 @@ class State:
     def get_extra_state(self) -> Any:
         """What else than tensors belongs into the state_dict; overridden together with set_extra_state."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state: not defined, though the state has an extra part. "
-                           "Define get_extra_state and set_extra_state in the class.")  # fmt: skip
+                           "Define get_extra_state and set_extra_state in the class.")
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what get_extra_state answered."""
         raise RuntimeError(f"{type(self).__name__}.set_extra_state: not defined, though the state has an extra part. "
-                           "Define get_extra_state and set_extra_state in the class.")  # fmt: skip
+                           "Define get_extra_state and set_extra_state in the class.")
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state;
@@ -162,7 +162,7 @@ class State:
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Read this module's own tensors, not those of its submodules; problems go into the three lists."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -196,17 +196,17 @@ class State:
         """Copy (or assign) one tensor; what went wrong, in words, otherwise."""
         if not isinstance(given, Tensor):
             return (f'parameter "{key}": expected a Tensor in the state dict, '
-                    f"got {type(given)}")  # fmt: skip
+                    f"got {type(given)}")
         lazy = is_lazy(tensor)
         if not lazy and tensor.dim() == 0 and given.dim() == 1 and given.numel() == 1:
             given = given[0]  # scalars were saved as vectors of one once
         if not lazy and given.shape != tensor.shape:
             return (f"size mismatch for {key}: the checkpoint has shape {_plain(given.shape)}, "
-                    f"the model has {_plain(tensor.shape)}.")  # fmt: skip
+                    f"the model has {_plain(tensor.shape)}.")
         if tensor.is_meta and not given.is_meta and not assign:
             warnings.warn(f"{key}: the model's parameter is on the meta device, so copying the checkpoint's into it "
                           "does nothing. load_state_dict(..., assign=True) "
-                          "puts the checkpoint's tensors in its place.", stacklevel=4)  # fmt: skip
+                          "puts the checkpoint's tensors in its place.", stacklevel=4)
         try:
             with no_grad():
                 if not assign:
@@ -255,7 +255,7 @@ class State:
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, _IncompatibleKeys(missing, unexpected)) is not None:
                     raise AssertionError("a hook of register_load_state_dict_post_hook returns nothing: "
-                                         "to change incompatible_keys, change them in place.")  # fmt: skip
+                                         "to change incompatible_keys, change them in place.")
 
         load(self, state_dict, "")
         if strict:

@@ -78,7 +78,7 @@ class TransformerEncoderLayer(Module):
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
         layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         options = {"device": device, "dtype": dtype}
         super().__init__()
         self.self_attn = MultiheadAttention(
@@ -158,7 +158,7 @@ class TransformerDecoderLayer(Module):
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
         layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
         device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         options = {"device": device, "dtype": dtype}
         super().__init__()
         self.self_attn = MultiheadAttention(
@@ -186,7 +186,7 @@ class TransformerDecoderLayer(Module):
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
@@ -319,7 +319,7 @@ class TransformerDecoder(Module):
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         causal = _is_causal_mask(tgt_mask, tgt_is_causal)
         output = tgt
         for layer in self.layers:
@@ -327,7 +327,7 @@ class TransformerDecoder(Module):
                 output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
                 memory_is_causal=memory_is_causal,
-            )  # fmt: skip
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -354,7 +354,7 @@ class Transformer(Module):
         dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu, custom_encoder: Any = None,
         custom_decoder: Any = None, layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
         bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         options = {"device": device, "dtype": dtype}
         layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         super().__init__()
@@ -383,7 +383,7 @@ class Transformer(Module):
         memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
             raise RuntimeError("src and tgt must hold the same batch size")
@@ -394,7 +394,7 @@ class Transformer(Module):
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

@@ -33,7 +33,7 @@ class Upsample(Module):
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         self.size = size

@@ -76,7 +76,7 @@ def reduce_add_coalesced(
 def scatter(
     tensor: Any, devices: Any = None, chunk_sizes: Sequence[int] | None = None, dim: int = 0, streams: Any = None, *,
     out: Sequence[Any] | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Parts of a tensor along `dim`, one on each device (or in each tensor of `out`)."""
     if out is not None:
         if devices is not None or chunk_sizes is not None:

@@ -94,7 +94,7 @@ class DataParallel(Module):
 def data_parallel(
     module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0,
     module_kwargs: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """`module` on shares of `inputs`, one for each device."""
     inputs = inputs if isinstance(inputs, tuple) else (() if inputs is None else (inputs,))
     chosen = list(range(_accelerators())) if device_ids is None else list(device_ids)

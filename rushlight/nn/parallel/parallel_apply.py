@@ -25,7 +25,7 @@ def get_a_var(obj: Any) -> Any:
 def parallel_apply(
     modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """`modules[i](*inputs[i], **kwargs_tup[i])` for all i, in threads of their own; the first error is raised."""
     kwargs_tup = [{} for _ in modules] if kwargs_tup is None else kwargs_tup
     for name, given in (("inputs", inputs), ("kwargs_tup", kwargs_tup), ("devices", devices)):

@@ -23,7 +23,7 @@ def _shallow(module: Module) -> Module:
     copy.__dict__ = {
         **module.__dict__, "_parameters": {}, "_buffers": dict(module._buffers), "_modules": dict(module._modules),
         "_former_parameters": {}, "_is_replica": True,
-    }  # fmt: skip
+    }
     return copy
 
 

@@ -18,7 +18,7 @@ _LATER = late.by_name({
 _FILES = (
     "clip_grad", "convert_parameters", "fusion", "init", "memory_format", "parametrizations", "parametrize", "prune",
     "rnn", "stateless",
-)  # fmt: skip
+)
 
 __all__ = [*_LATER, *_FILES]
 __getattr__, __dir__ = late.names(globals(), _LATER, _FILES)

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._C import Tensor
-from ..._utils import is_compiling
 from ...autograd.grad_mode import no_grad
 from ...op import find_op
 from ...tensors.interop import tensor
+from ...torch_names.questions import is_compiling
 
 
 def _tensors(parameters: Any) -> list[Tensor]:
@@ -83,7 +83,7 @@ def get_total_norm(
     total = find_op("linalg_vector_norm")(_side_by_side(norms), norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"the gradients' norm of order {norm_type} is non-finite, so they cannot be clipped by it. "
-                           "error_if_nonfinite=False scales them by it all the same")  # fmt: skip
+                           "error_if_nonfinite=False scales them by it all the same")
     return total
 
 

@@ -34,7 +34,7 @@ def _fused(weight: Any, bias: Any, bn: tuple, eps: float, channel_dim: int) -> t
 def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
     bn_b: Tensor | None, transpose: bool = False,
-) -> tuple[Parameter, Parameter]:  # fmt: skip
+) -> tuple[Parameter, Parameter]:
     """(weight, bias) of a convolution that also normalizes."""
     return _fused(conv_w, conv_b, (bn_rm, bn_rv, bn_w, bn_b), bn_eps, 1 if transpose else 0)
 

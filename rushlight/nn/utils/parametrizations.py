@@ -117,7 +117,7 @@ class _Orthogonal(Module):
         """What `_reflected` sends to `Q`, made orthogonal if need be."""
         if self.orthogonal_map is not _OrthMaps.householder:
             raise NotImplementedError("matrix_exp and cayley cannot be assigned to "
-                                      "with use_trivialization=False.")  # fmt: skip
+                                      "with use_trivialization=False.")
         A, tau = find_op("geqrf")(Q)
         diagonal = A.diagonal(dim1=-2, dim2=-1)
         signs = diagonal.sgn()

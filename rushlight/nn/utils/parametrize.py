@@ -91,7 +91,7 @@ class ParametrizationList(ModuleList):
             for i, part in enumerate(new):
                 if not isinstance(part, Tensor):
                     raise ValueError(f"right_inverse: expected a Tensor or a sequence of them. "
-                                     f"Got element {i} of the sequence with type {type(part).__name__}.")  # fmt: skip
+                                     f"Got element {i} of the sequence with type {type(part).__name__}.")
                 if isinstance(original, Parameter):
                     part = Parameter(part, original.requires_grad)
                 _register(self, f"original{i}", part)
@@ -105,7 +105,7 @@ class ParametrizationList(ModuleList):
             raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
         if result.dtype is not dtype:
             raise ValueError(f"the parametrization changes the dtype of the tensor; unsafe=True allows that.\n"
-                             f"unparametrized dtype: {dtype}\nparametrized dtype: {result.dtype}")  # fmt: skip
+                             f"unparametrized dtype: {dtype}\nparametrized dtype: {result.dtype}")
         if result.shape != shape:
             raise ValueError(
                 "the parametrization changes the shape of the tensor; unsafe=True allows that.\n"

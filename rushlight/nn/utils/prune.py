@@ -229,7 +229,7 @@ def global_unstructured(
     pairs = list(parameters)
     if pruning_method.PRUNING_TYPE != "unstructured":
         raise TypeError('pruning_method: its PRUNING_TYPE must be "unstructured", got '
-                        f"{pruning_method} of type {pruning_method.PRUNING_TYPE}")  # fmt: skip
+                        f"{pruning_method} of type {pruning_method.PRUNING_TYPE}")
     given = importance_scores or {}
     scores = [given.get(pair, getattr(pair[0], pair[1])).detach() for pair in pairs]
     masks = [

@@ -14,7 +14,7 @@ from ...func import functional_call as _functional_call
 def functional_call(
     module: Any, parameters_and_buffers: dict[str, Any], args: Any = None, kwargs: dict[str, Any] | None = None, *,
     tie_weights: bool = True, strict: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Old spelling of func.functional_call."""
     warnings.warn(
         "`nn.utils.stateless.functional_call` is deprecated; use `func.functional_call` instead.",

@@ -14,26 +14,26 @@ from .table import INT64, as_list, positive, reshaped, rule
 
 @rule("convolution")
 def convolution(g: Builder, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,
-                transposed: bool, output_padding: Any, groups: int) -> Value:  # fmt: skip
+                transposed: bool, output_padding: Any, groups: int) -> Value:
     dims = weight.ndim - 2
     return _convolved(g, input, weight, bias, dims, stride, padding, dilation, groups, transposed, output_padding)
 
 
 @rule("conv1d", "conv2d", "conv3d")
 def conv(g: Builder, input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0,
-         dilation: Any = 1, groups: int = 1) -> Value:  # fmt: skip
+         dilation: Any = 1, groups: int = 1) -> Value:
     return _convolved(g, input, weight, bias, weight.ndim - 2, stride, padding, dilation, groups)
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def conv_transpose(g: Builder, input: Value, weight: Value, bias: Value | None = None, stride: Any = 1,
-                   padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Value:  # fmt: skip
+                   padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Value:
     dims = weight.ndim - 2
     return _convolved(g, input, weight, bias, dims, stride, padding, dilation, groups, True, output_padding)
 
 
 def _convolved(g: Builder, input: Value, weight: Value, bias: Value | None, dims: int, stride: Any, padding: Any,
-               dilation: Any, groups: int, transposed: bool = False, output_padding: Any = 0) -> Value:  # fmt: skip
+               dilation: Any, groups: int, transposed: bool = False, output_padding: Any = 0) -> Value:
     kernel = list(weight.shape[2:])
     steps = as_list(dilation, dims)
     if isinstance(padding, str):
@@ -44,7 +44,7 @@ def _convolved(g: Builder, input: Value, weight: Value, bias: Value | None, dims
     single = input.ndim == dims + 1
     x = g.node("Unsqueeze", input, g.ints([0])) if single else input
     settings = {"kernel_shape": kernel, "strides": as_list(stride, dims), "dilations": steps, "group": groups,
-                "pads": pads}  # fmt: skip
+                "pads": pads}
     if transposed:
         result = g.node("ConvTranspose", x, weight, bias, output_padding=as_list(output_padding, dims), **settings)
     else:
@@ -64,12 +64,12 @@ def _batched(g: Builder, x: Value, dims: int, convert: Any) -> Any:
 
 def _max_pool(dims: int, with_indices: bool) -> Any:
     def convert(g: Builder, input: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+                ceil_mode: bool = False, return_indices: bool = False) -> Any:
         kernel = as_list(kernel_size, dims)
         settings = {
             "kernel_shape": kernel, "strides": as_list(stride, dims) if stride else kernel,
             "pads": as_list(padding, dims) * 2, "dilations": as_list(dilation, dims), "ceil_mode": int(ceil_mode),
-        }  # fmt: skip
+        }
 
         def pool(x: Value) -> Any:
             if not (with_indices or return_indices):
@@ -94,13 +94,13 @@ for _d in (1, 2, 3):
 def _average_pool(dims: int) -> Any:
     def convert(g: Builder, input: Value, kernel_size: Any, stride: Any = None, padding: Any = 0,
                 ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
-                ) -> Value:  # fmt: skip
+                ) -> Value:
         kernel = as_list(kernel_size, dims)
         settings = {
             "kernel_shape": kernel, "strides": as_list(stride, dims) if stride else kernel,
             "pads": as_list(padding, dims) * 2, "ceil_mode": int(ceil_mode),
             "count_include_pad": int(count_include_pad or divisor_override is not None),
-        }  # fmt: skip
+        }
         if divisor_override is not None and ceil_mode:
             raise NotImplementedError("avg_pool with divisor_override and ceil_mode: windows at the end are cut off")
 
@@ -169,7 +169,7 @@ def im2col(g: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
     picks = [[[[float(i == r and j == c) for j in range(w)] for i in range(h)]] for r in range(h) for c in range(w)]
     weight = g.constant(picks * channels, input.dtype)
     found = g.node("Conv", input, weight, strides=as_list(stride, 2), pads=as_list(padding, 2) * 2,
-                   dilations=as_list(dilation, 2), kernel_shape=[h, w], group=channels)  # fmt: skip
+                   dilations=as_list(dilation, 2), kernel_shape=[h, w], group=channels)
     count = g.result.shape[-1]
     rows = [g.size(input, 0), channels * h * w, count if type(count) is int else -1]
     return reshaped(g, found, rows)
@@ -177,11 +177,11 @@ def im2col(g: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
 
 @rule("col2im")
 def col2im(g: Builder, input: Value, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
-           stride: Any = 1) -> Value:  # fmt: skip
+           stride: Any = 1) -> Value:
     if input.ndim != 3:
         raise NotImplementedError("col2im of batches only")
     return g.node("Col2Im", input, g.ints(as_list(output_size, 2)), g.ints(as_list(kernel_size, 2)),
-                  dilations=as_list(dilation, 2), pads=as_list(padding, 2) * 2, strides=as_list(stride, 2))  # fmt: skip
+                  dilations=as_list(dilation, 2), pads=as_list(padding, 2) * 2, strides=as_list(stride, 2))
 
 
 @rule("constant_pad_nd")

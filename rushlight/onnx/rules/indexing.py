@@ -15,7 +15,7 @@ from .table import INT64, full_size, number, permuted, positive, reshaped, resul
 
 @rule("embedding")
 def embedding(g: Builder, weight: Value, indices: Value, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-              sparse: bool = False) -> Value:  # fmt: skip
+              sparse: bool = False) -> Value:
     return g.node("Gather", weight, indices)
 
 
@@ -48,7 +48,7 @@ def insertion_point(g: Builder, sequence: Value, input: Value, right: bool, out_
 
 @rule("unique")
 def unique(g: Builder, input: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:  # fmt: skip
+           dim: int | None = None) -> Any:
     values, _, inverse, counts = g.nodes("Unique", input, dtypes=(input.dtype, INT64, INT64, INT64), axis=dim, sorted=1)
     if return_inverse and dim is None:
         inverse = g.node("Reshape", inverse, g.sizes(full_size(g, input)))
@@ -165,12 +165,12 @@ def _masked(g: Builder, x: Value, mask: Value, at: int) -> Value:
 
 @rule("index_put", "_index_put", "_unsafe_index_put")
 def index_put(g: Builder, input: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False,
-              **unsafe: Any) -> Value:  # fmt: skip
+              **unsafe: Any) -> Value:
     given = [i for i in indices if i is not None]
     values = g.cast(values, input.dtype)
     if len(given) == 1 and given[0].dtype in (_C.bool, _C.uint8):
         return _put_masked(g, input, given[0], next(i for i, v in enumerate(indices) if v is not None), values,
-                           accumulate)  # fmt: skip
+                           accumulate)
     dims, index_values = _index_tuple(g, input, indices)
     places, rank = _places(g, input, dims, index_values)
     rest = [d for d in range(input.ndim) if d not in dims]
@@ -227,7 +227,7 @@ def _scattered(g: Builder, input: Value, dim: int, index: Value, src: Value, red
 
 @rule("scatter")
 def scatter(g: Builder, input: Value, dim: int, index: Value, src: Value | None = None, value: Any = None,
-            reduce: str | None = None) -> Value:  # fmt: skip
+            reduce: str | None = None) -> Value:
     if src is None:
         filled = g.node("Expand", number(g, value, input), g.sizes(full_size(g, index)), dtype=input.dtype)
         src = Value(filled.name, filled.dtype, index.shape)
@@ -241,7 +241,7 @@ def scatter_add(g: Builder, input: Value, dim: int, index: Value, src: Value) ->
 
 @rule("scatter_reduce")
 def scatter_reduce(g: Builder, input: Value, dim: int, index: Value, src: Value, reduce: str,
-                   include_self: bool = True) -> Value:  # fmt: skip
+                   include_self: bool = True) -> Value:
     if reduce not in _NEUTRAL or not input.dtype.is_floating_point:
         raise NotImplementedError(f"scatter_reduce(reduce={reduce!r}) of {input.dtype}")
 

@@ -14,13 +14,13 @@ from .table import full_size, number, reshaped, rule
 
 @rule("softmax", "_softmax", "_functional_softmax")
 def softmax(g: Builder, input: Value, dim: int, dtype: Any = None, half_to_float: bool = False,
-            _stacklevel: int = 3) -> Value:  # fmt: skip
+            _stacklevel: int = 3) -> Value:
     return _along(g, "Softmax", input, dim)
 
 
 @rule("log_softmax", "_log_softmax", "_functional_log_softmax")
 def log_softmax(g: Builder, input: Value, dim: int, dtype: Any = None, half_to_float: bool = False,
-                _stacklevel: int = 3) -> Value:  # fmt: skip
+                _stacklevel: int = 3) -> Value:
     return _along(g, "LogSoftmax", input, dim)
 
 
@@ -33,7 +33,7 @@ def _along(g: Builder, op: str, input: Value, dim: int) -> Value:
 
 @rule("layer_norm", "native_layer_norm")
 def layer_norm(g: Builder, input: Value, normalized_shape: Sequence[Any], weight: Value | None = None,
-               bias: Value | None = None, eps: float = 1e-5, cudnn_enable: bool = True) -> Any:  # fmt: skip
+               bias: Value | None = None, eps: float = 1e-5, cudnn_enable: bool = True) -> Any:
     several = isinstance(g.result, (tuple, list))
     scale = weight if weight is not None else _filled(g, 1.0, normalized_shape, input)
     axis, settings = -len(normalized_shape), {"axis": -len(normalized_shape), "epsilon": float(eps)}
@@ -64,7 +64,7 @@ def _inverse_root(g: Builder, variance: Value, eps: float) -> Value:
 
 @rule("rms_norm", "_fused_rms_norm")
 def rms_norm(g: Builder, input: Value, normalized_shape: Sequence[Any], weight: Value | None = None,
-             eps: float | None = None) -> Any:  # fmt: skip
+             eps: float | None = None) -> Any:
     axes = range(-len(normalized_shape), 0)
     wide = g.cast(input, _C.float32) if input.dtype.itemsize < 4 else input
     limits = {"f32": 2.0**-23, "f64": 2.0**-52}
@@ -81,7 +81,7 @@ def rms_norm(g: Builder, input: Value, normalized_shape: Sequence[Any], weight: 
       "_native_batch_norm_legit_functional")
 def batch_norm(g: Builder, input: Value, running_mean: Value | None = None, running_var: Value | None = None,
                weight: Value | None = None, bias: Value | None = None, training: bool = False, momentum: float = 0.1,
-               eps: float = 1e-5, cudnn_enabled: bool = False) -> Any:  # fmt: skip
+               eps: float = 1e-5, cudnn_enabled: bool = False) -> Any:
     several = isinstance(g.result, (tuple, list))
     channels = input.shape[1]
     scale = weight if weight is not None else _filled(g, 1.0, [channels], input)
@@ -93,7 +93,7 @@ def batch_norm(g: Builder, input: Value, running_mean: Value | None = None, runn
 
 
 def _by_batch(g: Builder, input: Value, scale: Value, shift: Value, mean: Value | None, var: Value | None,
-              momentum: float, eps: float) -> Any:  # fmt: skip
+              momentum: float, eps: float) -> Any:
     """Statistics of the batch itself, as in training: result, mean and root; new running ones where they are asked."""
     axes = [0, *range(2, input.ndim)]
     own_mean = g.node("ReduceMean", input, g.ints(axes), keepdims=1)
@@ -123,7 +123,7 @@ def _moved(g: Builder, old: Value, new: Value, momentum: float) -> Value:
 @rule("instance_norm")
 def instance_norm(g: Builder, input: Value, running_mean: Value | None = None, running_var: Value | None = None,
                   weight: Value | None = None, bias: Value | None = None, use_input_stats: bool = True,
-                  momentum: float = 0.1, eps: float = 1e-5, cudnn_enabled: bool = False) -> Value:  # fmt: skip
+                  momentum: float = 0.1, eps: float = 1e-5, cudnn_enabled: bool = False) -> Value:
     channels = [input.shape[1]]
     scale = weight if weight is not None else _filled(g, 1.0, channels, input)
     shift = bias if bias is not None else _filled(g, 0.0, channels, input)
@@ -135,12 +135,12 @@ def instance_norm(g: Builder, input: Value, running_mean: Value | None = None, r
 @rule("group_norm", "native_group_norm")
 def group_norm(g: Builder, input: Value, num_groups: int | None = None, weight: Value | None = None,
                bias: Value | None = None, eps: float = 1e-5, cudnn_enabled: bool = True, N: Any = None, C: Any = None,
-               HxW: Any = None, group: int | None = None) -> Any:  # fmt: skip
+               HxW: Any = None, group: int | None = None) -> Any:
     """Groups are normalized as channels of images with one dim, and scaled by channel afterwards."""
     several = isinstance(g.result, (tuple, list))
     groups, sizes = group if num_groups is None else num_groups, full_size(g, input)
     rows = reshaped(g, input, [sizes[0], groups, -1]) if isinstance(sizes[0], int) else g.node(
-        "Reshape", input, g.ints([0, groups, -1]))  # fmt: skip
+        "Reshape", input, g.ints([0, groups, -1]))
     ones, zeros = _filled(g, 1.0, [groups], input), _filled(g, 0.0, [groups], input)
     result = reshaped(g, g.node("InstanceNormalization", rows, ones, zeros, epsilon=float(eps)), sizes)
     line = g.ints([-1, *[1] * (input.ndim - 2)])
@@ -158,7 +158,7 @@ def group_norm(g: Builder, input: Value, num_groups: int | None = None, weight: 
 
 @rule("feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 def other_dropout(g: Builder, input: Value, p: float = 0.5, train: bool = False, training: bool | None = None,
-                  inplace: bool = False) -> Value:  # fmt: skip
+                  inplace: bool = False) -> Value:
     if (train if training is None else training) and p:
         raise NotImplementedError("dropout of whole channels, or to SELU's liking, is for training; call eval()")
     return input
@@ -166,7 +166,7 @@ def other_dropout(g: Builder, input: Value, p: float = 0.5, train: bool = False,
 
 @rule("dropout")
 def dropout(g: Builder, input: Value, p: float = 0.5, train: bool = False, training: bool | None = None,
-            inplace: bool = False) -> Value:  # fmt: skip
+            inplace: bool = False) -> Value:
     if (train if training is None else training) and p:
         return g.node("Dropout", input, g.constant(float(p), _C.float32), g.constant(True, _C.bool))
     return input
@@ -177,4 +177,4 @@ def native_dropout(g: Builder, input: Value, p: float, train: bool | None) -> tu
     if not train or not p:
         return input, g.node("Expand", g.constant(True, _C.bool), g.node("Shape", input, dtype=_C.int64), dtype=_C.bool)
     return tuple(g.nodes("Dropout", input, g.constant(float(p), _C.float32), g.constant(True, _C.bool),
-                         dtypes=(input.dtype, _C.bool)))  # fmt: skip
+                         dtypes=(input.dtype, _C.bool)))

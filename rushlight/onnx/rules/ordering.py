@@ -14,7 +14,7 @@ def _ordered(g: Builder, x: Value, k: Any, axis: int, largest: bool) -> tuple[Va
     own = x.dtype
     wide = g.cast(x, INT64) if own.code in ("i8", "i16", "u8", "u16", "b1") else x
     values, indices = g.nodes("TopK", wide, g.sizes([k]), dtypes=(wide.dtype, INT64), axis=axis, largest=int(largest),
-                              sorted=1)  # fmt: skip
+                              sorted=1)
     return g.cast(values, own), indices
 
 
@@ -40,7 +40,7 @@ def argsort(g: Builder, input: Value, dim: int = -1, descending: bool = False, s
 
 @rule("isin")
 def isin(g: Builder, elements: Any, test_elements: Any = None, test_element: Any = None, element: Any = None,
-         assume_unique: bool = False, invert: bool = False) -> Value:  # fmt: skip
+         assume_unique: bool = False, invert: bool = False) -> Value:
     if not isinstance(elements, Value) or not isinstance(test_elements, Value):
         raise NotImplementedError("isin with a number")
     wide = g.node("Unsqueeze", elements, g.ints([-1]))

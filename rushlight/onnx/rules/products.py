@@ -14,7 +14,7 @@ from .table import number, permuted, rule
 
 @rule("mm", "bmm", "matmul", "mv", "dot")
 def product(g: Builder, input: Value, mat2: Value | None = None, other: Value | None = None, vec: Value | None = None,
-            **last: Value) -> Value:  # fmt: skip
+            **last: Value) -> Value:
     right = next(v for v in (mat2, other, vec, *last.values()) if v is not None)
     return matmul(g, input, right)
 
@@ -37,7 +37,7 @@ def addmm(g: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alp
 
 @rule("baddbmm", "addbmm", "addmv")
 def add_product(g: Builder, input: Value, batch1: Value | None = None, batch2: Value | None = None, beta: Any = 1,
-                alpha: Any = 1, mat: Value | None = None, vec: Value | None = None) -> Value:  # fmt: skip
+                alpha: Any = 1, mat: Value | None = None, vec: Value | None = None) -> Value:
     left, right = (batch1, batch2) if batch1 is not None else (mat, vec)
     result = matmul(g, left, right)
     if batch1 is not None and len(g.result.shape) == 2:        # addbmm: the sum over the batch
@@ -57,7 +57,7 @@ def linear(g: Builder, input: Value, weight: Value, bias: Value | None = None) -
 @rule("scaled_dot_product_attention")
 def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Value | None = None,
               dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-              enable_gqa: bool = False) -> Value:  # fmt: skip
+              enable_gqa: bool = False) -> Value:
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         key, value = _repeated(g, key, query), _repeated(g, value, query)
     scores = _scores(g, query, key, attn_mask, dropout_p, is_causal, scale)
@@ -65,7 +65,7 @@ def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Val
 
 
 def _scores(g: Builder, query: Value, key: Value, attn_mask: Value | None, dropout_p: float, is_causal: bool,
-            scale: float | None) -> Value:  # fmt: skip
+            scale: float | None) -> Value:
     if dropout_p:
         raise NotImplementedError(f"dropout of attention weights (dropout_p={dropout_p}) is for training; call eval()")
     width = query.shape[-1]
@@ -88,7 +88,7 @@ def _scores(g: Builder, query: Value, key: Value, attn_mask: Value | None, dropo
 
 @rule("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(g: Builder, query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False,
-                    attn_mask: Value | None = None, scale: float | None = None) -> tuple[Value, Value]:  # fmt: skip
+                    attn_mask: Value | None = None, scale: float | None = None) -> tuple[Value, Value]:
     """What graphs have in the place of attention: its result, and the logarithms of the sums for the backward."""
     scores = _scores(g, query, key, attn_mask, dropout_p, is_causal, scale)
     return _weighted(g, scores, value, query, attn_mask), g.node("ReduceLogSumExp", scores, g.ints([-1]), keepdims=0)
@@ -98,7 +98,7 @@ def _weighted(g: Builder, scores: Value, value: Value, query: Value, attn_mask: 
     weights = g.node("Softmax", scores, axis=-1)
     if attn_mask is not None and attn_mask.dtype is _C.bool:      # a row that may look at nothing gives zeros
         weights = g.node("Where", g.node("IsNaN", weights, dtype=_C.bool), number(g, 0.0, query), weights,
-                         dtype=query.dtype)  # fmt: skip
+                         dtype=query.dtype)
     return matmul(g, weights, value)
 
 

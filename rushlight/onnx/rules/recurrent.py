@@ -50,7 +50,7 @@ class _Network:
             settings["activations"] = settings["activations"] * self.directions
         count = 1 + len(states)
         results = g.nodes(self.op, x, inner, outer, bias, None, *states, dtypes=[x.dtype] * count, hidden_size=hidden,
-                          direction=direction, **settings)  # fmt: skip
+                          direction=direction, **settings)
         # Theirs has a dim of directions in the middle; ours has them side by side.
         output = g.node("Transpose", results[0], perm=[0, 2, 1, 3])
         return g.node("Reshape", output, g.ints([0, 0, -1])), results[1:]
@@ -59,7 +59,7 @@ class _Network:
 def _network(op: str, **settings: Any) -> Callable[..., Any]:
     def convert(g: Builder, hx: Any, params: Sequence[Value], has_biases: bool, num_layers: int, dropout: float,
                 train: bool, bidirectional: bool, input: Value | None = None, batch_first: bool = False,
-                data: Value | None = None, batch_sizes: Value | None = None) -> Any:  # fmt: skip
+                data: Value | None = None, batch_sizes: Value | None = None) -> Any:
         if input is None:
             raise NotImplementedError("a packed sequence; give the padded tensor")
         if dropout and train and num_layers > 1:

@@ -41,7 +41,7 @@ def _reduction(op: str) -> Callable[..., Value]:
 
 
 for _name, _op in {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "amax": "ReduceMax",
-                   "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp"}.items():  # fmt: skip
+                   "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp"}.items():
     rule(_name)(_reduction(_op))
 
 
@@ -59,7 +59,7 @@ rule("all")(_truth("ReduceMin"))
 
 def _extreme(which: str) -> Callable[..., Any]:
     def convert(g: Builder, input: Value, dim: int | None = None, keepdim: bool = False, other: Value | None = None
-                ) -> Any:  # fmt: skip
+                ) -> Any:
         if other is not None:
             kind = result_of(g).dtype
             return g.node(which, g.cast(input, kind), g.cast(other, kind))
@@ -103,7 +103,7 @@ def aminmax(g: Builder, input: Value, dim: int | None = None, keepdim: bool = Fa
 
 def _moments(root: bool, with_mean: bool) -> Callable[..., Any]:
     def convert(g: Builder, input: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
-                correction: Any = None) -> Any:  # fmt: skip
+                correction: Any = None) -> Any:
         axes = axes_of(input, dim)
         less = correction if correction is not None else int(bool(unbiased))
         mean = reduced(g, "ReduceMean", input, axes, True)

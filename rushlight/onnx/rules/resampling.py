@@ -13,14 +13,14 @@ from .table import result_of, rule
 
 def _resized(mode: str, exact: bool = False) -> Callable[..., Value]:
     def convert(g: Builder, output_size: Any = None, align_corners: bool = False, scale_factors: Any = None,
-                input: Value | None = None, self: Value | None = None, **scales: Any) -> Value:  # fmt: skip
+                input: Value | None = None, self: Value | None = None, **scales: Any) -> Value:
         x = input if input is not None else self
         dims = x.ndim - 2
         factors = scale_factors if scale_factors is not None else [scales[k] for k in scales if scales[k] is not None]
         how = {"mode": mode}
         if mode == "nearest":
             how |= {"coordinate_transformation_mode": "half_pixel" if exact else "asymmetric", "nearest_mode":
-                    "round_prefer_ceil" if exact else "floor"}  # fmt: skip
+                    "round_prefer_ceil" if exact else "floor"}
         else:
             how["coordinate_transformation_mode"] = "align_corners" if align_corners else "half_pixel"
             if mode == "cubic":
@@ -44,7 +44,7 @@ rule("upsample_bicubic2d")(_resized("cubic"))
 
 @rule("grid_sampler", "grid_sampler_2d")
 def grid_sampler(g: Builder, input: Value, grid: Value, interpolation_mode: int, padding_mode: int,
-                 align_corners: bool) -> Value:  # fmt: skip
+                 align_corners: bool) -> Value:
     names = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
     return g.node("GridSample", input, grid, mode=names[interpolation_mode], align_corners=int(align_corners),
-                  padding_mode=("zeros", "border", "reflection")[padding_mode])  # fmt: skip
+                  padding_mode=("zeros", "border", "reflection")[padding_mode])

@@ -52,7 +52,7 @@ def permute(g: Builder, input: Value, dims: Sequence[int]) -> Value:
 
 @rule("transpose", "swapaxes", "swapdims")
 def transpose(g: Builder, input: Value, dim0: int = 0, dim1: int = 0, axis0: int | None = None,
-              axis1: int | None = None) -> Value:  # fmt: skip
+              axis1: int | None = None) -> Value:
     a, b = (dim0, dim1) if axis0 is None else (axis0, axis1)
     order = list(range(input.ndim))
     if order:
@@ -249,7 +249,7 @@ def overwrite(g: Builder, input: Value, src: Any = None, value: Any = None, non_
 
 @rule("slice_scatter")
 def slice_scatter(g: Builder, input: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None,
-                  step: int = 1) -> Value:  # fmt: skip
+                  step: int = 1) -> Value:
     axis = positive(dim, input.ndim)
     every = g.node("Range", g.constant(0, INT64), g.scalar(g.size(input, axis), INT64), g.constant(1, INT64))
     chosen = sliced(g, every, 0, 0 if start is None else start, LAST if end is None else end, step)

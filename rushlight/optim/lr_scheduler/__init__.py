@@ -30,4 +30,4 @@ __all__ = [
     "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",
     "CosineAnnealingLR", "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts",
     "OneCycleLR", "PolynomialLR", "LRScheduler",
-]  # fmt: skip
+]

@@ -27,7 +27,7 @@ class _Combined(LRScheduler):
                 raise TypeError(f"{own} at index {i} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(f"{own} cannot hold a ReduceLROnPlateau, whose step() needs a metric, "
-                                 f"and got one at index {i} of schedulers.")  # fmt: skip
+                                 f"and got one at index {i} of schedulers.")
             if optimizer != scheduler.optimizer:
                 raise ValueError(
                     f"{own}: all schedulers must share one optimizer, but {type(scheduler).__name__} at "
@@ -58,7 +58,7 @@ class SequentialLR(_Combined):
         self._check_schedulers(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("SequentialLR: there must be one scheduler more than milestones, "
-                             f"got {len(schedulers)} schedulers and {len(milestones)} milestones")  # fmt: skip
+                             f"got {len(schedulers)} schedulers and {len(milestones)} milestones")
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
@@ -115,7 +115,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
                  threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
-                 min_lr: list[float] | float = 0, eps: float = 1e-8) -> None:  # fmt: skip
+                 min_lr: list[float] | float = 0, eps: float = 1e-8) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor

@@ -54,7 +54,7 @@ class CyclicLR(_WithMomentum):
                  step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular",
                  gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
                  cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9,
-                 last_epoch: int = -1) -> None:  # fmt: skip
+                 last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = _format_param("base_lr", optimizer, base_lr)
@@ -140,7 +140,7 @@ class OneCycleLR(_WithMomentum):
                  epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
                  anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.85,
                  max_momentum: float | list[float] = 0.95, div_factor: float = 25.0,
-                 final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
+                 final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)

@@ -134,7 +134,7 @@ class LinearLR(LRScheduler):
     """A factor that goes straight from `start_factor` to `end_factor` in `total_iters` steps."""
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
-                 total_iters: int = 5, last_epoch: int = -1) -> None:  # fmt: skip
+                 total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError("start_factor: expected more than 0 and at most 1.")
         if not 0 <= end_factor <= 1:

@@ -107,7 +107,7 @@ def pack_step(
     params = [
         panels, 0 if empty else walk.outs, walk.channels, d.taps, h.taps, w.taps, weights.group, weights.out,
         weights.channel, *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
-    ]  # fmt: skip
+    ]
     grain = max(1, 32768 // max(1, walk.rows * height))
     return Step(kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
 
@@ -153,7 +153,7 @@ def pack_nest(code: str, height: int) -> Nest:
     apart = each(*[Store(1, target(k), expr.load(0, source(k), code)) for k in every])
     is_there = expr.lt(panel * size + r, p["outs"])
     some = If(is_there, (Store(1, target(r), expr.load(0, source(r), code)),),
-              (Store(1, target(r), expr.const(0.0, code)),))  # fmt: skip
+              (Store(1, target(r), expr.const(0.0, code)),))
     is_whole, dense = expr.le(panel * size + size, p["outs"]), expr.eq(p["out"], expr.const(1, "i64"))
     body = If(is_whole, (If(dense, (whole,), (apart,)),), (each(For("r", zero, size, (some,))),))
     return Nest("conv_pack_weights", operands([code], [code]), names, rows(body))
@@ -352,7 +352,7 @@ def product_steps(
     return tiled_steps(
         code, _C.device("cpu"), left, right, out, walk.outs, w.count, walk.channels, (scratch, offset * size),
         walk.images, added,
-    )  # fmt: skip
+    )
 
 
 def forms() -> tuple[str | int, ...]:
@@ -614,7 +614,7 @@ def reads_dots(code: str, walk: Walk) -> bool:
 def weight_parts(
     code: str, interface: Interface, walk: Walk, params: list[int], parts: int, chunks: int, work: int, result: int,
     scratch: Spot,
-) -> tuple[list[Step], int]:  # fmt: skip
+) -> tuple[list[Step], int]:
     """The step of a kernel that sums over parts of the pixels, and the one that adds up those."""
     target = result if parts == 1 else scratch
     spots = [walk.result.slot, walk.source.slot, (-1, 0), target]

@@ -95,7 +95,7 @@ def seen_rows(walks: Sequence[Walk], first: int, past: int) -> tuple[int, int]:
         for h in (walk.axes[1] for walk in walks if walk.taps)
         for t in range(h.count) if first <= h.first + t * h.every < past
         for j in (0, h.taps - 1)
-    ]  # fmt: skip
+    ]
     return min(seen, default=0), max(seen, default=0) + 1
 
 
@@ -145,7 +145,7 @@ def taps_of(walk: Walk, planes: Planes) -> list[int]:
     return [
         (h.base + j * h.tap_step) * planes.pitch + planes.left + w.base + i * w.tap_step
         for j in range(h.taps) for i in range(w.taps)
-    ]  # fmt: skip
+    ]
 
 
 def runs_of(walks: Sequence[Walk], planes: Planes, block: Block, lanes: int) -> list[int]:
@@ -162,7 +162,7 @@ def runs_of(walks: Sequence[Walk], planes: Planes, block: Block, lanes: int) -> 
             first, past = (inside[0], inside[-1] + 1) if inside else (0, 0)
             target = (row - block.first) * planes.out_w + w.first
             runs += [before + first * w.taps, before + past * w.taps, (t * h.step - block.low) * planes.pitch * lanes,
-                     target * lanes, w.count, w.every * lanes]  # fmt: skip
+                     target * lanes, w.count, w.every * lanes]
         before += walk.taps
     return runs
 
@@ -186,17 +186,17 @@ def lanes_step(
         blocks += [
             cut.low * planes.in_w, (cut.high - cut.low) * planes.in_w, cut.first * planes.out_w,
             (cut.past - cut.first) * planes.out_w, len(runs) // channel_lanes.RUN, len(own) // channel_lanes.RUN,
-        ]  # fmt: skip
+        ]
         runs += own
     params = [
         one.groups, one.images, s.image, s.group, r.image, r.group, weights.group, weights.group, int(bias is not None),
         len(places), len(taps) // channel_lanes.TAP, len(cuts), len(places) // planes.in_w * planes.pitch,
         abreast(walks), one.axes[2].step,
-    ]  # fmt: skip
+    ]
     spots = [
         (s.slot, s.offset * tile.size), weights.slot, s.slot if bias is None else bias, (-1, 0),
         (r.slot, r.offset * tile.size),
-    ]  # fmt: skip
+    ]
     work = (planes.out_h * planes.out_w * weights.group + 8 * planes.in_h * planes.in_w) * tile.lanes
     items = ceil(one.groups / tile.lanes) * one.images
     table = packed([*[place * tile.lanes for place in places], *taps, *blocks, *runs])
@@ -227,11 +227,11 @@ def lanes_weight_step(code: str, walk: Walk, result: int) -> Step | None:
         blocks += [
             low * planes.in_w, (high - low) * planes.in_w, (low - cut.low) * planes.pitch * tile.lanes,
             cut.first * planes.out_w, (cut.past - cut.first) * planes.out_w,
-        ]  # fmt: skip
+        ]
     params = [
         walk.groups, walk.images, s.image, s.group, r.image, r.group, len(places), len(seen), len(taps), len(cuts),
         max(cut.high - cut.low for cut in cuts) * planes.pitch,
-    ]  # fmt: skip
+    ]
     spots = [(r.slot, r.offset * tile.size), (s.slot, s.offset * tile.size), (-1, 0), result]
     work = walk.images * (planes.out_h * planes.out_w * len(taps) + 8 * planes.in_h * planes.in_w) * tile.lanes
     table = packed([*[place * tile.lanes for place in (*places, *seen, *taps)], *blocks])

@@ -90,7 +90,7 @@ def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) ->
 def spread_step(
     code: str, source: tuple[int, int], counts: tuple[int, ...], result: Array, shape: tuple[int, ...],
     strides: tuple[int, ...], images: int,
-) -> Step:  # fmt: skip
+) -> Step:
     """The step that puts dense pixels, `counts` of them, to every `strides`-th of a result of sizes `shape` (channels,
     spatial...), zeros between them."""
     size, missing = tile_of(code).size, 3 - len(counts)

@@ -74,7 +74,7 @@ def conv_steps(
 def gapped_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
     weights: Weights, scratch: int, wishes: Wishes,
-) -> tuple[list[Step], int]:  # fmt: skip
+) -> tuple[list[Step], int]:
     """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
     refuse_finish(wishes.finish, "a result with gaps")
     channels, outs = source.group // source.channel, shape[1]

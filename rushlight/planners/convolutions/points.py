@@ -79,7 +79,7 @@ def points_step(code: str, shape: int, walk: Walk, rows: tuple[tuple[int, int], 
     params = [
         walk.outs, walk.channels, pixels, s.image, s.channel, r.image, r.channel, apart, blocks, strips, cuts, per_cut,
         micro_kernel.ZERO if bias is None else micro_kernel.BIAS, near_rows(walk.channels),
-    ]  # fmt: skip
+    ]
     spots = [(s.slot, s.offset * tile.size), weights, s.slot if bias is None else bias, walk.place(tile.size)]
     each = max(1, strips * work // (blocks * cuts))
     address = kernel_of(points.POINTS, code, shape).address

@@ -65,7 +65,7 @@ def depthwise_params(walk: Walk, cut: Blocks, weights: Weights | None, bias: boo
         walk.images, r.image, r.channel, *(n * a.every for n, a in zip(r.spatial, walk.axes, strict=True)),
         d.taps, cut.rows, cut.columns, cut.pitch, cut.slab(walk), weights.group // walk.outs if weights else 0,
         int(bias),
-    ]  # fmt: skip
+    ]
 
 
 def depthwise_table(walk: Walk, cut: Blocks, weights: Weights | None) -> bytes:

@@ -139,7 +139,7 @@ class Walk(Record):
             Array(self.result.slot, self.result.image, self.result.group, self.result.channel,
                   (0,) * missing + tuple(result), self.result.offset),
             self.images, self.groups, self.channels, self.outs,
-        )  # fmt: skip
+        )
 
     @property
     def taps(self) -> int:
@@ -162,7 +162,7 @@ class Walk(Record):
             s.image, s.group, s.channel, s.spatial[0], s.spatial[1], w.step * s.spatial[2], w.base * s.spatial[2],
             d.count, h.count, w.count, self.pixels,
             r.image, r.group, r.channel, *(n * a.every for n, a in zip(r.spatial, self.axes, strict=True)), w.taps,
-        ]  # fmt: skip
+        ]
 
     def table(self) -> bytes:
         """The taps, as the kernels read them."""

@@ -76,7 +76,7 @@ def window_product_steps(
     product = tiled_steps(
         code, _C.device("cpu"), left, right, Matrix(walk.place(size), r.channel, 1, r.image), walk.outs, plane,
         walk.rows, (scratch, (offset + used) * size), walk.images, None if bias is None else Matrix(bias, 1, 0),
-    )  # fmt: skip
+    )
     if product is None:
         return None
     seen = windows_step(code, walk, (scratch, offset * size), plane, walk.rows * plane)
@@ -101,7 +101,7 @@ def window_weight_steps(
     product = tiled_steps(
         code, _C.device("cpu"), left, Matrix(seen, 1, walk.pixels), Matrix(result, walk.rows, 1),
         walk.outs, walk.rows, walk.pixels, (slot, seen[1] + used * size),
-    )  # fmt: skip
+    )
     if product is None:
         return None
     plane = walk.pixels // walk.images
@@ -123,7 +123,7 @@ def scattering_pays(code: str, strided: bool, weights: int, pixels: int) -> bool
 def scattered_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
     channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Finisher,
-) -> tuple[list[Step], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:
     """Steps of a transposed convolution to `shape` (channels, spatial...): the products of every pixel with all weights
     of its channels, [image, pixel, output, tap], then their sums. `finished`: as of `depthwise_step`."""
     taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
@@ -147,7 +147,7 @@ def scattered_steps(
         answer = tiled_steps(
             code, _C.device("cpu"), left, right, Matrix((scratch, 0), pitch, 1, each), plane, high * taps, channels,
             (scratch, used * size), count,
-        )  # fmt: skip
+        )
         if answer is None:
             return None
         place = (result.slot, (result.offset + image * result.image + out * result.channel) * size)
@@ -164,7 +164,7 @@ def lined_steps(
     code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
     channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Finisher,
     few: bool,
-) -> tuple[list[Step], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:
     """The same with strides, of more pixels, or to `few` outputs: products [image, output, tap, pixel], of which
     neighbours are added in vectors."""
     taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
@@ -184,7 +184,7 @@ def lined_steps(
         answer = tiled_steps(
             code, _C.device("cpu"), left, right, Matrix((scratch, 0), pitch, 1, high * taps * pitch), high * taps,
             plane, channels, (scratch, used * size), count,
-        )  # fmt: skip
+        )
         if answer is None:
             return None
         place = (result.slot, (result.offset + image * result.image + out * result.channel) * size)
@@ -214,7 +214,7 @@ def turned_steps(
     product = tiled_steps(
         code, _C.device("cpu"), left, Matrix(weights.slot, weights.channel, 1), out, plane, walk.outs, walk.channels,
         (scratch, (offset + used) * size), walk.images, None if bias is None else Matrix(bias, 0, 1),
-    )  # fmt: skip
+    )
     if product is None:
         return None
     strips = -(-plane // transpose.ROWS)

@@ -62,7 +62,7 @@ def suits(p: Program, code: str, m: int, n: int) -> bool:
 
 
 def singular(p: Program, code: str, source: Block, s: Block, sides: tuple[Block, Block] | None, turned: bool,
-             info: Block) -> Block:  # fmt: skip
+             info: Block) -> Block:
     """Singular values of `source` (of its transpose, where `turned`) to `s`, and left and right vectors (as rows) to
     `sides`. The status of the input, which is -1 where numbers are not finite, comes back."""
     m, n = source.rows, source.cols
@@ -82,7 +82,7 @@ def singular(p: Program, code: str, source: Block, s: Block, sides: tuple[Block,
         work = (Scratch((3 * n * n + 4 * n) * 8), Scratch(8 * n * 8))
         u, vh = ((memory.at(0, 0, n, n)) for memory in sides)
         p.call("bdsdc", code, triangle, "I", n, s, e, u, sides[0].lead, vh, sides[1].lead, spare, spare, *work, info,
-               work=4 * n * n * n)  # fmt: skip
+               work=4 * n * n * n)
         _turn_back(p, code, sides, (right, left) if turned else (left, right))
     _step(p, kernel_for(p.device, scale_nest, code) if _runs(p) else None, (up, s), [n, s.batch])
     return status
@@ -149,7 +149,7 @@ def into_range_nest(code: str) -> Nest:
         reduction("y", ZERO, m, ["rest"], [const(0.0, code)],
                   lambda acc: [fma(load(0, at(var("y"), var("c")), code), const(0.0, code), acc[0])],
                   lambda a, b: [a[0] + b[0]]),
-        Assign("finite", finite + wide(var("rest", code)))))  # fmt: skip
+        Assign("finite", finite + wide(var("rest", code)))))
     # 2^-k for a number of 2^k and more, up to 2^(k + 1)
     exponent = min_(shr(bitcast(top, "i64"), const(52, "i64")), const(2045, "i64"))
     inverse = bitcast(shl(const(2046, "i64") - exponent, const(52, "i64")), "f64")
@@ -161,7 +161,7 @@ def into_range_nest(code: str) -> Nest:
     change = For("k", ZERO, var("n"), (For("r", ZERO, m, (Store(0, place_, value),), vector=True),))
     body = rows(Local("top", none), Local("finite", none), look, Local("up", far),
                 If(or_(is_bad, ne(up, one)), (change,)), Store(1, i, up),
-                Store(2, i, select(is_bad, const(-1, "i64"), ZERO)))  # fmt: skip
+                Store(2, i, select(is_bad, const(-1, "i64"), ZERO)))
     return Nest("into_range", operands([], [code, "f64", "i64"]), ("m", "n", "ab", "al"), body)
 
 
@@ -170,7 +170,7 @@ def scale_nest(code: str) -> Nest:
     at = var("i") * var("sb") + var("k")
     value = cast(wide(load(1, at, code)) / load(0, var("i"), "f64"), code)
     return Nest("out_of_range", operands(["f64"], [code]), ("n", "sb"),
-                rows(For("k", ZERO, var("n"), (Store(1, at, value),))))  # fmt: skip
+                rows(For("k", ZERO, var("n"), (Store(1, at, value),))))
 
 
 def grouped(name: str, start: Value, stop: Value, body: Callable) -> list[Statement]:
@@ -194,7 +194,7 @@ class Lines:
 
 
 def dots(name: str, code: str, lines: Lines, count: Value, other: tuple[int, Value], span: tuple[Value, Value],
-         target: Value) -> list[Statement]:  # fmt: skip
+         target: Value) -> list[Statement]:
     """Products of the first columns with a vector, to NEAR[target ..]."""
 
     def body(own: str, first: Value, together: int) -> list[Statement]:
@@ -204,7 +204,7 @@ def dots(name: str, code: str, lines: Lines, count: Value, other: tuple[int, Val
             r.attr, *span, [x.attr for x in sums], [const(0.0, code)] * together,
             lambda acc: [fma(load(lines.operand, var(b.name) + r, code), load(other[0], other[1] + r, code), x)
                          for b, x in zip(bases, acc, strict=True)],
-            lambda a, b: [x + y for x, y in zip(a, b, strict=True)])  # fmt: skip
+            lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
         stores = [Store(NEAR, target + first + const(q, "i64"), x) for q, x in enumerate(sums)]
         return [*bases, fold, *stores]
 
@@ -212,7 +212,7 @@ def dots(name: str, code: str, lines: Lines, count: Value, other: tuple[int, Val
 
 
 def combined(name: str, code: str, lines: Lines, count: Value, weights: Value, target: tuple[int, Value],
-             span: tuple[Value, Value], scale: Value | None = None) -> list[Statement]:  # fmt: skip
+             span: tuple[Value, Value], scale: Value | None = None) -> list[Statement]:
     """The first columns times NEAR[weights ..] (times `scale`), added to a vector."""
 
     def body(own: str, first: Value, together: int) -> list[Statement]:
@@ -230,7 +230,7 @@ def combined(name: str, code: str, lines: Lines, count: Value, weights: Value, t
 
 
 def reflected(code: str, source: tuple[int, Value], pivot: Value, stop: Value, kept: tuple[int, Value],
-              outs: tuple[tuple[int, Value], tuple[int, Value]]) -> list[Statement]:  # fmt: skip
+              outs: tuple[tuple[int, Value], tuple[int, Value]]) -> list[Statement]:
     """The reflection of a vector from `pivot` on to its first number: its vector, written out, goes to `kept`, the
     number and the scale to `outs`. Leaves the locals of `length_of`, `turned`, `inverse` and `tau`."""
     alpha, turned, up, tau = var("alpha", "f64"), var("turned", "f64"), var("up", "f64"), var("tau", code)
@@ -255,7 +255,7 @@ def panel_nest(code: str) -> Nest:
     i, m, n, c, g = (var(name) for name in ("i", "m", "n", "c", "g"))
     base = {k: i * var(f"b{k}") for k in range(10)}
     a, v, u, x, y = (Lines(k, base[k] if k in (A, X, Y) else base[k] + var("j") * var(f"l{k}"), var(f"l{k}"))
-                     for k in (A, V, U, X, Y))  # fmt: skip
+                     for k in (A, V, U, X, Y))
     # Parts of the near memory: the row, what is taken from it and from products, their sum, and four short ones.
     row, less, taken, total = (base[NEAR] + var("n") * const(k, "i64") for k in range(4))
     short = [total + m + const(k * WIDTH, "i64") for k in range(4)]
@@ -264,7 +264,7 @@ def panel_nest(code: str) -> Nest:
     def entries(name: str, targets: list[tuple[int, Lines]], place_: Value) -> For:
         """The row `place_` of narrow matrices, to the short parts."""
         stores = [Store(NEAR, short[k] + var(name), load(lines.operand, lines.at(var(name)) + place_, code))
-                  for k, lines in targets]  # fmt: skip
+                  for k, lines in targets]
         return For(name, ZERO, c, tuple(stores))
 
     minus = const(-1.0, code)
@@ -273,12 +273,12 @@ def panel_nest(code: str) -> Nest:
         *combined("ca", code, v, c, short[0], (A, a.at(g)), (g, m), minus),
         *combined("cb", code, x, c, short[1], (A, a.at(g)), (g, m), minus),
         *reflected(code, (A, a.at(g)), g, m, (V, vector), ((D, base[D] + g), (TAU_V, base[TAU_V] + g))),
-    ))  # fmt: skip
+    ))
     clear = (
         For("k", after, n, (Store(NEAR, less + var("k"), const(0.0, code)),
                             Store(NEAR, taken + var("k"), const(0.0, code))), vector=True),
         For("t", g, m, (Store(NEAR, total + var("t"), const(0.0, code)),), vector=True),
-    )  # fmt: skip
+    )
     corrections = (
         entries("q", [(2, v), (3, x)], g),
         *dots("pa", code, v, c, (V, vector), (g, m), short[0]),
@@ -298,7 +298,7 @@ def panel_nest(code: str) -> Nest:
         found.append(reduction(
             r.attr, g, m, [s.attr for s in sums], [const(0.0, code)] * together,
             lambda acc: [fma(load(A, b + r, code), load(V, vector + r, code), s) for b, s in zip(at, acc, strict=True)],
-            lambda l, h: [s + z for s, z in zip(l, h, strict=True)]))  # fmt: skip
+            lambda l, h: [s + z for s, z in zip(l, h, strict=True)]))
         gathered = load(NEAR, total + t, code)
         for k, (b, s) in enumerate(zip(at, sums, strict=True)):
             where, product, z = first + const(k, "i64"), var(f"{own}.y{k}", code), var(f"{own}.z{k}", code)
@@ -312,15 +312,15 @@ def panel_nest(code: str) -> Nest:
         return [*found, For(t.attr, g, m, (Store(NEAR, total + t, gathered),), vector=True)]
 
     beside = (*clear, *corrections, *grouped("w", after, n, walk), *_row_part(code, (a, v, u, x, y), base, row, total,
-                                                                              short))  # fmt: skip
+                                                                              short))
     body = For("c", ZERO, var("w"), (Local("g", var("j") + c), column, If(lt(after, n), beside)))
     names = ("m", "n", "j", "w", *(f"{kind}{k}" for k in (A, V, U, X, Y) for kind in "bl"), *(f"b{k}" for k in
-             range(D, NEAR + 1)))  # fmt: skip
+             range(D, NEAR + 1)))
     return Nest("bidiagonal_panel", operands([], [code] * 10), names, rows(body))
 
 
 def _row_part(code: str, lines: tuple[Lines, ...], base: dict[int, Value], row: Value, total: Value,
-              short: list[Value]) -> list[Statement]:  # fmt: skip
+              short: list[Value]) -> list[Statement]:
     """The row's reflection, and the column of X that it gives."""
     a, v, u, x, y = lines
     m, n, c, g = (var(name) for name in ("m", "n", "c", "g"))
@@ -337,7 +337,7 @@ def _row_part(code: str, lines: tuple[Lines, ...], base: dict[int, Value], row: 
         For("s.k", after, n, (Local("s.w", tau * element), For("s.t", after, m, (
             Store(X, out + var("s.t"), fma(load(A, a.at(var("s.k")) + var("s.t"), code), var("s.w", code), whole)),),
             vector=True))),
-    )  # fmt: skip
+    )
     once = (
         Local("x.sum", cast(wide(tau) * up * inverse, code)),
         Local("x.first", cast(neg(wide(tau) * turned * inverse), code)),

@@ -544,7 +544,7 @@ def clear_nest(code: str) -> Nest:
 
     def between(name: str, start: Value, stop: Value) -> For:
         return For(name, expr.max_(start, zero), expr.min_(stop, v["rows"]),
-                   (Store(0, at + expr.var(name), nothing),), vector=True)  # fmt: skip
+                   (Store(0, at + expr.var(name), nothing),), vector=True)
 
     above = between("r", zero, v["c"] - v["high"])
     below = between("s", v["c"] - v["low"] + expr.const(1, "i64"), v["rows"])
@@ -591,7 +591,7 @@ def exchanges_nest(signed: bool) -> Nest:
     ]
     loop = For("k", zero, expr.var("count"), tuple(body))
     return Nest("row_exchanges", operands(["i32"], ["i64"], ["i64"]), ("count", "sb", "sr", "tb", "limit"),
-                rows(Local("half", zero), loop, Check(expr.eq(half, zero), 2, one)))  # fmt: skip
+                rows(Local("half", zero), loop, Check(expr.eq(half, zero), 2, one)))
 
 
 def status_nest(converts: bool, checks: bool) -> Nest:

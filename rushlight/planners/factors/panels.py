@@ -77,7 +77,7 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
             if below.rows:
                 target = a.at(j + w, j + w, m - j - w, rest).every(size * a.lead)
                 p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead,
-                       Number(1), target, a.lead, strips=count, work=below.rows * size * w)  # fmt: skip
+                       Number(1), target, a.lead, strips=count, work=below.rows * size * w)
     if p.device.type != "meta":
         places = [place(b) for b in (statuses, pivots, info)]
         p.steps.append(Step(kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
@@ -132,21 +132,21 @@ def triangular(p: Program, code: str, form: tuple[str, str, str, str], a: Block,
 def _triangle(
     p: Program, code: str, form: tuple[str, str, str, str], a: Block, b: Block, other: int | Strip,
     strips: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     side, triangle, trans, unit = form
     n, left = a.rows, side == "L"
     share = other.size if isinstance(other, Strip) else other
     if not p.shares or not reaches(n, 2 * HALVED) or not reaches(share, FEW):
         sizes = (n, other) if left else (other, n)
         p.call("trsm", code, side, triangle, trans, unit, *sizes, Number(1), a, a.lead, b, b.lead, strips=strips,
-               work=n * n * share // 2)  # fmt: skip
+               work=n * n * share // 2)
         return
     h = n // 2 // HALVED * HALVED
     rest = n - h
     corners = a.at(0, 0, h, h), a.at(h, h, rest, rest)
     between = a.at(h, 0, rest, h) if triangle == "L" else a.at(0, h, h, rest)
     parts = (b.at(0, 0, h, b.cols), b.at(h, 0, rest, b.cols)) if left else (
-        b.at(0, 0, b.rows, h), b.at(0, h, b.rows, rest))  # fmt: skip
+        b.at(0, 0, b.rows, h), b.at(0, h, b.rows, rest))
     is_lower = (triangle == "L") == (trans == "N")
     first = 0 if is_lower == left else 1     # whose unknowns depend on no others
     _triangle(p, code, form, corners[first], parts[first], other, strips)
@@ -184,7 +184,7 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, source: B
         size, strips = cut(count)
         p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0),
                b.every(size * b.lead), b.lead, p.temporary(_C.int64, strips).every(1), strips=strips,
-               work=n * n * size)  # fmt: skip
+               work=n * n * size)
         return
     p.call("getrs", code, trans, n, count, lu, lu.lead, pivots, b, b.lead, p.temporary(_C.int64), work=n * n * count)
 
@@ -217,7 +217,7 @@ def invert(p: Program, code: str, lu: Block, pivots: Block, result: Block) -> No
         p.copy(lu, result)
         alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
         p.call("getri", code, n, result, result.lead, pivots, WORK, LENGTH, p.temporary(_C.int64), work=n * n * n,
-               strips=alone)  # fmt: skip
+               strips=alone)
         return
     x = triangles.right_sides(p, code, n, n)
     p.identity(x.t)
@@ -255,11 +255,11 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
         p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True),
                below.every(size), a.lead, Number(1, real=True), corner, a.lead, strips=count,
-               work=size * size * w // 2)  # fmt: skip
+               work=size * size * w // 2)
         under = a.at(j + w + size, j + w, rest, rest).every(size * (a.lead + 1))
         p.call("gemm", code, "N", transposed, Affine(rest - size, -size), size, w, Number(-1),
                a.at(j + w + size, j, rest, w).every(size), a.lead, below.every(size), a.lead, Number(1), under, a.lead,
-               strips=count - 1, work=rest * size * w // 2)  # fmt: skip
+               strips=count - 1, work=rest * size * w // 2)
     if p.device.type != "meta":
         spare = p.temporary(_C.int64, 1)
         p.steps.append(

@@ -163,7 +163,7 @@ def product(p: Program, code: str, c: Block, a: Block, b: Block, alpha: float = 
         size, strips, work = Strip(width, n), -(-n // width), m * width * k
         a, b, c = a.every(0), b.every(width * b.col), c.every(width * c.col)
     p.call("gemm", code, left[0], right[0], m, size, k, Number(alpha), a, max(left[1], 1), b, max(right[1], 1),
-           Number(beta), c, c.lead, strips=strips, work=work)  # fmt: skip
+           Number(beta), c, c.lead, strips=strips, work=work)
 
 
 def _columns(p: Program, code: str, a: Block, made: Panels, j: int, w: int, top: int) -> None:
@@ -223,7 +223,7 @@ def is_full(p: Program, code: str, r: Block, b: Block, rcond: float, rank: Block
     params = [r.rows, r.batch, r.lead, vectors.batch, b.rows, b.cols, b.batch, b.lead]
     places = [-1, *(place(x) for x in (r, b, vectors, rank))]
     p.steps.append(Step(kernel_for(p.device, full_nest, code), places, params, p.count, 1, -1, packed(rcond, "f64")
-                    .ljust(16, b"\0")))  # fmt: skip
+                    .ljust(16, b"\0")))
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -236,13 +236,13 @@ def wide(x: Value) -> Value:
 def total_of(name: str, start: Value, stop: Value, squared: Value) -> Reduce:
     """The sum of `squared` (of float64) over the variable `name`, in a local called `name.sum`."""
     return reduction(name, start, stop, [f"{name}.sum"], [const(0.0, "f64")], lambda acc: [acc[0] + squared],
-                     lambda a, b: [a[0] + b[0]])  # fmt: skip
+                     lambda a, b: [a[0] + b[0]])
 
 
 def largest_of(name: str, start: Value, stop: Value, size: Value) -> Reduce:
     """The largest of `size` over the variable `name`, in a local called `name.top`."""
     return reduction(name, start, stop, [f"{name}.top"], [const(0.0, size.dtype)], lambda acc: [max_(size, acc[0])],
-                     lambda a, b: [max_(a[0], b[0])])  # fmt: skip
+                     lambda a, b: [max_(a[0], b[0])])
 
 
 def length_of(code: str, at: Value, pivot: Value, stop: Value, operand: int = 0) -> list[Statement]:
@@ -277,7 +277,7 @@ def length_of(code: str, at: Value, pivot: Value, stop: Value, operand: int = 0)
         Assign("alpha", alpha * up),
         total_of("s", start, stop, scaled * scaled),
         Assign("length", sqrt(fma(alpha, alpha, var("s.sum", "f64")))),
-    )  # fmt: skip
+    )
     return [*found, If(lost, rescued)]
 
 
@@ -311,16 +311,16 @@ def leaf_nest(code: str) -> Nest:
         dots = [var(f"{name}d{q}", code) for q in range(together)]
         r, u = var(f"{name}r"), var(f"{name}u")
         found: list[Statement] = [Local(x.attr, var("i") * var("ab") + (start + const(q, "i64")) * var("al"))
-                                  for q, x in enumerate(bases)]  # fmt: skip
+                                  for q, x in enumerate(bases)]
         found.append(reduction(
             r.attr, pivot, m, [x.attr for x in dots], [none] * together,
             lambda acc: [fma(load(1, kept + r, code), load(0, b + r, code), x)
                          for b, x in zip(bases, acc, strict=True)],
-            lambda a, b: [x + y for x, y in zip(a, b, strict=True)]))  # fmt: skip
+            lambda a, b: [x + y for x, y in zip(a, b, strict=True)]))
         found += [Assign(x.attr, neg(tau * x)) for x in dots]
         found.append(For(u.attr, pivot, m, tuple(
             Store(0, b + u, fma(load(1, kept + u, code), x, load(0, b + u, code)))
-            for b, x in zip(bases, dots, strict=True)), vector=True))  # fmt: skip
+            for b, x in zip(bases, dots, strict=True)), vector=True))
         return found
 
     group = const(TOGETHER, "i64")
@@ -339,7 +339,7 @@ def ones_nest(code: str) -> Nest:
     """Ones on the diagonal."""
     at = var("i") * var("vb") + var("c") * (var("vl") + ONE)
     return Nest("unit_diagonal", operands([], [code]), ("count", "vb", "vl"),
-                rows(For("c", ZERO, var("count"), (Store(0, at, const(1.0, code)),))))  # fmt: skip
+                rows(For("c", ZERO, var("count"), (Store(0, at, const(1.0, code)),))))
 
 
 def weigh_nest(code: str) -> Nest:
@@ -353,7 +353,7 @@ def weigh_nest(code: str) -> Nest:
     more = fma(load(2, t(r, q), code), load(0, i * var("sb") + q + c * var("sl"), code), total)
     above = For("r", ZERO, c, (
         Local("total", const(0.0, code)), For("q", r, c, (Assign("total", more),)),
-        Store(2, t(r, c), neg(tau * total))))  # fmt: skip
+        Store(2, t(r, c), neg(tau * total))))
     column = For("c", ZERO, var("w"), (Local("tau", load(1, i * var("ub") + c, code)), above, Store(2, t(c, c), tau)))
     names = ("w", "tb", "tl", "sb", "sl", "ub")
     return Nest("weigh_reflections", operands([code, code], [code]), names, rows(column))
@@ -406,7 +406,7 @@ def full_nest(code: str) -> Nest:
                          for at, x in zip(vectors.values(), acc, strict=True)],
             lambda a, b: [x + y for x, y in zip(a, b, strict=True)]),
         Local("gamma", wide(load(1, column + k, code))),
-    ]  # fmt: skip
+    ]
     for name, at in vectors.items():
         u, scale = var(f"{name}.u"), var(f"{name}.scale", code)
         body += grown(name, var(name, "f64"), wide(var(f"{name}.dot", code)), var("gamma", "f64"), name == "least")
@@ -418,11 +418,11 @@ def full_nest(code: str) -> Nest:
     low, high = (const(x, "f64") for x in RANGE[code])
     entry = wide(abs_(load(2, i * var("bb") + var("x") + var("y") * var("bl"), code)))
     look = For("y", ZERO, var("bn"), (
-        largest_of("x", ZERO, var("bm"), entry), Assign("right", max_(var("x.top", "f64"), right))))  # fmt: skip
+        largest_of("x", ZERO, var("bm"), entry), Assign("right", max_(var("x.top", "f64"), right))))
     fits = and_(and_(ge(most, low), le(most, high)), or_(eq(right, none), and_(ge(right, low), le(right, high))))
     full = and_(and_(gt(least, none), le(most * load(0, ZERO, "f64"), least)), fits)
     names = ("n", "rb", "rl", "vb", "bm", "bn", "bb", "bl")
     return Nest("is_full_rank", operands(["f64", code, code], [code, "i64"]), names, rows(
         Local("least", abs_(wide(load(1, i * var("rb"), code)))), Local("most", least),
         *(Store(3, at, const(1.0, code)) for at in vectors.values()), For("k", ONE, n, tuple(body)),
-        Local("right", none), look, Store(4, i, select(full, n, ZERO))))  # fmt: skip
+        Local("right", none), look, Store(4, i, select(full, n, ZERO))))

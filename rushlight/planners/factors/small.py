@@ -109,18 +109,18 @@ def lu_nest(code: str) -> Nest:
     upper, lower = var("upper", code), var("lower", code)
     swap = For("c", ZERO, var("cols"), (
         Local("upper", a(k, c)), Local("lower", a(var("where"), c)), Store(0, at(k, c), lower),
-        Store(0, at(where, c), upper)))  # fmt: skip
+        Store(0, at(where, c), upper)))
     scale = For("r", k + ONE, var("rows"), (Store(0, at(r, k), a(r, k) / pivot),))
     failed = If(eq(var("status"), ZERO), (Assign("status", k + ONE),))
     factor_ = var("factor", code)
     update = For("c", k + ONE, var("cols"), (
         Local("factor", neg(a(k, c))),
-        For("r", k + ONE, var("rows"), (Store(0, at(r, c), fma(a(r, k), factor_, a(r, c))),))))  # fmt: skip
+        For("r", k + ONE, var("rows"), (Store(0, at(r, c), fma(a(r, k), factor_, a(r, c))),))))
     column = (
         Local("best", abs_(a(k, k))), Local("where", k), search, Store(1, i * var("pb") + k, where + ONE),
         If(ne(where, k), (swap,)), Local("pivot", a(k, k)), If(eq(pivot, const(0.0, code)), (failed,), (scale,)),
         update,
-    )  # fmt: skip
+    )
     body = (
         Local("base", i * var("ab")),
         Local("status", ZERO),
@@ -149,7 +149,7 @@ def solve_nest(code: str, transposed: bool) -> Nest:
         return For(name, ZERO, n, (
             Local(f"{name}.k", at), Local(other.attr, load(1, i * var("pb") + var(f"{name}.k"), "i64") - ONE),
             Local(here.attr, b(var(f"{name}.k"))), Local(there.attr, b(other)),
-            Store(2, right + var(f"{name}.k"), there), Store(2, right + other, here)))  # fmt: skip
+            Store(2, right + var(f"{name}.k"), there), Store(2, right + other, here)))
 
     def triangle(name: str, forward: bool, entry: Callable, unit: bool) -> For:
         return substitution(name, code, forward, entry, unit, (2, lambda row: right + row))
@@ -157,7 +157,7 @@ def solve_nest(code: str, transposed: bool) -> Nest:
     if transposed:
         steps = [triangle("u", True, lambda row, col: lu(col, row), False),
                  triangle("l", False, lambda row, col: lu(col, row), True),
-                 exchange("x", n - ONE - var("x"))]  # fmt: skip
+                 exchange("x", n - ONE - var("x"))]
     else:
         steps = [exchange("x", var("x")), triangle("l", True, lu, True), triangle("u", False, lu, False)]
     body = For("c", ZERO, var("columns"), (Local("right", i * var("bb") + c * var("blead")), *steps))
@@ -221,7 +221,7 @@ def cholesky_nest(code: str) -> Nest:
     good = (Local("root", sqrt(var("square", code))), Store(0, at(j, j), root), below)
     column = If(eq(var("status"), ZERO), (
         *without_known(j, "square"),
-        If(gt(var("square", code), const(0.0, code)), good, (Assign("status", j + ONE),))))  # fmt: skip
+        If(gt(var("square", code), const(0.0, code)), good, (Assign("status", j + ONE),))))
     return Nest("small_cholesky", operands([], [code, "i64"]), ("n", "ab", "down", "along"),
                 rows(Local("status", ZERO), For("j", ZERO, var("n"), (column,)),
-                     Store(1, i, var("status"))))  # fmt: skip
+                     Store(1, i, var("status"))))

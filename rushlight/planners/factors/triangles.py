@@ -109,7 +109,7 @@ def multiply(p: Program, code: str, target: Block, a: Block, b: Block) -> None:
         size, strips = Strip(STRIP, n), -(-n // STRIP)
         a, b, target, work = a.every(0), b.every(STRIP), target.every(STRIP), work // strips
     p.call("gemm", code, "N", form[0], size, target.rows, a.cols, Number(-1), b, b.row, a, form[1], Number(1),
-           target, target.row, strips=strips, work=work)  # fmt: skip
+           target, target.row, strips=strips, work=work)
 
 
 def exchange(p: Program, b: Block, pivots: Block, back: bool = False) -> None:
@@ -133,7 +133,7 @@ def inverse_nest(code: str) -> Nest:
     entry = load(0, i * var("ab") + k * var("step"), code)
     store = Store(1, i * var("db") + k, const(1.0, code) / entry)
     return Nest("inverse_diagonal", operands([code], [code]), ("n", "ab", "step", "db"),
-                rows(For("k", ZERO, var("n"), (store,))))  # fmt: skip
+                rows(For("k", ZERO, var("n"), (store,))))
 
 
 def leaf_nest(code: str, unit: bool) -> Nest:
@@ -187,10 +187,10 @@ def exchange_nest(code: str, back: bool, size: int) -> Nest:
     upper, lower = right + k * var("br") + v, right + j * var("br") + v
     swap = For("v", start, min_(start + const(size, "i64"), var("cols")), (
         Local("here", load(1, upper, code)), Local("there", load(1, lower, code)),
-        Store(1, upper, there), Store(1, lower, here)), vector=True)  # fmt: skip
+        Store(1, upper, there), Store(1, lower, here)), vector=True)
     walk = For("t", ZERO, var("count"), (
         Local("k", place_), Local("j", load(0, which * var("pb") + k, "i64") - ONE), If(ne(j, k), (swap,)),
-    ))  # fmt: skip
+    ))
     head = (Local("which", idiv(var("i"), var("strips"))), Local("strip", irem(var("i"), var("strips"))))
     names = ("count", "cols", "strips", "bb", "br", "pb")
     return Nest("exchange_rows", operands(["i64"], [code]), names, rows(*head, walk))

@@ -349,4 +349,4 @@ def times_nest(code: str, is_real: bool, has_table: bool) -> Nest:
         each("z", var("n"), var("wide"), complex_(nothing, nothing)),
     )
     return Nest(f"fft_{'times' if has_table else 'copies'}", operands(given, [code]), ("n", "given", "wide"),
-                rows(*body))  # fmt: skip
+                rows(*body))

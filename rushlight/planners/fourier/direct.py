@@ -247,7 +247,7 @@ class Steps:
     def by_lanes(
         self, kind: str, n: int, places: tuple[int, ...], source: int, target: int, scale: float, inverse: bool,
         turns: bytes | None = None, given: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         numbers = (source, target, RESULT + len(self.temps) + 1)
         launch, room = lanes_step(self.code, kind, n, (self.count, given), places, scale, inverse, numbers, turns)
         self.temps.append(room)
@@ -256,7 +256,7 @@ class Steps:
     def chirp(
         self, source: int, target: int, n: int, scale: float, inverse: bool, is_real: bool = False,
         kept: int | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Rows of any length, real ones too; `kept` says how many points of the result are wanted."""
         m = convolution_length(n)
         if m > 3 * LONGEST_TABLE:

@@ -64,14 +64,14 @@ def copied(source: str, target: str, numel: int) -> Launch:
     given = (numel, SIZES[source], SIZES[target], 0, 0)
     return Launch(("fft copy", source, target),
                   lambda: pointwise_nest("copy", [source], [target], [cast(arg(0, source), target)]), (0, 3), given, 1,
-                  1)  # fmt: skip
+                  1)
 
 
 def scale_nest(part: str) -> Nest:
     """Parts of numbers multiplied in place."""
     factor = cast(bitcast(var("factor"), "f64"), part)
     return Nest("fft_scale", operands([], [part]), ("factor",),
-                rows(Store(0, var("i"), load(0, var("i"), part) * factor), vector=True))  # fmt: skip
+                rows(Store(0, var("i"), load(0, var("i"), part) * factor), vector=True))
 
 
 __all__ = ["library_launches"]

@@ -54,7 +54,7 @@ def rows_step(
     numbers = (source, (-1, 0) if isinstance(table, bytes) else table, target, *rooms)
     nest, params = functools.partial(transform_nest, code, n, kind), (*number_bits(scale), grain)
     launch = Launch((code, n, kind), nest, numbers, params, count, grain,
-                    constants=table if isinstance(table, bytes) else b"")  # fmt: skip
+                    constants=table if isinstance(table, bytes) else b"")
     room = Temp(PART[code], (-(-count // grain), 2 * room_for(n)))
     return launch, (room, room)
 
@@ -134,7 +134,7 @@ def with_last_blocks(grain: int, rows: int, blocks: int) -> int:
 def lanes_step(
     code: str, kind: str, n: int, shape: tuple[int, int], places: tuple[int, ...], scale: float, inverse: bool,
     operands: tuple[int, int, int], turns: int | bytes | None = None,
-) -> tuple[Launch, Temp]:  # fmt: skip
+) -> tuple[Launch, Temp]:
     """The kernel that transforms `n` points a row, and the scratch memory that it wants.
 
     `shape` is how many rows there are and how long they are as given; `places` (outer, inner, strides in and out) of
@@ -184,7 +184,7 @@ def lanes_launch(
     launch, room = lanes_step(
         to_complex(input.dtype).code, kind, n, (input.numel() // max(1, width), width), places, scale, inverse,
         (0, out, out + 1), turns,
-    )  # fmt: skip
+    )
     return Schedule((launch,), (room,))
 
 

@@ -136,7 +136,7 @@ class Writer:
 
     def nest(self) -> Nest:
         operands = (Operand(self.given_code), Operand(self.code), Operand("i64"), Operand(self.result_code),
-                    Operand(self.part))  # fmt: skip
+                    Operand(self.part))
         room = idiv(var("begin"), var("grain")) * (var("room") * const(2, "i64"))
         body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
         stages = [self.stages()] if self.forms else []
@@ -145,7 +145,7 @@ class Writer:
 
     def read_in(self) -> list[Statement]:
         return {"real": self.spectra_in, "odd_real": self.odd_spectra_in, "chirp": self.chirp_in,
-                "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
+                "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()
 
     def write_out(self) -> list[Statement]:
         if self.kind in ("rows", "real", *ODD):
@@ -223,7 +223,7 @@ class Writer:
         square = self.block_of(lane.attr, write(lane, *[(point, reads(lane, point)) for point in points]))
         return [self.squares(count.attr, limit, full),
                 For(tile.attr, ZERO, count, (self.square_at(tag, limit), square)),
-                *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
+                *slow(select(lt(ZERO, count), limit, ZERO))]
 
     def squares(self, name: str, limit: Value, full: Value) -> Local:
         """How many squares cover `limit` points; none where there are fewer than one has."""
@@ -294,7 +294,7 @@ class Writer:
         places = [var(f"of.{m}") + v + plane for m in range(r) for plane in (ZERO, self.width)]
         lanes = self.across_lanes(v.attr, held.statements + stored("f", places, [part for z in results for part in z]))
         return [Local("run_f", load(STAGES, const(2, "i64"), "i64")), self.sign(),
-                For(k.attr, ZERO, run, (*base, lanes)), *self.buffers_exchanged("first")]  # fmt: skip
+                For(k.attr, ZERO, run, (*base, lanes)), *self.buffers_exchanged("first")]
 
     def sign(self) -> Local:
         """Of imaginary parts, which an inverse transform negates."""
@@ -321,7 +321,7 @@ class Writer:
             *self.squares_in(given, lambda lane, point: spun(var("first") * given + lane * given, point),
                              lambda lane, *points: self.write("source", lane, *points), self.is_full(), slow),
             For("c2", given, var("n"), (rest,)),
-        ]  # fmt: skip
+        ]
 
     def spectra_in(self) -> list[Statement]:
         """Half spectra, in the other buffer, to those of pairs of neighbours: of X(p) and X(n - p) the sum S and the
@@ -336,7 +336,7 @@ class Writer:
         rows_read = self.squares_in(
             given, lambda lane, point: self.number((var("first") + lane) * given + point),
             lambda lane, *points: self.write("target", lane, *points), self.is_full(), slow,
-        )  # fmt: skip
+        )
         (ar, ai), (br, bi) = self.read("target", p, v), self.read("target", n - p, v)
         kept = var("kept", self.part)
         ai, bi = ai * kept, bi * kept
@@ -366,7 +366,7 @@ class Writer:
             *self.squares_in(given, lambda lane, point: doubled((var("first") + lane) * given, point),
                              self.exchanged_write, self.is_full(), slow),
             For("c2", given, var("n"), (rest,)),
-        ]  # fmt: skip
+        ]
 
     @property
     def middle(self) -> Value:
@@ -399,7 +399,7 @@ class Writer:
             stores.append(Store(OUT, to(const(lane, "i64")) + var(f"at_{tag}") + point, value))
         return [self.squares(count.attr, limit, full),
                 For(tile.attr, ZERO, count, (self.square_at(tag, limit), self.block_of(point.attr, stores))),
-                *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
+                *slow(select(lt(ZERO, count), limit, ZERO))]
 
     def rows_out(self) -> list[Statement]:
         lane, k = var("l3"), var("c3")
@@ -608,7 +608,7 @@ class Writer:
         goal = var("target") + (var("jp") * var("run") + var("kp")) * self.point + u
         return self.across_lanes("vz", [
             Local("zr", first[0]), Local("zi", first[1]), add, Store(ROOM, goal, total[0]),
-            Store(ROOM, goal + self.width, total[1])])  # fmt: skip
+            Store(ROOM, goal + self.width, total[1])])
 
     def prime_pairs(self, row: Callable) -> For:
         """Results m and radix - m, as many m together as registers hold; the last few begin early."""
@@ -629,7 +629,7 @@ class Writer:
             steps += [
                 Assign(names[0], fma(sums[0], c, er)), Assign(names[1], fma(sums[1], c, ei)),
                 Assign(names[2], fma(gaps[0], s, odd_r)), Assign(names[3], fma(gaps[1], s, odd_i)),
-            ]  # fmt: skip
+            ]
             for goal, z in ((m, (er - odd_i, ei + odd_r)), (radix - m, (er + odd_i, ei - odd_r))):
                 to = var("target") + ((var("jp") + goal * var("groups")) * var("run") + var("kp")) * self.point + u
                 ends += [Store(ROOM, to, z[0]), Store(ROOM, to + self.width, z[1])]

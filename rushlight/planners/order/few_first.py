@@ -57,12 +57,12 @@ def few_nest(code: str, rank: int, descending: bool) -> Nest:
         return reduction(
             name, ZERO, padded, [of], [most],
             step=lambda acc: [min_(acc[0], value)], merge=lambda a, b: [min_(a[0], b[0])],
-        )  # fmt: skip
+        )
 
     copy = For("h", ZERO, length, (
         Store(KEYS, var("h"), cast(key_of(element(var("h")), descending), word)),
         Store(PLACES, var("h"), cast(var("h"), word)),
-    ), vector=True)  # fmt: skip
+    ), vector=True)
     fill = For("f", length, padded, (Store(KEYS, var("f"), most), Store(PLACES, var("f"), most)))
     # The highest key may be an element's own, too: what is taken is known by its place.
     is_it = eq(load(KEYS, var("p"), word), var("key", word))
@@ -73,6 +73,6 @@ def few_nest(code: str, rank: int, descending: bool) -> Nest:
         Local("where", cast(var("place", word), "i64")),
         Store(1, at, element(where)), Store(2, at, where),
         Store(KEYS, where, most), Store(PLACES, where, most),
-    ))  # fmt: skip
+    ))
     memory = (*operands([code], [code, "i64"]), Operand(word, LONGEST), Operand(word, LONGEST))
     return Nest("few_first", memory, params, rows(*places, copy, fill, each))

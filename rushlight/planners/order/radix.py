@@ -288,7 +288,7 @@ class RowSort:
             For("j", ZERO, var("size"), keep),
             For("j", ZERO, var("kept"),
                 (found, self.read_key(var("found")), *self.record(j, var("found")), *self.count_digits())),
-        ]  # fmt: skip
+        ]
 
     def lead(self, key: Value) -> Value:
         """The leading bits of a key, below COARSE * FINE."""
@@ -379,7 +379,7 @@ def radix_launches(input: Any, dim: int, count: int, descending: bool) -> Schedu
     def rows_of(
         source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int, stride: int, out_stride: int,
         pieces: int,
-    ) -> Launch:  # fmt: skip
+    ) -> Launch:
         form = Form(code, len(axes), descending, selects, mapping is not None)
         return row_launch(form, temps, source, mapping, out, axes, length, stride, out_stride, count, pieces)
 
@@ -404,7 +404,7 @@ def pieces_of(length: int, count: int) -> int:
 def row_launch(
     form: Form, temps: list[Temp], source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int,
     stride: int, out_stride: int, count: int, pieces: int,
-) -> Launch:  # fmt: skip
+) -> Launch:
     """One launch over blocks of rows (or pieces of rows); adds the scratch memory it needs."""
     longest = -(-length // pieces)
     items = product(a[0] for a in axes) * pieces

@@ -53,7 +53,7 @@ def sort_steps(
             launches += [
                 launch("sums", (), (counted, sums), (counts,), chunks), launch("spine", (), (sums,), (chunks,), 1),
                 launch("before", (), (sums, counted), (counts,), chunks),
-            ]  # fmt: skip
+            ]
         used = (now, now + 1, counted, there, there + 1)
         form = (bits, most) if numbered or digit else (bits, most, True)
         launches.append(launch("deal", form, used, given, number * tiles))
@@ -75,7 +75,7 @@ def few_steps(bits: int, number: int, length: int, count: int, first: int) -> tu
     """As `sort_steps`, but only the first `count` of each row are in order."""
     items = next(n for n in (1, 2, 4, 8, 16) if n * WARP >= length)
     step = Launch(("written few", bits, items), lambda: select.finding_few(bits, items), (first, first + 1),
-                  (length, number, count), -(-number // WARPS), 1)  # fmt: skip
+                  (length, number, count), -(-number // WARPS), 1)
     return [step], [Temp(f"u{bits}", (number * length,)), Temp("u32", (number * length,))], first + 1
 
 
@@ -108,7 +108,7 @@ def select_steps(bits: int, number: int, length: int, count: int, first: int) ->
     launches.append(step("collect", collected, (*given, count), blocks))
     sorting, temps, ordered = sort_steps(bits, number, count, sorted_keys, numbered=True)
     own = [Temp(f"u{bits}", (number * length,)), Temp("u32", (number * select.RECORD,)),
-           Temp("u64", (blocks * select.TALLIES,)), Temp("u32", (number * count,))]  # fmt: skip
+           Temp("u64", (blocks * select.TALLIES,)), Temp("u32", (number * count,))]
     return [*launches, *sorting], [*own, *temps], ordered
 
 

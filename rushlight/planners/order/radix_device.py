@@ -33,7 +33,7 @@ def finds_few(input: Any, dim: int, count: int) -> bool:
     """Whether warps of the device look for the first `count` elements one after the other."""
     written = input.device.type in handlers and handlers[input.device.type].loads_written
     return bool(written and input.ndim and count and input.dtype.code in BITS
-                and are_few(BITS[input.dtype.code], input.shape[dim], count))  # fmt: skip
+                and are_few(BITS[input.dtype.code], input.shape[dim], count))
 
 
 def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedule | None:
@@ -58,7 +58,7 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         start = Launch(("select keys", form), lambda: keys_nest(*form, False), (0, keys), numbers, total, 1)
         zero = Launch(("select zero",), zero_nest, (records,), (), product(temps[1].sizes), 1)
         taken = Launch(("select take", form), lambda: take_nest(code, len(others), True), (0, ordered, places, 1, 2),
-                       given, number * count, 1)  # fmt: skip
+                       given, number * count, 1)
         return Schedule((start, zero, *launches, taken), tuple(temps))
     few = written and are_few(BITS[code], length, count)
     if few:
@@ -71,10 +71,10 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
     start = Launch(("sort keys", form, bool(written)), lambda: keys_nest(*form, not written), slots, numbers, total, 1)
     if written and not few and has_keys(BITS[code], length):
         taken = Launch(("sort take keys", form), lambda: keyed_nest(*form), (0, ordered, ordered - 1, 1, 2), given,
-                       number * count, 1)  # fmt: skip
+                       number * count, 1)
     else:
         taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
-                       number * count, 1)  # fmt: skip
+                       number * count, 1)
     return Schedule((start, *launches, taken), tuple(temps))
 
 
@@ -124,7 +124,7 @@ def piece_of_row() -> list[Statement]:
         Local("row", idiv(var("i"), var("pieces"))), Local("piece", irem(var("i"), var("pieces"))),
         Local("first", var("row") * var("length") + start),
         Local("last", var("row") * var("length") + min_(start + const(PIECE, "i64"), var("length"))),
-    ]  # fmt: skip
+    ]
 
 
 def digit_of(key: Value) -> Value:
@@ -147,11 +147,11 @@ def count_nest(key: str) -> Nest:
     at = var("at")
     counted = For("j", var("first"), var("last"), (
         Local("at", digit_of(load(0, var("j"), key))), Store(own, at, load(own, at, "u32") + one),
-    ))  # fmt: skip
+    ))
     body = [
         *piece_of_row(), each_digit(Store(own, var("d"), const(0, "u32"))), counted,
         each_digit(Store(1, count_place(var("d")), load(own, var("d"), "u32"))),
-    ]  # fmt: skip
+    ]
     result = (*operands([key], ["u32"]), Operand("u32", DIGIT))
     return Nest("sort_count", result, ("length", "pieces", "digit"), rows(*body))
 
@@ -163,7 +163,7 @@ def deal_nest(key: str) -> Nest:
         Local("key", load(0, var("j"), key)), Local("at", digit_of(var("key", key))),
         Local("to", load(own, at, "u32")), Store(own, at, to + const(1, "u32")),
         Store(3, cast(to, "i64"), var("key", key)), Store(4, cast(to, "i64"), load(1, var("j"), "u32")),
-    ))  # fmt: skip
+    ))
     body = [*piece_of_row(), each_digit(Store(own, var("d"), load(2, count_place(var("d")), "u32"))), dealt]
     result = (*operands([key, "u32", "u32"], [key, "u32"]), Operand("u32", DIGIT))
     return Nest("sort_deal", result, ("length", "pieces", "digit"), rows(*body))
@@ -196,7 +196,7 @@ def keyed_nest(code: str, rank: int, descending: bool) -> Nest:
     body: list[Statement] = [
         Local("key", load(2, at, key.dtype)), Local("origin", cast(load(1, at, "u32"), "i64")), Local("write", write),
         Store(3, var("write"), value), Store(4, var("write"), var("origin")),
-    ]  # fmt: skip
+    ]
     if doubtful is not None:
         body.append(If(doubtful, (Store(3, var("write"), load(0, read, code)),)))
     return Nest("sort_take_keys", operands([code, "u32", key.dtype], [code, "i64"]), params, rows(*body))
@@ -246,7 +246,7 @@ def before_nest(continued: bool) -> Nest:
     """Sums in place, of one group or, `continued`, of groups whose starts are known."""
     own, total = int(continued), var("total", "u32")
     step = (Local("here", load(own, var("j"), "u32")), Store(own, var("j"), total),
-            Assign("total", total + var("here", "u32")))  # fmt: skip
+            Assign("total", total + var("here", "u32")))
     start = load(0, var("i"), "u32") if continued else const(0, "u32")
     return Nest("sort_before", operands(["u32"] if continued else [], ["u32"]), ("count",),
-                rows(Local("total", start), group(step)))  # fmt: skip
+                rows(Local("total", start), group(step)))

@@ -31,7 +31,7 @@ from ...loops.expr import (
     shl,
     shr,
     var,
-)  # fmt: skip
+)
 from ...loops.nest import Assign, For, If, Local, Nest, Operand, Reduce, Statement, Store, operands, reduction, rows
 from ...op.indexed import contiguous_strides
 from .radix import BITS, COARSE, FINE, key_code, key_of
@@ -107,7 +107,7 @@ class RankedRow:
             *(self.narrowed() if self.form.is_long else ()),
             self.search(),
             *self.place(),
-        ]  # fmt: skip
+        ]
 
     def key_at(self, k: Value) -> Value:
         return load(KEYS, var("base") + k, self.key)
@@ -125,14 +125,14 @@ class RankedRow:
             "e", ZERO, var("length"), ["low", "high"], [const((1 << self.bits) - 1, self.key), const(0, self.key)],
             step=lambda acc: [min_(acc[0], here), max_(acc[1], here)],
             merge=lambda a, b: [min_(a[0], b[0]), max_(a[1], b[1])],
-        )  # fmt: skip
+        )
 
     def counted(self, name: str, stop: Value, test: Value, into: str) -> Reduce:
         """How many of the keys pass a test."""
         return reduction(
             name, ZERO, stop, [into], [const(0, self.count)],
             step=lambda acc: [acc[0] + cast(test, self.count)], merge=lambda a, b: [a[0] + b[0]],
-        )  # fmt: skip
+        )
 
     def wanted_rank(self) -> list[Statement]:
         """Where the answer is in order, once NaN, whose key is the highest there is, has been counted."""
@@ -161,7 +161,7 @@ class RankedRow:
         lead = cast(shr(self.offset(var("k")), cast(var("shift"), self.key)), "i64")
         one, counted = const(1, "u32"), var("lead")
         count = (Local("lead", lead), Store(BINS, counted, one, "add"),
-                 Store(GROUPS, idiv(counted, const(FINE, "i64")), one, "add"))  # fmt: skip
+                 Store(GROUPS, idiv(counted, const(FINE, "i64")), one, "add"))
         keep = (
             Local("own", self.offset(var("k"))),
             Local("inside", eq(cast(shr(var("own", self.key), cast(var("shift"), self.key)), "i64"), var("bin"))),
@@ -184,7 +184,7 @@ class RankedRow:
             Assign("low", const(0, self.key)),
             Assign("found", shl(cast(var("bin"), self.key), cast(var("shift"), self.key))),
             Assign("top", var("shift")),
-        ]  # fmt: skip
+        ]
 
     def clear(self, name: str, operand: int, count: int) -> Statement:
         return For(name, ZERO, const(count, "i64"), (Store(operand, var(name), const(0, "u32")),), vector=True)
@@ -192,7 +192,7 @@ class RankedRow:
     def walk(self, name: str, operand: int, start: Value, stop: Value, into: str) -> Statement:
         """Go along counts until the wanted rank is among them; `before` are those of earlier ones."""
         here = (Assign(into, var(name)), Assign("before", var("seen")),
-                Assign("seen", var("seen") + cast(load(operand, var(name), "u32"), "i64")))  # fmt: skip
+                Assign("seen", var("seen") + cast(load(operand, var(name), "u32"), "i64")))
         return For(name, start, stop, (If(le(var("seen"), var("rank")), here),))
 
     # --- the key, and where it is -------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class RankedRow:
             Local("fits", le(var("less"), var("rank"))),
             Assign("found", select(fits, var("bound", self.key), var("found", self.key))),
             Assign("under", select(fits, var("less"), var("under"))),
-        ))  # fmt: skip
+        ))
 
     def place(self) -> list[Statement]:
         """Of the keys that are equal to it, that of the rank."""
@@ -225,4 +225,4 @@ class RankedRow:
             )),
             Local("origin", where),
             Store(VALUES, var("write"), value), Store(INDICES, var("write"), var("origin")),
-        ]  # fmt: skip
+        ]

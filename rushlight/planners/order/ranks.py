@@ -109,12 +109,12 @@ def held_nest(code: str, rank: int, descending: bool) -> Nest:
 
     fill = For("f", var("length"), padded, (Store(KEYS, var("f"), most),))
     copy = For("h", ZERO, var("length"), (Store(KEYS, var("h"), cast(key_of(element(var("h")), descending), word)),
-                                          Store(EQUALS, var("h"), const(0, "u32"))), vector=True)  # fmt: skip
+                                          Store(EQUALS, var("h"), const(0, "u32"))), vector=True)
     below = lt(load(KEYS, var("k"), word), var("mine", word))
     counted = reduction(
         "k", ZERO, padded, ["below"], [const(0, word)],
         step=lambda acc: [acc[0] + cast(below, word)], merge=lambda a, b: [a[0] + b[0]],
-    )  # fmt: skip
+    )
     slot, equals = cast(var("below", word), "i64"), var("equals", "u32")
     at = var("write") + var("place") * var("out_stride")
     stores = (Store(1, at, element(var("j"))), Store(2, at, var("j")))
@@ -123,6 +123,6 @@ def held_nest(code: str, rank: int, descending: bool) -> Nest:
         Local("slot", slot), Local("equals", load(EQUALS, var("slot"), "u32")),
         Store(EQUALS, var("slot"), equals + const(1, "u32")),
         Local("place", var("slot") + cast(equals, "i64")), If(lt(var("place"), var("count")), stores),
-    ))  # fmt: skip
+    ))
     memory = (*operands([code], [code, "i64"]), Operand(word, HELD), Operand("u32", HELD))
     return Nest("ranks", memory, params, rows(*places, fill, copy, each))

@@ -97,7 +97,7 @@ def tile_counts(numel: int) -> Schedule:
     return Schedule((
         Launch(("written", "sums"), lambda: summing(COUNTS, ITEMS), (0, 1), (numel, tiles), tiles, 1),
         Launch(("written", "spine"), lambda: spine(COUNTS), (1,), (tiles + 1,), 1, 1),
-    ))  # fmt: skip
+    ))
 
 
 def tile_positions(shape: tuple[int, ...], numel: int, length: int) -> Schedule:
@@ -120,4 +120,4 @@ def coordinates_nest(ndim: int) -> Nest:
     at = var("i") * const(ndim, "i64")
     stores = [Store(1, at + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
     return Nest("coordinates", operands(["i64"], ["i64"]), tuple(sizes),
-                rows(Local("number", load(0, var("i"), "i64")), *stores, vector=True))  # fmt: skip
+                rows(Local("number", load(0, var("i"), "i64")), *stores, vector=True))

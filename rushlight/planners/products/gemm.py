@@ -253,7 +253,7 @@ def packed_steps(
 def tiled_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int,
     scratch: int | tuple[int, int], batch: int = 1, addend: Matrix | None = None, wishes: Wishes = NONE,
-) -> tuple[list[Step], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:
     """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
 
     None for types without tiles, for layouts that are no lines, and for sizes where packing does not pay."""
@@ -292,7 +292,7 @@ def lowered_product(
 def few_rows_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
     right: str = "", least: int = 2, wishes: Wishes = NONE,
-) -> Step | None:  # fmt: skip
+) -> Step | None:
     """A step of few rows times matrices that are read once, where they lie (codegen/library/products/few_rows.py);
     `right` is the type they have there, where it is another.
 
@@ -375,7 +375,7 @@ def vector_steps(
     lowered = Lowered(
         "vector_product", ("vector_product", code), ranges, ranges[:-1], (code,), tuple(reads),
         lambda at, sources: (sources[0].read(at) * sources[1].read(at),), folding=folding,
-    )  # fmt: skip
+    )
     return lowered_steps(lowered, device, _vector_kernels, slots)
 
 

@@ -30,7 +30,7 @@ def has_dots(code: str) -> bool:
 def group_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, batch: int = 1,
     dots: Dots | None = None,
-) -> tuple[list[Step], tuple[int, int, int]] | None:  # fmt: skip
+) -> tuple[list[Step], tuple[int, int, int]] | None:
     """c = a @ b of int8 (c is int32) or bfloat16. The scratch slots are `scratch` and the two after it.
 
     `dots`: the instruction, by default this processor's."""
@@ -67,7 +67,7 @@ def group_steps(
 def pack_step(
     dots: Dots, x: Matrix, which: int, target: int, lines: int, k: int, line: int, step: int, width: int, groups: int,
     flips: bool = False,
-) -> Step:  # fmt: skip
+) -> Step:
     """Packs one matrix of a batch: `lines` lines, `line` elements apart, whose values of k are `step` apart."""
     step = 1 if k == 1 else step      # a value of its own: any stride is right
     params = [lines, k, line, step, width, groups, FLIP if flips else 0]

@@ -31,7 +31,7 @@ def are_few(rows: int) -> bool:
 def half_rows_steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, room: Room,
     addend: Matrix | None = None,
-) -> list[Step] | None:  # fmt: skip
+) -> list[Step] | None:
     """c = a @ b (+ addend), all of a half type, summed in single precision."""
     if code not in few_rows.HALVES or c.col != 1:
         return None

@@ -66,7 +66,7 @@ def pays(code: str, m: int, n: int, k: int) -> bool:
 def padded_steps(
     kernel: Any, code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int], scratch: int,
     roomy: Collection[Matrix] = (),
-) -> tuple[list[Step], int] | None:  # fmt: skip
+) -> tuple[list[Step], int] | None:
     """Steps of c = a @ b by a device's own kernel (`Device.product`) through padded copies in slot `scratch`, and how
     many elements that has. None for types and sizes that need none. `roomy` ones have whole lines of memory: what lies
     behind their rows, up to the next, may be read and written."""

@@ -40,7 +40,7 @@ def has_tiles(code: str = "bf16") -> bool:
 def tile_steps(
     code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1,
     bias: int | None = None,
-) -> tuple[list[Step], tuple[int, int]] | None:  # fmt: skip
+) -> tuple[list[Step], tuple[int, int]] | None:
     """bfloat16, or int8 summed in int32, on tile registers: pack the operands, multiply.
     Returns steps and the bytes of the two scratch slots. `bias`: a slot of n numbers that are added before rounding.
 
@@ -103,7 +103,7 @@ class TilePlan:
         return [
             *sizes, cut.part_m, cut.part_n, self.parts[0], *walk, int(biased), cut.chunk, *map(int, self.packs), *lines,
             self.m - 32 if self.in_place else 32 * self.blocks[0],
-        ]  # fmt: skip
+        ]
 
     def rooms(self) -> tuple[int, int]:
         """Bytes for packed rows and columns: of whole operands, or of what threads pack at a time."""

@@ -10,4 +10,4 @@ __getattr__, __dir__ = _late.names(globals(), {
                      "timer"), "timing"),
     **dict.fromkeys(("Colorize", "Compare"), "compare"),
     **dict.fromkeys(("FuzzedParameter", "FuzzedSparseTensor", "FuzzedTensor", "Fuzzer", "ParameterAlias"), "fuzzer"),
-})  # fmt: skip
+})

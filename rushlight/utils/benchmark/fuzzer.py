@@ -76,7 +76,7 @@ class FuzzedTensor:
         max_allocation_bytes: int | None = None, dim_parameter: str | None = None,
         roll_parameter: str | None = None, dtype: Any = _C.float32, cuda: bool = False,
         tensor_constructor: Callable | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if cuda:
             raise NotImplementedError("FuzzedTensor: cuda=True needs a CUDA device, and there is none")
         self._name, self._size, self._steps, self._dtype = name, size, steps, dtype
@@ -141,7 +141,7 @@ class FuzzedSparseTensor(FuzzedTensor):
     def __init__(self, name: str, size: tuple[str | int, ...], min_elements: int | None = None,
                  max_elements: int | None = None, dim_parameter: str | None = None, sparse_dim: str | None = None,
                  nnz: str | None = None, density: str | None = None, coalesced: str | None = None,
-                 dtype: Any = _C.float32, cuda: bool = False) -> None:  # fmt: skip
+                 dtype: Any = _C.float32, cuda: bool = False) -> None:
         super().__init__(
             name,
             size,
@@ -167,7 +167,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         result = result.coalesce() if is_coalesced else result
         facts = {"numel": result.numel(), "shape": size, "is_coalesced": result.is_coalesced(), "density": density,
                  "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(), "dense_dim": result.dense_dim(),
-                 "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}  # fmt: skip
+                 "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}
         return result, facts
 
 

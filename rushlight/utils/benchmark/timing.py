@@ -46,7 +46,7 @@ class Timer:
         globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None,
         description: str | None = None, env: str | None = None, num_threads: int = 1,
         language: Language | str = Language.PYTHON,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not isinstance(stmt, str):
             raise ValueError("Currently only a `str` stmt is supported.")
         if language in (Language.CPP, "cpp", "c++"):
@@ -127,7 +127,7 @@ class Timer:
         return self._measured(number, self._loop(number, lambda times: True, min_run_time, None, callback))
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
-                           callback: Callable[[int, float], Any] | None = None) -> Measurement:  # fmt: skip
+                           callback: Callable[[int, float], Any] | None = None) -> Measurement:
         """Blocks of runs until the quartiles are within `threshold` of the median,
         or `max_run_time` seconds have passed."""
         number = self._estimate_block_size(0.05)

@@ -30,7 +30,7 @@ _DATAPIPE_NAMES = {
         "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic",
         "runtime_validation", "runtime_validation_disabled",
     ),
-}  # fmt: skip
+}
 _SUBMODULES = ("backward_compatibility", "datapipes", "graph", "graph_settings")
 
 

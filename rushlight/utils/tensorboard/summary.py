@@ -34,7 +34,7 @@ _TENSOR_TYPES = {
     "int8": (6, "int_val", np.int64), "uint8": (4, "uint32_val", np.int64), "int16": (5, "int_val", np.int64),
     "int32": (3, "int_val", np.int64), "int64": (9, "int64_val", np.int64), "bool": (10, "bool_val", np.int64),
     "complex64": (8, "scomplex_val", np.float32), "complex128": (18, "dcomplex_val", np.float64),
-}  # fmt: skip
+}
 
 
 def _summary(**value: Any) -> Message:
@@ -136,7 +136,7 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
     return Message(
         "HistogramProto", min=values.min(), max=values.max(), num=len(values), sum=values.sum(),
         sum_squares=values.dot(values), bucket_limit=limits[first : last + 1].tolist(), bucket=counts.tolist(),
-    )  # fmt: skip
+    )
 
 
 # --- pictures, sounds, words ------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Message:
     sound = Message(
         "Audio", sample_rate=sample_rate, num_channels=1, length_frames=samples.shape[-1],
         encoded_audio_string=encode_wav(samples, sample_rate), content_type="audio/wav",
-    )  # fmt: skip
+    )
     return _summary(tag=tag, audio=sound)
 
 

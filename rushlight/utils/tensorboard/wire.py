@@ -70,7 +70,7 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
                        "json_config": (5, "bytes"), "shape": (6, "int"), "components": (7, "int")},
     "PrCurvePluginData": {"version": (1, "int"), "num_thresholds": (2, "int")},
     "TextPluginData": {"version": (1, "int")},
-}  # fmt: skip
+}
 
 
 def _field(number: int, kind: int, payload: bytes) -> bytes:

@@ -232,7 +232,7 @@ class SummaryWriter:
 
     def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None,
                              walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
-                             labels: Any = None) -> None:  # fmt: skip
+                             labels: Any = None) -> None:
         """A picture with boxes [N, 4] (left, top, right, bottom), named if there is a label for each."""
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != box_tensor.shape[0]:
@@ -302,7 +302,7 @@ class SummaryWriter:
 
     def add_embedding(self, mat: Any, metadata: list | None = None, label_img: Any = None,
                       global_step: int | None = None, tag: str = "default",
-                      metadata_header: list[str] | None = None) -> None:  # fmt: skip
+                      metadata_header: list[str] | None = None) -> None:
         """Vectors for the projector, with a label or a small picture for each."""
         from . import embedding  # noqa: PLC0415
         from .images import make_np  # noqa: PLC0415
@@ -331,14 +331,14 @@ class SummaryWriter:
     # --- curves, layouts, meshes --------------------------------------------------------------------------------------
 
     def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: Any = None, num_thresholds: int = 127,
-                     weights: Any = None, walltime: float | None = None) -> None:  # fmt: skip
+                     weights: Any = None, walltime: float | None = None) -> None:
         """Precision against recall, from labels (0 or 1) and predicted probabilities."""
         self._add(_make().pr_curve(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
 
     def add_pr_curve_raw(self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
                          true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
                          global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
-                         walltime: float | None = None) -> None:  # fmt: skip
+                         walltime: float | None = None) -> None:
         """Precision against recall, counted already."""
         counts = (
             true_positive_counts,
@@ -368,7 +368,7 @@ class SummaryWriter:
         self._add(_make().custom_scalars(layout))
 
     def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict | None = None,
-                 global_step: Any = None, walltime: float | None = None) -> None:  # fmt: skip
+                 global_step: Any = None, walltime: float | None = None) -> None:
         """Points, or a surface: vertices, faces and colours, each [batch, count, 3]."""
         self._add(_make().mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 

@@ -48,7 +48,7 @@ def _(x):
 def _(x):
     first = {"a": x, "b": [x * 2]}
     return torch.cond(x.mean() > 0, lambda d, k: {"s": d["a"] + k, "t": (d["b"][0] * 4, 1)},
-                      lambda d, k: {"s": d["a"] - k, "t": (d["b"][0] * 3, 1)}, (first, x))  # fmt: skip
+                      lambda d, k: {"s": d["a"] - k, "t": (d["b"][0] * 3, 1)}, (first, x))
 
 
 @case("cond inside of cond", negative)

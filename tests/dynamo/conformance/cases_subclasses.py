@@ -122,7 +122,7 @@ def _(x):
 
 
 @case("a class's handler that keeps a list", lambda: (Logging.seen.clear(), *of(Logging)())[1:],
-      lambda: list(Logging.seen))  # fmt: skip
+      lambda: list(Logging.seen))
 def _(x):
     return (x.sin() + x).cos()
 
@@ -268,7 +268,7 @@ class Two(torch.Tensor):
     @staticmethod
     def __new__(cls, a, b, requires_grad=False):
         return torch.Tensor._make_wrapper_subclass(cls, a.shape, strides=a.stride(), dtype=a.dtype, device=a.device,
-                                                   requires_grad=requires_grad)  # fmt: skip
+                                                   requires_grad=requires_grad)
 
     def __init__(self, a, b, requires_grad=False):
         self.a, self.b = a, b

@@ -44,7 +44,7 @@ def tensors() -> tuple:
 
 
 def case(name: str, args: Callable[[], tuple] = tensors, observe: Callable[[], Any] | None = None, breaks: bool = False,
-         is_refused: bool = False, **kwargs: Any) -> Callable:  # fmt: skip
+         is_refused: bool = False, **kwargs: Any) -> Callable:
     """Register a function as a case."""
 
     def register(function: Callable) -> Callable:
@@ -106,7 +106,7 @@ def frozen(value: Any, seen: dict[int, int] | None = None) -> Any:
         value = value.as_subclass(torch.Tensor) if (name := type(value).__name__) != "Tensor" else value
         return name, own, value.dtype, tuple(value.shape), value.requires_grad, value.detach().clone()
     if isinstance(value, (int, float, str, bytes, complex, bool, type(None), type, enum.Enum, torch.dtype,
-                          torch.device, range)):  # fmt: skip
+                          torch.device, range)):
         return type(value).__name__, value
     if id(value) in seen:
         return "again", seen[id(value)]
@@ -125,7 +125,7 @@ def frozen(value: Any, seen: dict[int, int] | None = None) -> Any:
     elif isinstance(value, nn.Module):
         inner = [frozen(value.training), frozen(dict(value.named_parameters()), seen),
                  frozen(dict(value.named_buffers()), seen),
-                 frozen({k: v for k, v in vars(value).items() if not k.startswith("_")}, seen)]  # fmt: skip
+                 frozen({k: v for k, v in vars(value).items() if not k.startswith("_")}, seen)]
     elif isinstance(value, BaseException):
         inner = [str(a) for a in value.args]
     else:

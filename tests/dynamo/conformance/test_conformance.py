@@ -28,7 +28,7 @@ from . import (
 
 assert cases_checks and cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges \
     and cases_functions and cases_gradients and cases_habits and cases_library and cases_modes and cases_numpy \
-    and cases_objects and cases_programs and cases_standard and cases_subclasses  # fmt: skip
+    and cases_objects and cases_programs and cases_standard and cases_subclasses
 
 
 def check(one: harness.Case, backend: str) -> None:

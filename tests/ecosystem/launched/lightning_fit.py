@@ -38,7 +38,7 @@ model = Classifier()
 trainer = lightning.Trainer(
     accelerator="cpu", devices=2, strategy="ddp", max_epochs=3, enable_progress_bar=False, logger=False,
     enable_checkpointing=False, enable_model_summary=False, sync_batchnorm=False,
-)  # fmt: skip
+)
 trainer.fit(model, DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True))
 if trainer.global_rank == 0:
     print(json.dumps([trainer.world_size, *model.found, float(trainer.callback_metrics["loss"])]))

@@ -23,11 +23,11 @@ PARTS = 4             # into which the products of a block fall: two of them, an
 BACKWARD_PARAMS = (
     "heads", "group", "length", "keys", "width", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v",
     "causal", "scale", *MASK_PARAMS, *(f"d_{name}.{d}" for name in ("query", "key", "value") for d in "bhr"),
-)  # fmt: skip
+)
 OPERANDS = (
     "key", "key_turned", "value", "query", "query_pairs", "gradient", "gradient_pairs", "mask", "log", "inner",
     "sums", "d_query", "d_key", "d_value",
-)  # fmt: skip
+)
 
 # what a thread holds of a head; sums are twice as large as a packed operand
 HELD_SIZES = (
@@ -35,7 +35,7 @@ HELD_SIZES = (
     ("query", "blocks_q", "blocks_w"), ("query_pairs", "blocks_q", "blocks_w"),
     ("gradient", "blocks_q", "blocks_v"), ("gradient_pairs", "blocks_q", "blocks_v"),
     ("sums", "blocks_q", "blocks_w"), ("more_sums", "blocks_q", "blocks_w"),
-)  # fmt: skip
+)
 
 
 def backward_nest() -> TileNest:
@@ -177,7 +177,7 @@ class _Backward(TileAttention):
     def weigh(
         self, first: Reg, scores: Reg, slopes: Reg, logs: list[Reg], inner: list[Reg], weights: Reg, grads: Reg,
         words: Reg,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Some rows of scores and slopes, two at a time."""
         w = self.w
         with w.loop(first, w.add(first, BLOCK // PARTS), 2) as r:
@@ -260,7 +260,7 @@ class _Backward(TileAttention):
             self.write_turned(
                 self.query_sums(queries, q.i, d.i), out, w.mul(p["d_query.r"], 2), w.sub(p["length"], query),
                 w.sub(p["width"], w.mul(d.i, BLOCK)), None,
-            )  # fmt: skip
+            )
 
 
 class _HeldBackward(_Backward):

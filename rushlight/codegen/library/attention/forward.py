@@ -64,7 +64,7 @@ STRIP = "attention_tile_strip"
 STRIP_PARAMS = (
     ("ptr", "source"), ("i64", "lines"), ("i64", "width"), ("i64", "pitch"), ("i64", "strip"),
     *(("ptr", order) for order in ORDERS),
-)  # fmt: skip
+)
 NOWHERE = Reg("null", "ptr")
 # bytes of packed operands of a head that a thread holds itself, where they are no more: the second-level cache keeps
 # them from one head to the next
@@ -75,7 +75,7 @@ PACK_PARAMS = ("heads", "length", "width", "b", "h", "r", *ORDERS)
 FORWARD_PARAMS = (
     "heads", "group", "length", "keys", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v", "causal",
     "scale", *MASK_PARAMS, "out.b", "out.h", "out.r",
-)  # fmt: skip
+)
 HELD_PARAMS = ("width", *(f"{name}.{d}" for name in ("key", "query", "value") for d in "bhr"))
 
 
@@ -474,7 +474,7 @@ class _Forward(TileAttention):
             self.write_turned(
                 bytes_after(w, self.sums, w.mul(d.i, SUM_BYTES)), bytes_after(w, place, w.mul(d.i, BLOCK * 2)),
                 w.mul(p["out.r"], 2), rows, w.sub(p["value_width"], w.mul(d.i, BLOCK)), scales,
-            )  # fmt: skip
+            )
         logs = w.at(self.at["log"], w.add(w.mul(head, p["length"]), query), "float")
         for half in range(2):
             value = w.fmul(w.fadd(tops[half], self.logarithm(totals[half])), self.vector(math.log(2.0)))

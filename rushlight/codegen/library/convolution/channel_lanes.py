@@ -23,7 +23,7 @@ PARAMS = (
     "positions", "weight", "bias",                 # of a kernel; distance of channels' weights; 1 if there is a bias
     "places", "taps", "blocks",                    # in the table: places of the input's pixels, taps, blocks, then runs
     "room", "abreast", "step",                     # pixels of the buffer; results computed together, and their distance
-)  # fmt: skip
+)
 TAP = 2                  # a tap: its place in the buffer, its weight's, in elements
 BLOCK = 6                # a block of rows: its first pixel, its first result and its first run, and how many of each
 RUN = 6                  # a run: its first tap, past its last; places in buffer and results; how many; how far apart
@@ -118,7 +118,7 @@ def runs_text(tile: Tile, abreast: int, step: int, finish: Finish | None, known:
     """runsA_S(buffer, factors, table of taps, runs, count, results, start, numbers): results of all runs, `abreast` at
     a time, the last of which end with the run; their pixels are `step` apart."""
     args = [("ptr", "buffer"), ("ptr", "factors"), ("ptr", "taps"), ("ptr", "runs"), ("i64", "count"),
-            ("ptr", "results"), (tile.vector, "start")]  # fmt: skip
+            ("ptr", "results"), (tile.vector, "start")]
     args += [(tile.vector, f"number{k}") for k in range(0 if finish is None else finish.channels)]
     w = Writer(f"runs{abreast}_{step}", args, "internal ")
     whole = tile.size * tile.lanes
@@ -213,7 +213,7 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
 WEIGHT_PARAMS = (
     "channels", "images", "in_image", "in_channel", "out_image", "out_channel",
     "places", "sights", "taps", "blocks", "room",
-)  # fmt: skip
+)
 SIGHT = 5                # a block: its first pixel and how many, their place in the buffer; its first result, how many
 
 
@@ -222,7 +222,7 @@ def sums_text(tile: Tile) -> str:
     past), which see the buffer at `seen`, to the sums of some taps; in place of those past the last of `count`, the
     last again."""
     args = [("ptr", "gradients"), ("ptr", "buffer"), ("ptr", "seen"), ("i64", "first"), ("i64", "past"),
-            ("ptr", "taps"), ("i64", "count"), ("ptr", "sums")]  # fmt: skip
+            ("ptr", "taps"), ("i64", "count"), ("ptr", "sums")]
     w = Writer("sums", args, "internal ")
     whole, last = tile.size * tile.lanes, w.sub(w["count"], 1)
     windows = [

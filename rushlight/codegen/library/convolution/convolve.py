@@ -157,7 +157,7 @@ def reads_pixels(w: Writer, runs: Reg, number: Reg, stretches: Reg) -> Reg:
 def multiply_pixels(
     w: Writer, tile: Tile, of: Reg, step: Reg, count: Reg, to: Reg, bias: Reg, weights: Reg, panel0: Reg, panels: Reg,
     ahead: Reg,
-) -> None:  # fmt: skip
+) -> None:
     """Such a block, panel after panel of weights; its window rows are `step` elements apart, and every panel
     asks for a part of what is `ahead` of them."""
     with w.loop(panel0, panels) as p:
@@ -166,13 +166,13 @@ def multiply_pixels(
         asking, asked = (w.div(w.mul(n, count), w.sub(panels, panel0)) for n in (turn, w.add(turn, 1)))
         row, own = w.at(to, w.mul(row0, w["out_channel"]), tile.element), w.at(bias, row0, tile.element)
         w.call("multiply_near", a, of, w["rows"], row, w["out_channel"], own, w["bias"], step, ahead, count,
-               asking, asked)  # fmt: skip
+               asking, asked)
 
 
 def pack_strip(
     w: Writer, tile: Tile, windows: Reg, stride: int, runs: Reg, begin: Reg, end: Reg, column: Reg, past: Reg,
     count: Reg, source: Reg, row: Reg, depth: Reg, vectors: Reg,
-) -> None:  # fmt: skip
+) -> None:
     """Window rows of the pixels [column, past) of a block, which are in runs [begin, end]."""
     # Lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow.
     last = w.at(windows, w.mul(w.sub(vectors, 1), tile.lanes), tile.element)
@@ -227,7 +227,7 @@ class Tiles:
     def __init__(
         self, w: Writer, tile: Tile, row: Reg, many: Reg, offsets: Reg, joined: Reg, stretches: Reg, count: Reg,
         target: Reg, bias: Reg, weights: Reg, spare: Reg, panel0: Reg, panels: Reg,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.w, self.tile, self.many = w, tile, many
         self.offsets, self.joined, self.stretches, self.count = offsets, joined, stretches, count
         self.target, self.bias, self.weights, self.spare, self.panel0, self.panels = (
@@ -386,7 +386,7 @@ ROWS = declare(
         ("parts", "padded", "outs", "channels", "taps", "group", "out", "channel", "pitch"),
         "groups, parts of the channels; the table holds an offset per tap", rows_text,
     )
-)  # fmt: skip
+)
 
 
 # --- gradient of the weight -------------------------------------------------------------------------------------------
@@ -509,7 +509,7 @@ WEIGHT = declare(
         "groups, parts of the pixels, chunks of window rows; the result is [group, part, outs, rows]", weight_text,
         refuses=f"chunks of more than {CHUNK} rows, blocks beyond the tile's; vectors without masks",
     )
-)  # fmt: skip
+)
 
 
 def clear_vectors(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, vectors: int) -> None:
@@ -546,7 +546,7 @@ def next_pixels(w: Writer, tile: Tile, source: Reg, row: Reg, pixel: Reg) -> Reg
 def transpose_rows(
     w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: Reg | int, rows: Reg, columns: Reg,
     bounded: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """target[column, row] = source[row, column], square by square; what the last squares hold besides is never used.
     `bounded`: nor read, of columns; rows fill squares."""
     with w.loop(0, rows, tile.lanes) as i, w.loop(0, columns, tile.lanes) as j:

@@ -26,7 +26,7 @@ PARAMS = (
     # blocks of result rows and columns; elements per remainder and per depth
     "taps_d", "block_h", "block_w", "pitch", "slab",
     "weight", "bias",                              # distance of channels' weights; 1 if there is a bias
-)  # fmt: skip
+)
 PLACE = 2                # a tap: its place in the buffer, its weight's place in the kernel
 BUFFER = 65536           # bytes of padded input
 ROW = 1024               # columns a block may have
@@ -425,7 +425,7 @@ def dots_abreast_text(tile: Tile) -> str:
         [("ptr", "a"), ("ptr", "b"), ("ptr", "places"), ("i64", "taps"), ("i64", "rows"), ("i64", "columns"),
          ("i64", "stride"), ("ptr", "sums")],
         "internal ",
-    )  # fmt: skip
+    )
     zero, columns, last = Reg("zeroinitializer", tile.vector), w["columns"], w.sub(w["taps"], 1)
     windows = []
     for t in range(ABREAST_TAPS):

@@ -180,7 +180,7 @@ WEIGHT_DOTS = declare(
             " not fill tiles"
         ),
     )
-)  # fmt: skip
+)
 
 
 def add_edge(

@@ -25,7 +25,7 @@ SUM = "sum"
 ARGS = (
     ("ptr", "to"), ("i64", "row"), ("i64", "rows"), ("i64", "columns"), ("i64", "step"), ("i64", "channel"),
     ("i64", "each"), ("ptr", "ptrs"),
-)  # fmt: skip
+)
 AT_ONCE = 4              # vectors whose expressions are computed side by side
 
 
@@ -109,7 +109,7 @@ def finish_text(tile: Tile, finish: Finish, inputs: int, result: int, known: str
         to, *others = r.carry
         channel = w.add(w["channel"], w.mul(r.i, w["each"]))
         numbers = [w.load(tile.element, w.at(q, channel, tile.element), tile.size)
-                   for q in pointers[: finish.channels]]  # fmt: skip
+                   for q in pointers[: finish.channels]]
         finish_row(w, tile, evaluator, to, others, numbers)
         r.next = [w.at(q, w["row"], tile.element) for q in r.carry]
     declared = [line for line in evaluator.out.declared.values() if line not in known]
@@ -130,7 +130,7 @@ def variables(read: Sequence[Reg], numbers: Sequence[Reg]) -> dict[str, str]:
 
 
 def finish_row(w: Writer, tile: Tile, evaluator: Evaluator, to: Reg, others: Sequence[Reg], numbers: Sequence[Reg]
-               ) -> None:  # fmt: skip
+               ) -> None:
     """One row: several vectors at once, single ones, and the rest of its elements."""
     spread = [w.splat(n, tile.lanes) for n in numbers]
     unit = w.compare("eq", w["step"], 1)
@@ -140,7 +140,7 @@ def finish_row(w: Writer, tile: Tile, evaluator: Evaluator, to: Reg, others: Seq
         places = [[w.at(q, w.add(at, v * tile.lanes), tile.element) for q in (to, *others)] for v in range(count)]
         read = [[w.load(tile.vector, q, tile.size) for q in every] for every in places]
         for every, value in zip(places, evaluator.results(tile.lanes, [variables(r, spread) for r in read]),
-                                strict=True):  # fmt: skip
+                                strict=True):
             w.store(Reg(value, tile.vector), every[0], tile.size)
 
     with w.loop(0, w.sub(many, AT_ONCE * tile.lanes - 1), AT_ONCE * tile.lanes) as wide:

@@ -24,7 +24,7 @@ FAR = [
     ("ptr", "a"), ("i64", "a_row"), ("i64", "inner"), ("i64", "a_jump"),
     ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start"),
     ("ptr", "ahead"),
-]  # fmt: skip
+]
 
 
 def multiply_text(tile: Tile, stride: int) -> str:

@@ -22,7 +22,7 @@ PARAMS = (
     "outs", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "taps_d", "taps_h", "taps_w",
     "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "tap_d", "tap_h", "tap_w",
     "image", "channel", "depth", "row", "column", "bias",
-)  # fmt: skip
+)
 
 
 def params_of(sizes: tuple[int, ...], shape: tuple[int, ...], window: Any, result: Any, bias: bool) -> list[int]:
@@ -35,7 +35,7 @@ def params_of(sizes: tuple[int, ...], shape: tuple[int, ...], window: Any, resul
         shape[0], *three(sizes, 1), *three(shape[1:], 1), *three(window.kernel, 1), *three(window.stride, 1),
         *three(window.padding, 0), *three(window.dilation, 1), result.image, result.channel,
         *three(result.spatial, 0), int(bias),
-    ]  # fmt: skip
+    ]
 
 
 OVERLAPPED = (*PARAMS, "pitch", "channel0")   # elements between the products of taps; the first channel's number
@@ -218,7 +218,7 @@ OVERLAP = declare(
         "conv_overlap", ("products", "bias_data", "result"), OVERLAPPED, "images, channels", overlap_text,
         refuses="products that are not [image, channel, tap, pixel], pixels dense", finishes="elements",
     )
-)  # fmt: skip
+)
 
 
 # --- products whose outputs and taps are neighbours -------------------------------------------------------------------
@@ -310,4 +310,4 @@ GATHER = declare(
         gather_text, refuses="products that are not [image, pixel, channel, tap], channels and taps dense",
         finishes="elements",
     )
-)  # fmt: skip
+)

@@ -23,7 +23,7 @@ GEOMETRY = (
     "out_d", "out_h", "out_w", "pixels",
     "out_image", "out_group", "out_channel", "out_depth", "out_row", "out_column",
     "taps_w",                                     # taps of a line of the kernel
-)  # fmt: skip
+)
 TAP = 5            # a tap: element offset, depth and row offsets, first and last+1 output column that it serves
 AHEAD = 6          # window rows between asking for memory and reading it
 RUN = 6            # a run: source offset, depth, row, column, length, place in the block
@@ -136,7 +136,7 @@ def copy_apart(w: Writer, tile: Tile, target: Reg, source: Reg, first: Reg, apar
     near = w.load(
         f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.sub(w.mul(first, apart), before), tile.element),
         tile.size,
-    )  # fmt: skip
+    )
     w.store(w.every(near, apart, tile.lanes, before), w.at(target, first, tile.element), tile.size)
 
 
@@ -156,7 +156,7 @@ def fill_zeros(w: Writer, tile: Tile, target: Reg, begin: Reg, end: Reg) -> None
 PACK = [
     ("ptr", "target"), ("ptr", "runs"), ("i64", "begin"), ("i64", "end"), ("i64", "from"), ("i64", "past"),
     ("ptr", "input"), ("ptr", "table"), ("i64", "first"), ("i64", "count"), ("ptr", "params"),
-]  # fmt: skip
+]
 
 
 def pack_text(tile: Tile, stride: int) -> str:

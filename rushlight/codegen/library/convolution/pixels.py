@@ -39,7 +39,7 @@ def gather_text(tile: Tile) -> str:
                 gather_pairs(w, tile, of, to)
             with w.when(dense):
                 halving(w, tile, as_reg(0), w["wide"], lambda x, count, of=of, to=to: copy_vector(
-                    w, tile, w.at(of, x, tile.element), w.at(to, x, tile.element), count))  # fmt: skip
+                    w, tile, w.at(of, x, tile.element), w.at(to, x, tile.element), count))
             done = w.select(in_pairs, w["wide"], w.select(dense, w["wide"], 0))
             with w.loop(done, w["wide"], carry=[of]) as rest:
                 value = w.load(tile.element, rest.carry[0], tile.size)

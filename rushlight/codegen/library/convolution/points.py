@@ -19,13 +19,13 @@ PARAMS = (
     "a_row",                             # distance of outputs' weights; those of channels are neighbours
     "blocks", "strips", "cuts", "panels",          # per image; of an image; of the outputs; of a cut, at most
     "bias", "near",                      # what sums start from; channels that are summed one after the other
-)  # fmt: skip
+)
 STEPS = 4                # channels that a turn of the loop multiplies
 
 TILE = [
     ("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "last"), ("i64", "depth"),
     ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start"),
-]  # fmt: skip
+]
 
 
 def tile_text(tile: Tile, vectors: int) -> str:
@@ -56,7 +56,7 @@ def tile_text(tile: Tile, vectors: int) -> str:
                     sums[r * vectors + v] = w.fma(columns[v], factor, sums[r * vectors + v])
         step = w["b_row"] if count == 1 else w.mul(w["b_row"], count)
         k.next = [*[w.at(q, count, tile.element) for q in bases], *[w.at(q, step, tile.element) for q in (b, end)],
-                  *sums]  # fmt: skip
+                  *sums]
 
     whole = w.sub(w["depth"], STEPS - 1)
     with w.loop(0, whole, STEPS, carry=[*heads, w["b"], ends, *[zero] * (tile.rows * vectors)]) as k:
@@ -123,7 +123,7 @@ def points_text(tile: Tile) -> str:
                 for n in range(1, tile.vectors + 1):
                     with w.when(w.compare("eq", many, n)):
                         w.call(f"points_{n}", a, w["a_row"], b, w["in_channel"], last, depth, c, w["out_channel"],
-                               bias, start)  # fmt: skip
+                               bias, start)
     texts = [tile_text(tile, n) for n in range(1, tile.vectors + 1)]
     return "\n".join([w.text(), *texts, declarations(tile.lanes, tile.element)])
 

@@ -14,7 +14,7 @@ AXES = ("depth", "high", "wide")
 PARAMS = (
     "images", "in_image", "in_channel", "to_row", "to_image",
     *[f"{what}_{axis}" for what in ("taps", "count", "size", "step", "base", "tap", "stride") for axis in AXES],
-)  # fmt: skip
+)
 
 
 def windows_text(tile: Tile) -> str:
@@ -68,7 +68,7 @@ def is_moved(w: Writer) -> Reg:
     for one, other in (
         (w["step_wide"], 1), (w["step_high"], 1), (w["count_wide"], w["size_wide"]),
         (w["stride_high"], w["size_wide"]),
-    ):  # fmt: skip
+    ):
         result = w.both(result, w.compare("eq", one, other))
     return result
 

@@ -92,7 +92,7 @@ def input_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
         w.fma(k(-2.5), x[2], w.fadd(x[4], x[0])),
         w.fma(k(A), odd_a, even_a), w.fma(k(-A), odd_a, even_a), w.fma(k(B), odd_b, even_b),
         w.fma(k(-B), odd_b, even_b), w.fma(k(-2.5), x[3], w.fadd(x[5], x[1])),
-    ]  # fmt: skip
+    ]
 
 
 def weight_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
@@ -632,7 +632,7 @@ def kernels_of(form: Form) -> Kernels:
                           "slices of channels, blocks of tiles", make[1], ("f32",), PLANES)),
         declare(Interface(f"conv_winograd_output{suffix}", OUTPUT_OPERANDS, TILES, "slices of outputs, blocks of tiles",
                           make[2], ("f32",), PLANES, "elements")),
-    )  # fmt: skip
+    )
 
 
 KERNELS = {form: kernels_of(form) for form in (SMALL, LARGE)}

@@ -178,14 +178,14 @@ INPUT = declare(
         "conv_winograd_rows", ("input", "result"), LINES, "slices of channels, blocks of tiles",
         functools.partial(rows_text, "conv_winograd_rows", (ROWS, COLUMNS), input_down, input_across), ("f32",), PLANES,
     )
-)  # fmt: skip
+)
 GRADIENT = declare(
     Interface(
         "conv_winograd_gradients", ("input", "result"), LINES, "slices of outputs, blocks of tiles",
         functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across), ("f32",),
         PLANES,
     )
-)  # fmt: skip
+)
 DOTS_KERNEL = declare(
     Interface(
         "conv_winograd_dots", ("gradients", "inputs", "result"), DOTS, "points, cuts of channels", dots_text, ("f32",)

@@ -55,7 +55,7 @@ ALONE_SUMS = 512             # sums of as many rows that are added up one after 
 PARAMS = (
     "n", "k", "lda", "ldb", "ldc", "ldd", "step_d", "adds",             # sizes, strides, whether there is an addend
     "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d", "rows",
-)  # fmt: skip
+)
 
 
 class FewRows(Record):

@@ -40,7 +40,7 @@ PRODUCT_PARAMS = ("m", "n", "groups", "row", "block", "blocks", "part", "parts")
 TILE = (
     ("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("ptr", "starts"), ("i64", "row"), ("i64", "rows"), ("i64", "columns"),
     ("i64", "groups"), ("i1", "add"),
-)  # fmt: skip
+)
 
 
 class GroupKernel(Record):
@@ -226,7 +226,7 @@ def zipped(w: Writer, a: list[Reg], b: list[Reg], size: int) -> list[Reg]:
     for x, y in zip(a, b, strict=True):
         for half in (0, 8):
             order = [half + piece * size + at + 16 * row for piece in range(8 // size) for row in (0, 1)
-                     for at in range(size)]  # fmt: skip
+                     for at in range(size)]
             result.append(w.shuffle(x, y, order))
     return result
 

@@ -36,7 +36,7 @@ SHORT = 16                      # blocks of lines after which the next lines are
 STRIPS = (
     ("ptr", "source"), ("ptr", "packed"), ("i64", "strip"), ("i64", "strips"), ("i64", "block"), ("i64", "blocks"),
     ("i64", "lines"), ("i64", "length"), ("i64", "pitch"), ("i64", "step_line"), ("i64", "step_block"),
-)  # fmt: skip
+)
 
 
 class TilePack:
@@ -111,7 +111,7 @@ def strips_text(kind: TileKind, name: str, line_is_k: bool, turns: bool) -> str:
         for line in lines:
             w.prefetch(bytes_after(w, line, ahead))
         to = bytes_after(w, w["packed"], w.mul(w.sub(strip.i, w["strip"]), w["step_line"]),
-                         w.mul(w.sub(block.i, w["block"]), w["step_block"]))  # fmt: skip
+                         w.mul(w.sub(block.i, w["block"]), w["step_block"]))
         for r, value in packed_rows(w, kind, lines, line_is_k, turns):
             w.store(value, bytes_after(w, to, r * ROW_BYTES), 64)
     return w.text()

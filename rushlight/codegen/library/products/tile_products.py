@@ -70,7 +70,7 @@ class TileProduct:
         "m", "n", "blocks_k", "blocks_n", "row", "slice", "near", "part_m", "part_n", "parts_m",
         "strip", "step", "half", "pitch", "biased", "chunk", "packs_left", "packs_right",
         "left_lines", "left_length", "left_pitch", "right_lines", "right_length", "right_pitch", "last",
-    )  # fmt: skip
+    )
 
     def __init__(self, kind: TileKind, left_turned: bool, right_turned: bool) -> None:
         self.kind, self.turned = kind, (left_turned, right_turned)

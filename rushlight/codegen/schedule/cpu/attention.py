@@ -239,7 +239,7 @@ class _Forward(Attention):
                 *self.meet(),
             )),
             *self.finish(),
-        )  # fmt: skip
+        )
         codes = [code, code, code, *([self.mask] if self.mask else [])]
         name = self.named("attention", self.form)
         stack = [Operand(code, count) for count in self.stack()]
@@ -255,11 +255,11 @@ class _Forward(Attention):
         cut = self.cut
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
         pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch),
-                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
+                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)
         weigh = For("u", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
             Local("k0", var("u") * number(cut.depth)),
             For("v", ZERO, var("row_strips"), self.weighed("v", var("r0"), "c", "value_width", self.weigh())),
-        ))  # fmt: skip
+        ))
         work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax())
         work = (*work, weigh) if self.in_lines else (*work, pack, weigh)
         return (
@@ -281,7 +281,7 @@ class _Forward(Attention):
         pack = If(or_(eq(var("j"), ZERO), many), (
             Pack(0, rows, var("query.r"), ONE,
                  self.queries, packed, apart, var("tall"), var("deep"), var("row_strips"), self.cut.height),
-        ))  # fmt: skip
+        ))
         if self.in_lines:
             left = (0, rows + var("s") * self.height * var("query.r"), var("query.r"))
         tile = self.score_tile(left, tall)
@@ -295,7 +295,7 @@ class _Forward(Attention):
             For("t", ZERO, self.strips(var("seen")), (
                 For("s", self.first_strip(var("t"), var("r0")), var("row_strips"), (tile,)),
             )),
-        )  # fmt: skip
+        )
 
     def score_tile(self, left: tuple[int, Value, Value | None], high: Value) -> Multiply:
         """Rows `left` (an operand, where they begin, elements between them unless they are packed) times strip t of the
@@ -307,7 +307,7 @@ class _Forward(Attention):
             self.scores, s * self.height * self.row + t * self.wide, self.row,
             high, columns, var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
             self.packed_pitch if line is None else None, line=line,
-        )  # fmt: skip
+        )
 
     def is_first(self) -> Value:
         """Whether no earlier group met these keys: a causal one that lies above them does not."""
@@ -369,7 +369,7 @@ class _Forward(Attention):
         return For(f"{name}.v", ZERO, idiv(var("tall") + lanes - ONE, lanes), (
             Local("vector", var(f"{name}.v") * lanes),
             For(name, ZERO, lanes, body, vector=True),
-        ))  # fmt: skip
+        ))
 
     def summed_powers(self) -> tuple[Statement, ...]:
         """A row's scores to powers, and their sum: in one loop, or in two where the sums would take the registers of
@@ -398,7 +398,7 @@ class _Forward(Attention):
             *self.summed_powers(),
             Store(self.sums, var("state") + r, load(self.sums, var("state") + r, code) + var("sum", code)),
             If(shrinks, (For("o", ZERO, var("value_width"), (smaller,), vector=True),)),
-        ))  # fmt: skip
+        ))
 
     def weigh(self) -> Multiply:
         """Powers times values, added to the result."""
@@ -413,7 +413,7 @@ class _Forward(Attention):
             min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first),
             var("long"), gt(var("j0") + var("k0"), ZERO), self.cut.height, self.cut.vectors,
             None if self.in_lines else self.packed_pitch, line=self.row if self.in_lines else None,
-        )  # fmt: skip
+        )
 
     def finish(self) -> tuple[Statement, ...]:
         """Rows divided by their sums; one that saw nothing stays 0."""
@@ -437,7 +437,7 @@ class _Forward(Attention):
                 Store(self.log, place, load(self.newer, d, code)),
                 For("e.o", ZERO, var("value_width"), (scaled,), vector=True),
             )),
-        )),)  # fmt: skip
+        )),)
 
 
 class _Rows(_Forward):

@@ -66,7 +66,7 @@ class _Backward(Attention):
                     For("q", ZERO, idiv(var("length") + self.block - ONE, self.block), self.meet()),
                 )),
             )),
-        )  # fmt: skip
+        )
         codes = [code] * 6 + ([self.mask] if self.mask else [])
         name = self.named("attention_backward")
         own = [Operand(code, count) for count in stack]
@@ -85,7 +85,7 @@ class _Backward(Attention):
         """The block's rows of keys or values, as columns of a product: elements from `start` on."""
         return Pack(operand, self.at(name, "own", var("j0")) + start, var(f"{name}.r"), ONE,
                     target, ZERO, deep * self.wide, var("some"), deep,
-                    self.strips(var("some")), self.cut.width)  # fmt: skip
+                    self.strips(var("some")), self.cut.width)
 
     def meet(self) -> tuple[Statement, ...]:
         """A block of queries meets the block of keys."""
@@ -118,7 +118,7 @@ class _Backward(Attention):
         rows, line = self.at(name, "h", var("i0")) + start, var(f"{name}.r")
         left, pitch = (packed, s * apart), self.packed_pitch
         pack = Pack(operand, rows, line, ONE, packed, ZERO, apart,
-                    var("tall"), deep, var("row_strips"), self.cut.height)  # fmt: skip
+                    var("tall"), deep, var("row_strips"), self.cut.height)
         if self.in_lines:
             left, pitch = (operand, rows + s * self.height * line), None
         tile = Multiply(
@@ -126,7 +126,7 @@ class _Backward(Attention):
             target, s * self.height * self.row + t * self.wide, self.row,
             min_(self.height, var("tall") - s * self.height), self.some_columns(t, (s + ONE) * self.height),
             deep, ne(start, ZERO), self.cut.height, self.cut.vectors, pitch, line=line if self.in_lines else None,
-        )  # fmt: skip
+        )
         return For(f"{prefix}.slice", ZERO, var(f"{width}.n"), (
             Local("start", var(f"{prefix}.slice") * number(SPAN)),
             Local("deep", min_(number(SPAN), var(width) - start)),
@@ -135,7 +135,7 @@ class _Backward(Attention):
             For(t.attr, ZERO, self.strips(var("seen")), (
                 For(s.attr, self.first_strip(t, ZERO), var("row_strips"), (tile,)),
             )),
-        ))  # fmt: skip
+        ))
 
     def weights(self) -> tuple[Statement, ...]:
         """A row of scores to weights, of slopes to gradients of scores."""
@@ -163,7 +163,7 @@ class _Backward(Attention):
                 Store(self.slopes, place + j, var("p", code) * slope),
                 Store(self.scores, place + j, var("p", code)),
             ), vector=True),
-        )  # fmt: skip
+        )
 
     def down(self, prefix: str, a: int, name: str, operand: int, gradient: str, target: int, width: str) -> For:
         """Sums over the block's queries, those before the keys left out, added to rows of keys."""
@@ -174,7 +174,7 @@ class _Backward(Attention):
             target, self.at(gradient, "own", var("j0") + first) + column, var(f"{gradient}.r"),
             min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall") - skipped,
             const(True, "b1"), self.cut.height, self.cut.vectors, self.row,
-        )  # fmt: skip
+        )
         strips = idiv(var("seen") + self.height - ONE, self.height)
         before = Local("skipped", max_(ZERO, var("j0") + first - var("i0")) if self.causal else ZERO)
         return For(s.attr, ZERO, strips, (before, self.columns(c.attr, var(width), tile)))
@@ -194,13 +194,13 @@ class _Backward(Attention):
             min_(self.height, var("tall") - first), min_(self.wide, var("width") - column),
             var("long"), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, pitch,
             line=self.row if self.in_lines else None,
-        )  # fmt: skip
+        )
         pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch),
-                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
+                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)
         sums = For("a.k", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
             Local("k0", var("a.k") * number(cut.depth)),
             For(s.attr, ZERO, var("row_strips"), self.weighed(s.attr, ZERO, c.attr, "width", tile)),
-        ))  # fmt: skip
+        ))
         return (sums,) if self.in_lines else (pack, sums)
 
 

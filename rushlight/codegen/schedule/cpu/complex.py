@@ -46,7 +46,7 @@ def schedule_complex(
     launch = Launch(
         ("complex product", part, in_lines), lambda: product_nest(part, form="own", in_lines=in_lines, pairs=True),
         (0, 1, 2), tuple(params), batch * blocks * parts, larger(1, CHUNK * blocks * parts // work),
-    )  # fmt: skip
+    )
     return Schedule((launch,))
 
 

@@ -91,7 +91,7 @@ class Tiled:
             return None
         codes = tuple([self.lowered.memories[r].code for r in reads])
         kinds = tuple([tuple([stride_class(axis.strides[r]) for axis in (self.parts.batch, lines, self.parts.deep)])
-                       for r in reads])  # fmt: skip
+                       for r in reads])
         leaf = [arg(r, code) for r, code in zip(reads, codes, strict=True)]
         return Factor(side, codes, kinds, lambda loads: replace(value, dict(zip(leaf, loads, strict=True))))
 
@@ -163,7 +163,7 @@ class Tiled:
         packed = self.result + 1 + len(temps)
         batch_b = p.batch.strides[right] if own else 0 if shared == 1 else strips * k
         params = [m, n, k, p.rows.strides[left], p.deep.strides[left], row, p.batch.strides[left], batch_b, step,
-                  block * cut.height, blocks, part, parts]  # fmt: skip
+                  block * cut.height, blocks, part, parts]
         params += [p.columns.strides[right], p.deep.strides[right]] if own else []
         for r in p.late:
             params += [p.rows.strides[r], p.columns.strides[r], p.batch.strides[r]]
@@ -176,7 +176,7 @@ class Tiled:
         product = Launch(
             ("product", form, in_lines, *self.key(finish)), nest, numbers, (*params, *self.numbers),
             batch * blocks * parts, grain,
-        )  # fmt: skip
+        )
         if own:
             return Schedule((product,), tuple(temps))
         temps.append(Temp(self.code, (shared * strips * cut.width * k,)))
@@ -207,12 +207,12 @@ class Tiled:
             return Launch(
                 ("pack", code), lambda: pack_nest(code), (first, packed), tuple(params), shared * groups, grain,
                 packs=True,
-            )  # fmt: skip
+            )
         params += [*self.strides(p.right, p.columns), *self.numbers]
         return Launch(
             ("pack", *self.key(None)), lambda: computed_pack_nest(code, right, given), (*p.right, packed),
             tuple(params), shared * groups, grain,
-        )  # fmt: skip
+        )
 
 
 def items_for_threads() -> int:
@@ -239,7 +239,7 @@ def row_blocks(sizes: Sizes, lines: int, strips: int) -> tuple[int, int, int, in
 
 def product_parts(
     sizes: Sizes, lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
-) -> tuple[int, int, int, int]:  # fmt: skip
+) -> tuple[int, int, int, int]:
     """How a product is cut, from strips of rows and of columns: strips of a block, blocks, strips of a part, parts.
     `items` of them are enough."""
     # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.

@@ -57,7 +57,7 @@ class Factor(Record):
     def pack(
         self, first: int, stage: int, target: int, at: Value, apart: Value, matrix: Value, line: Value, k: Value,
         lines: Value, deep: Value, count: Value, width: int, pitch: int, longest: int,
-    ) -> list[Statement]:  # fmt: skip
+    ) -> list[Statement]:
         """`count` strips of lines from number `line` on, `deep` values of k from `k` on, `longest` at most.
 
         Strips are worked out in operand `stage`, one after the other, and packed from there. Whole strips whose lines

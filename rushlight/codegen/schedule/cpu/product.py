@@ -95,7 +95,7 @@ def pack_nest(code: str, bits: int = 0) -> Nest:
         Pack(0, matrix * p["batch"] + strip * width * p["line"], p["line"], p["step"],
              1, (matrix * p["strips"] + strip) * p["k"] * width, p["k"] * width,
              p["n"] - strip * width, p["k"], min_(number(cut.sizes.together), p["strips"] - strip), cut.width),
-    ))  # fmt: skip
+    ))
 
 
 def computed_pack_nest(code: str, factor: Factor, given: tuple[str, ...] = (), bits: int = 0) -> Nest:
@@ -109,7 +109,7 @@ def computed_pack_nest(code: str, factor: Factor, given: tuple[str, ...] = (), b
     packed = factor.pack(
         0, reads + 1, reads, start, p["k"] * width, matrix, strip * width, k0, p["n"] - strip * width, deep,
         min_(together, p["strips"] - strip), cut.width, cut.width, longest,
-    )  # fmt: skip
+    )
     slices = idiv(p["k"] + number(longest - 1), number(longest))
     return Nest(
         "pack_computed",
@@ -140,7 +140,7 @@ def span_pack_nest(code: str, bits: int = 0) -> Nest:
         Pack(0, nth * p["apart"] + strip * width * p["line"], p["line"], p["step"],
              1, (strip * deep + nth * p["span"]) * width, deep * width,
              p["n"] - strip * width, p["span"], min_(number(cut.sizes.together), p["strips"] - strip), cut.width),
-    ))  # fmt: skip
+    ))
 
 
 PRODUCT_PARAMS = (
@@ -148,7 +148,7 @@ PRODUCT_PARAMS = (
     "line", "step", "row", "batch_a", "batch_b", "batch_c",   # strides: of the left operand, of the result, of batches
     # rows of a block, how many; strips of a part of the columns, how many
     "block", "blocks", "part", "parts",
-)  # fmt: skip
+)
 OWN_PARAMS = ("right_line", "right_step")          # strides of a right operand that is not packed yet
 SPAN_PARAMS = ("span", "spans", "left_apart", "right_apart")    # of k: length, how many, strides between them
 
@@ -157,7 +157,7 @@ def product_nest(
     code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False,
     left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
     pairs: bool = False,
-) -> Nest:  # fmt: skip
+) -> Nest:
     """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result, and
     the sums where they are of another type than the result. `left`, `right`: factors that are computed.
 
@@ -187,7 +187,7 @@ class _Product:
         self, cut: Blocking, code: str, finish: Finish | None, form: str,
         left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
         pairs: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.pairs = pairs
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
         self.slice = DIRECT_MOST if form == "direct" else self.longest or cut.sizes.slice
@@ -246,7 +246,7 @@ class _Product:
                 *self.fresh_rows(),
                 self.columns(),
             )),
-        )  # fmt: skip
+        )
         return Nest(name, (*operands([*self.read, *self.late], self.outs), *stack), params, rows(*body))
 
     def apart(self, wide: int) -> Value:
@@ -286,7 +286,7 @@ class _Product:
             pack = Pack(
                 0, self.left_start() + rest * self.height * var("line"), var("line"), ONE, self.left, ZERO, ZERO,
                 var("high") - rest * self.height, var("deep"), ONE, self.cut.height,
-            )  # fmt: skip
+            )
             return [If(lt(rest, var("row_strips")), (pack,))]
         if not self.keeps or self.factors[0] is not None:
             return [If(fresh, packed)]
@@ -298,7 +298,7 @@ class _Product:
             return Pack(
                 0, start + strip * self.height, ONE, var("step"), self.left, strip * apart, apart,
                 var("high") - strip * self.height, var("deep"), ONE, self.cut.height,
-            )  # fmt: skip
+            )
 
         few = (some(ZERO), If(lt(rest, var("row_strips")), (some(rest),)))
         whole = ge(var("n"), (var("j0") + ONE) * self.width)
@@ -322,10 +322,10 @@ class _Product:
             return self.factors[0].pack(
                 0, self.stage, self.left, ZERO, apart, var("matrix"), var("i0"), var("k0"), var("high"), var("deep"),
                 var("row_strips"), self.cut.height, self.cut.pitch, self.slice,
-            )  # fmt: skip
+            )
         return [Pack(
             0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height
-        )]  # fmt: skip
+        )]
 
     def left_start(self) -> Value:
         """The first element of the block's rows in this slice of k."""
@@ -362,7 +362,7 @@ class _Product:
             Local("some", min_(many, strips - var("g0"))),
             *body,
             *([] if self.by_lines or self.by_groups else self.finished(var("i0"), var("high"))),
-        ))  # fmt: skip
+        ))
 
     def finished(self, first: Value, high: Value) -> list[Statement]:
         """What becomes of the sums of a group of strips, once all of k was summed: they are still in the nearest cache,
@@ -403,11 +403,11 @@ class _Product:
             return self.factors[1].pack(
                 self.b, self.stage, self.strip, ZERO, apart, var("matrix"), first, var("k0"), var("n") - first,
                 var("deep"), var("some"), self.cut.width, self.cut.width, self.slice,
-            )  # fmt: skip
+            )
         return [Pack(
             self.b, start, ONE if self.pairs else line, step, self.strip, ZERO, apart, var("n") - first, var("deep"),
             var("some"), self.cut.width, self.pairs,
-        )]  # fmt: skip
+        )]
 
     def tiles_by_rows(self) -> list[Statement]:
         """Rows where they lie, each tile of them while all strips of the group meet it; then those that were packed."""
@@ -433,7 +433,7 @@ class _Product:
         return For("s", ZERO, var("row_strips"), (
             For("j", var("g0"), var("g0") + var("some"), (tile,)),
             *self.finished(var("i0") + s * self.height, high),
-        ))  # fmt: skip
+        ))
 
     def tiles_by_groups(self) -> For:
         """Some strips of rows at a time, packed; each while all strips of columns meet it, and what becomes of its sums
@@ -445,7 +445,7 @@ class _Product:
         pack = Pack(
             0, start, var("line"), var("step"), self.left, ZERO, apart, var("high") - first * self.height, var("deep"),
             past - first, self.cut.height,
-        )  # fmt: skip
+        )
         place = (j - var("g0")) * self.apart(self.cut.width)
         tile = self.tile(s, j, self.strip, place, self.width, source=(self.left, (s - first) * apart, None))
         high = min_(self.height, var("high") - s * self.height)
@@ -455,7 +455,7 @@ class _Product:
                 For("j", var("g0"), var("g0") + var("some"), (tile,)),
                 *self.finished(var("i0") + s * self.height, high),
             )),
-        ))  # fmt: skip
+        ))
 
     def kept_strip(self) -> tuple[Statement, ...]:
         """A strip whose columns are neighbours where they lie: the first rows meet it there and leave it packed."""
@@ -468,7 +468,7 @@ class _Product:
         pack = Pack(
             self.b, at, ONE, var("right_step"), self.strip, ZERO, ZERO, var("n") - first, var("deep"), ONE,
             self.cut.width,
-        )  # fmt: skip
+        )
         first_tile, others = If(whole, (kept,), (pack, plain)), self.tiles("s", self.strip, ZERO, self.width, first=ONE)
         if self.factors[0] is not None:
             return first_tile, others
@@ -477,7 +477,7 @@ class _Product:
         tile = self.tile(
             var("r"), var("j"), self.strip, ZERO, self.width, keep=(self.left, packed, self.strip, ZERO),
             source=(0, left, var("step")),
-        )  # fmt: skip
+        )
         rest = idiv(var("high"), self.height)
         last = self.tile(rest, var("j"), self.strip, ZERO, self.width)
         own = (For("r", ONE, rest, (tile,)), If(lt(rest, var("row_strips")), (last,)))
@@ -487,7 +487,7 @@ class _Product:
         self, s: Value, j: Value, right: int, right_at: Value, right_step: Value, later: Value | None = None,
         keep: tuple[int, Value, int, Value] | None = None, source: tuple[int, Value, Value | None] | None = None,
         line: tuple[int, Value, Value] | None = None,
-    ) -> Multiply:  # fmt: skip
+    ) -> Multiply:
         """One tile of the result: of packed rows; or of a `source`, whose values of k are so far apart; or of rows that
         are a `line` apart."""
         corner = (var("i0") + s * self.height, j * self.width)
@@ -495,12 +495,12 @@ class _Product:
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
         left, left_at, pitch = source or (line and (*line[:2], None)) or (
             self.left, s * self.apart(self.cut.pitch), None if keep is None else number(self.cut.pitch)
-        )  # fmt: skip
+        )
         return Multiply(
             left, left_at, right, right_at, right_step, self.c, at, var("row"),
             high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors,
             pitch, later, keep, line and line[2],
-        )  # fmt: skip
+        )
 
 
 class _SpanProduct(_Product):
@@ -539,7 +539,7 @@ class _SpanProduct(_Product):
         pack = Pack(
             0, start, line, step, self.left, place, self.apart(self.cut.pitch),
             var("high"), var("long"), var("row_strips"), self.cut.height,
-        )  # fmt: skip
+        )
         return [For("a.nth", ZERO, var("several"), (pack,))]
 
     def pack_strips(self) -> list[Statement]:
@@ -549,7 +549,7 @@ class _SpanProduct(_Product):
         pack = Pack(
             1, start, line, step, self.strip, place, self.apart(self.cut.width),
             var("n") - first, var("long"), var("some"), self.cut.width,
-        )  # fmt: skip
+        )
         return [For("b.nth", ZERO, var("several"), (pack,))]
 
 

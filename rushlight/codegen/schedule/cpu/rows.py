@@ -46,7 +46,7 @@ def schedule_rows(
                 ),
             ),
             tuple(temps),
-        )  # fmt: skip
+        )
     params = (cols, count, per_chunk, *distances)
     launches = [Launch(key, lambda: RowNest(program, spills, held).nest(), numbers, params, chunks, 1, error)]
     for k in totals:

@@ -140,7 +140,7 @@ class _Writer:
         return [
             Local("start", chunk * self.elements), Local("stop", min_(var("start") + self.elements, var("length"))),
             Local("from", row * var("row")), Local("to", row * var("length")),
-        ]  # fmt: skip
+        ]
 
     def step(self, name: str, out: int, at: Value) -> list[Statement]:
         """One element of a walk."""
@@ -169,7 +169,7 @@ class _Writer:
         bounds = self.bounds(idiv(i, var("chunks")), irem(i, var("chunks")))
         all_operands = (Operand(self.code), *map(Operand, self.codes), Operand(self.out), *self.scratch())
         return Nest(f"{self.lowered.name}_chunks", all_operands, self.params,
-                    rows(*bounds, *self.named("now", start), *self.chunk(1 + len(self.codes))))  # fmt: skip
+                    rows(*bounds, *self.named("now", start), *self.chunk(1 + len(self.codes))))
 
     def folds(self) -> Nest:
         """The state at the end of every chunk that has another behind it."""
@@ -177,7 +177,7 @@ class _Writer:
         bounds = self.bounds(idiv(i, var("chunks")), irem(i, var("chunks")))
         stores = [Store(1 + k, i, v) for k, v in enumerate(self.states("sum"))]
         return Nest(f"{self.lowered.name}_fold", operands([self.code], self.codes), self.params,
-                    rows(*bounds, *self.fold(), *stores))  # fmt: skip
+                    rows(*bounds, *self.fold(), *stores))
 
     def starts(self) -> Nest:
         """From the states at the ends of chunks to those at their beginnings."""
@@ -187,9 +187,9 @@ class _Writer:
         step = [
             *self.named("here", here), *[Store(k, at, v) for k, v in enumerate(now)],
             *self.assigned("now", self.joined(now, self.states("here"))),
-        ]  # fmt: skip
+        ]
         return Nest(f"{self.lowered.name}_starts", operands([], self.codes), self.params,
-                    rows(*self.named("now", self.init), For("j", ZERO, var("chunks"), tuple(step))))  # fmt: skip
+                    rows(*self.named("now", self.init), For("j", ZERO, var("chunks"), tuple(step))))
 
 
 class _Lanes(_Writer):
@@ -212,7 +212,7 @@ class _Lanes(_Writer):
         x = element(self.lowered, var("from") + j)
         names = [f"part{k}" for k in range(len(self.init))]
         fold = reduction("f", begin, begin + self.size, names, self.init,
-                         lambda acc: list(self.past.step(tuple(acc), x, j)), self.joined)  # fmt: skip
+                         lambda acc: list(self.past.step(tuple(acc), x, j)), self.joined)
         body = [*keep, fold, *self.assigned("sum", self.joined(self.states("sum"), self.states("part")))]
         is_whole = select(eq(var("stop") - var("start"), self.elements), const(self.parts, "i64"), ZERO)
         return [*self.named("sum", self.init), For("p", ZERO, is_whole, tuple(body))]

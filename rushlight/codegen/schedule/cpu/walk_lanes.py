@@ -95,7 +95,7 @@ class _Writer:
         )
         tiles = For("t", ZERO, idiv(var("length"), self.width), (
             Local("point", var("t") * self.width), self.read_square(), self.walk_square(),
-            *[s for k in range(len(self.outs)) for s in self.write_square(k)]))  # fmt: skip
+            *[s for k in range(len(self.outs)) for s in self.write_square(k)]))
         head = (Local("row", first), Local("done", idiv(var("length"), self.width) * self.width))
         params = ("count", "length", "stride", *given_names(self.lowered))
         return Nest(f"{self.lowered.name}_lanes", tuple(operands), params, rows(*head, begin, tiles, self.rest()))

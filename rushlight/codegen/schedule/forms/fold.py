@@ -221,7 +221,7 @@ class FoldNest:
                 merge=lambda a, b: self.fold.merge(scalars, a, b),
                 blocked=self.fold.blocked and self.compute[0] in "fc", gathers=self.shape.strided,
                 body=self.requests(offsets, unit),
-            )  # fmt: skip
+            )
             return [result], [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
         inside, parts = self.loops(depth + 1, offsets, (ZERO, var(self.sizes[depth + 1])), index)
         now = [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
@@ -252,7 +252,7 @@ class FoldNest:
             at.attr, *bounds, names("run", len(init)), init,
             step=lambda acc: fold.first.step(scalars, acc, element, None),
             merge=lambda a, b: fold.first.merge(scalars, a, b), blocked=True,
-        )  # fmt: skip
+        )
         middle = fold.middle(scalars, [var(f"run{k}", v.dtype) for k, v in enumerate(init)], length)
         known = [var(f"known{k}", v.dtype) for k, v in enumerate(middle)]
         init = list(fold.second_init(scalars, code))
@@ -260,7 +260,7 @@ class FoldNest:
             at.attr, *bounds, names("again", len(init)), init,
             step=lambda acc: fold.second_step(scalars, acc, element, known),
             merge=lambda a, b: [x + y for x, y in zip(a, b, strict=True)], blocked=True,
-        )  # fmt: skip
+        )
         joined = fold.join(scalars, known, [var(f"again{k}", v.dtype) for k, v in enumerate(init)], length)
         body = [start, *[Local(f"known{k}", v) for k, v in enumerate(middle)], again]
         return [*body, *[Local(f"joined{k}", v) for k, v in enumerate(joined)]], [

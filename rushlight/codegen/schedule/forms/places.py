@@ -310,12 +310,12 @@ class PlacesNest:
             Local(low, min_(max_(first, ZERO), stop)), Local(high, max_(min_(past, stop), var(low))),
             For(name, ZERO, var(low), line(frozenset())), *vectors(var(low), var(high), frozenset(moving)),
             For(name, var(high), stop, line(frozenset())),
-        ]  # fmt: skip
+        ]
 
     def line(
         self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable,
         beside: Sequence[int], phases: Sequence[int] | None = None,
-    ) -> list[Statement]:  # fmt: skip
+    ) -> list[Statement]:
         """One result, or those beside each other at one position."""
         result: list[Statement] = []
         for self.phase in phases or range(int(lowered.ranges[beside[0]]) if beside else 1):
@@ -501,7 +501,7 @@ class PlacesNest:
         return [
             *checks, Local(element, x), *[Local(n, v) for n, v in zip(later, following, strict=True)],
             *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)],
-        ]  # fmt: skip
+        ]
 
     def vectors(
         self,
@@ -521,7 +521,7 @@ class PlacesNest:
         result = reduction(
             name, *bounds, parts, list(fold.init(scalars, compute)), step=lambda acc: fold.step(scalars, acc, x, index),
             merge=lambda a, b: fold.merge(scalars, a, b), blocked=fold.blocked and compute[0] in "fc",
-        )  # fmt: skip
+        )
         joined = fold.merge(scalars, now, [var(p, a.dtype) for p, a in zip(parts, now, strict=True)])
         later = [self.named("next") for _ in joined]
         return [

@@ -112,7 +112,7 @@ class RowNest:
         work = [sum([CALL if v.op == "call" else 1 for v in loop]) for loop in loops]
         for number, operand in enumerate(self.program.operands):
             first = next((k for k, loop in enumerate(loops) if any(v.op == "load" and v.attr == number for v in loop)),
-                         None)  # fmt: skip
+                         None)
             if operand.kind == FULL and first is not None:
                 asked = [len(self.fetches.get(k, ())) for k in range(len(loops))]
                 chosen = max((k for k in range(len(loops)) if k != first), key=lambda k: work[k] / (1 + asked[k]))

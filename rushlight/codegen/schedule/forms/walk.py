@@ -141,7 +141,7 @@ def walked_in_blocks(lowered: Lowered) -> list[Statement]:
     step = step_at(lowered, var("read") + var("j"), var("write") + var("j"))
     joined = reduction("f", start, stop, ["joined"], [rare.init],
                        lambda acc: [rare.join(acc[0], element(lowered, var("read") + var("f")))],
-                       lambda a, b: [rare.join(a[0], b[0])])  # fmt: skip
+                       lambda a, b: [rare.join(a[0], b[0])])
     same = For("v", start, stop, tuple(stores(lowered, var("write") + var("v"))), vector=True)
     moves = rare.moves(state(lowered), var("joined", rare.init.dtype))
     walk = (Local("start", var("b") * block), joined, If(moves, (For("j", start, stop, step),), (same,)))

@@ -43,7 +43,7 @@ def schedule_points(lowered: Lowered) -> Schedule:
         (outer, inner) = axes if len(axes) == 2 else (None, axes[0])
         near = [*[s * SIZE[m.code] for s, m in zip(inner.strides, lowered.memories, strict=True)]]
         far = [0 if outer is None else s * SIZE[m.code] for s, m in zip((outer or inner).strides, lowered.memories,
-                                                                        strict=True)]  # fmt: skip
+                                                                        strict=True)]
         near += [SIZE[code] for code in lowered.outs]
         far += [inner.size * SIZE[code] for code in lowered.outs]
         given = (inner.size, *near, *far)
@@ -227,7 +227,7 @@ def moved(target: Memory, out: int, widens: bool) -> Launch:
 
 def moved_in_vectors(codes: tuple[str, str]) -> Nest:
     return pointwise_nest("widen" if codes[1] == "f32" else "narrow", codes[:1], codes[1:],
-                          [cast(arg(0, codes[0]), codes[1])])  # fmt: skip
+                          [cast(arg(0, codes[0]), codes[1])])
 
 
 def moved_nest(code: str, rank: int, widens: bool) -> Nest:
@@ -238,7 +238,7 @@ def moved_nest(code: str, rank: int, widens: bool) -> Nest:
     else:
         store, codes = Store(1, place, cast(load(0, var("i"), "f32"), code)), ("f32", code)
     return Nest("widen" if widens else "narrow", operands([codes[0]], [codes[1]]), (*sizes, *strides),
-                rows(store, vector=True))  # fmt: skip
+                rows(store, vector=True))
 
 
 def scatter_nest(

@@ -46,7 +46,7 @@ def many_launch(pieces: list[tuple]) -> Launch:
     code = pieces[0][0]
     operands_ = tuple([place for *_, places in pieces for place in places])
     return Launch(("gpu copy of many", code), lambda: Many(many_nest(code)), operands_,
-                  tuple([axes[0][0] for _, _, axes, _ in pieces]), 1, 1)  # fmt: skip
+                  tuple([axes[0][0] for _, _, axes, _ in pieces]), 1, 1)
 
 
 def many_nest(code: str) -> Nest:
@@ -68,12 +68,12 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
     rank, numel, inner = len(axes), product(a[0] for a in axes), axes[-1][0]
     if inner >= LONG_ROW and axes[-1][1:] == [1, 1]:
         return Launch(("gpu rows copy", source, target, rank), lambda: copy_nest(source, target, rank), places,
-                      tuple(params), numel // inner, 1)  # fmt: skip
+                      tuple(params), numel // inner, 1)
     each, small = items_of(numel)
     extent = -(-numel // each)
     return Launch(("gpu copy", source, target, rank, each, small),
                   lambda: elements_nest(source, target, rank, each, small), places, (*params, extent, numel), extent,
-                  1)  # fmt: skip
+                  1)
 
 
 def elements_nest(source: str, target: str, rank: int, each: int, small: bool) -> Nest:
@@ -83,11 +83,11 @@ def elements_nest(source: str, target: str, rank: int, each: int, small: bool) -
     for k, item in enumerate(strided(each)):
         position = position_of(item, sizes, small)
         read, store = (sum_of([at * var(s) for at, s in zip(position, strides, strict=True)])
-                       for strides in (reads, stores))  # fmt: skip
+                       for strides in (reads, stores))
         before.append(Local(f"value{k}", cast(load(0, read, source), target)))
         after.append(Store(1, store, var(f"value{k}", target)))
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores, "apart", "count"),
-                rows(*before, *after, vector=True))  # fmt: skip
+                rows(*before, *after, vector=True))
 
 
 def sum_of(values: list[Value]) -> Value:
@@ -109,7 +109,7 @@ def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launc
     row_tiles, col_tiles = tiles(count), tiles(cols)
     params = (count, cols, row, out_row, batch[1], batch[2], row_tiles, col_tiles)
     return Launch(("written transpose", size), lambda: transposing(size), places, params,
-                  batch[0] * row_tiles * col_tiles, 1)  # fmt: skip
+                  batch[0] * row_tiles * col_tiles, 1)
 
 
 __all__ = ["schedule_pieces"]

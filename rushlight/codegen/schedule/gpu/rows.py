@@ -49,7 +49,7 @@ def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[i
             left, own = without_totals(program, mine, distances)
             numbers = (*range(inputs), *[inputs + k for k in mine], *checked)
             launches.append(Launch(("rows", left.key, False), lambda: RowNest(left, False).nest(), numbers,
-                                   (cols, *own), count, 1, error))  # fmt: skip
+                                   (cols, *own), count, 1, error))
         numbers = (*range(inputs), *[partial[k] for k in totals])
         params = (cols, count, per_chunk, chunks, *distances)
         launches.append(
@@ -60,7 +60,7 @@ def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[i
         params = (cols, count, per_chunk, *distances) if totals else (cols, *distances)
         extent = chunks if totals else count
         launches.append(Launch(("rows", program.key, False), lambda: RowNest(program, False).nest(), numbers, params,
-                               extent, 1, error))  # fmt: skip
+                               extent, 1, error))
     if totals:
         codes = tuple([program.results[k][1] for k in totals])
         by_block = not tiles or (cols <= FEW_COLUMNS and chunks >= MANY_CHUNKS)
@@ -68,7 +68,7 @@ def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[i
             Launch(("gpu sum_rows", by_block, program.compute, codes),
                    lambda: sums_of_rows(program.compute, codes, by_block),
                    (*partial.values(), *[inputs + k for k in totals]), (cols, chunks), cols, 1)
-        )  # fmt: skip
+        )
     return Schedule(tuple(launches), tuple(temps))
 
 
@@ -102,7 +102,7 @@ def column_sums(program: RowProgram) -> Nest:
     fold = reduction(
         "i", var("start"), min_(var("start") + var("per_chunk"), var("rows")), accs, [zero] * len(totals), step,
         lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
-    )  # fmt: skip
+    )
     first = len(program.operands)
     stores = [Store(first + n, var("c"), var(f"acc{k}", program.compute)) for n, k in enumerate(totals)]
     body = (Local("j", column), Local("start", start), fold, *stores)
@@ -119,7 +119,7 @@ def sums_of_rows(compute: str, codes: tuple[str, ...], by_block: bool) -> Nest:
         "r", const(0, "i64"), var("chunks"), accs, [const(0, compute)] * count,
         lambda now: [a + load(k, at, compute) for k, a in enumerate(now)],
         lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
-    )  # fmt: skip
+    )
     stores = [Store(count + k, var("i"), cast(var(accs[k], compute), code)) for k, code in enumerate(codes)]
     name = "sum_rows_block" if by_block else "sum_rows"
     signature = operands([compute] * count, list(codes))

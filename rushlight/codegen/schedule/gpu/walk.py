@@ -63,7 +63,7 @@ def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
         items = next(n for n in (1, 2, 4, 8) if n * WARP >= length)
         whole = length % items == 0
         return Schedule((Launch((*key, "rows", items, whole), lambda: running_rows(form, items, whole), (0, 1),
-                                (length, number), -(-number // WARPS), 1),))  # fmt: skip
+                                (length, number), -(-number // WARPS), 1),))
     if length <= most * THREADS:
         items = next(n for n in (1, 2, 4, 8, 16) if n * THREADS >= length)
         return Schedule((Launch((*key, items), lambda: running(form, items, True), (0, 1), (length, 1), number, 1),))
@@ -73,7 +73,7 @@ def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
         Launch((*key, "sums"), lambda: summing(form, most), (0, 2), given, extent, 1),
         Launch((*key, "spine"), lambda: spine(form), (2,), (tiles,), number, 1),
         Launch((*key, "tiles"), lambda: running(form, most, False), (0, 2, 1), given, extent, 1),
-    ), (Temp(form[1], (extent,)),))  # fmt: skip
+    ), (Temp(form[1], (extent,)),))
 
 
 def in_pieces(lowered: Lowered, length: int) -> Schedule:
@@ -102,13 +102,13 @@ def in_pieces(lowered: Lowered, length: int) -> Schedule:
     for level in range(1, len(counts)):
         sizes = (counts[level - 1], inner)
         launches.append(Launch((*key, 1), lambda: folds_nest(lowered), (*places[level - 1], *places[level]), sizes,
-                               outer * counts[level] * inner, 1))  # fmt: skip
+                               outer * counts[level] * inner, 1))
     launches.append(Launch((*key, 2), lambda: starts_nest(lowered, False), places[-1], (counts[-1], inner),
-                           outer * inner, 1))  # fmt: skip
+                           outer * inner, 1))
     for level in range(len(counts) - 1, 0, -1):
         sizes = (counts[level - 1], inner)
         launches.append(Launch((*key, 3), lambda: starts_nest(lowered, True), (*places[level], *places[level - 1]),
-                               sizes, outer * counts[level] * inner, 1))  # fmt: skip
+                               sizes, outer * counts[level] * inner, 1))
     launches.append(of_elements(4, walk_nest, (0, *places[0], *range(1, first))))
     return Schedule(tuple(launches), temps)
 
@@ -120,7 +120,7 @@ def item(count: Value) -> list[Statement]:
     """Which piece of which row an iteration is."""
     rest = idiv(var("i"), var("inner"))
     return [Local("after", irem(var("i"), var("inner"))), Local("piece", irem(rest, count)),
-            Local("before", idiv(rest, count))]  # fmt: skip
+            Local("before", idiv(rest, count))]
 
 
 def pieces_of(length: Value) -> Value:
@@ -164,7 +164,7 @@ def fold_nest(lowered: Lowered, before: int, after: int) -> Nest:
     stores = [Store(1 + k, var("i"), v) for k, v in enumerate(now)]
     body = [*item(pieces_of(var("length"))), *[Local(n, v) for n, v in zip(result, first, strict=True)], loop, *stores]
     return Nest(f"{lowered.name}_fold", operands([lowered.memories[0].code], [v.dtype for v in now]), tuple(params),
-                rows(*body))  # fmt: skip
+                rows(*body))
 
 
 def joined(lowered: Lowered, now: Sequence[Value], here: Sequence[Value]) -> list[Value]:
@@ -220,4 +220,4 @@ def walk_nest(lowered: Lowered, before: int, after: int) -> Nest:
     )
     starts = [Local(n, load(1 + k, var("i"), code)) for k, (n, code) in enumerate(zip(result, codes, strict=True))]
     return Nest(f"{lowered.name}_pieces", operands([lowered.memories[0].code, *codes], lowered.outs), tuple(params),
-                rows(*item(pieces_of(var("length"))), *starts, loop))  # fmt: skip
+                rows(*item(pieces_of(var("length"))), *starts, loop))

@@ -17,7 +17,7 @@ from ...fsdp.wrap import chosen_modules, lambda_auto_wrap_policy
 __all__ = [
     "ActivationWrapper", "CheckpointImpl", "CheckpointWrapper", "OffloadWrapper", "apply_activation_checkpointing",
     "checkpoint_wrapper", "offload_wrapper",
-]  # fmt: skip
+]
 _WRAPPED = "_checkpoint_wrapped_module"
 _PREFIX = _WRAPPED + "."
 
@@ -85,7 +85,7 @@ class CheckpointWrapper(ActivationWrapper):
     def __init__(
         self, mod: Module, checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
         checkpoint_fn: Callable | None = None, **checkpoint_fn_kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
         if checkpoint_fn is None:
@@ -113,7 +113,7 @@ def offload_wrapper(module: Module) -> Module:
 def checkpoint_wrapper(
     module: Module, checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
     checkpoint_fn: Callable | None = None, **checkpoint_fn_kwargs: Any,
-) -> Module:  # fmt: skip
+) -> Module:
     """The module, with what it saves computed again."""
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
@@ -121,7 +121,7 @@ def checkpoint_wrapper(
 def apply_activation_checkpointing(
     model: Module, checkpoint_wrapper_fn: Callable[[Module], Module] = checkpoint_wrapper,
     check_fn: Callable[[Module], bool] = lambda _: True, auto_wrap_policy: Callable | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Wrap the modules inside a model for which `check_fn` (or a wrap policy) is true, in place."""
     policy = auto_wrap_policy or partial(lambda_auto_wrap_policy, lambda_fn=check_fn)
     for module in chosen_modules(model, policy, set(), {}):

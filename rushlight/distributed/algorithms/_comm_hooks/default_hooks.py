@@ -13,7 +13,7 @@ from ... import collectives
 from ...groups import get_world_size
 
 __all__ = ["DefaultState", "LowPrecisionState", "allreduce_hook", "bf16_compress_hook", "fp16_compress_hook",
-           "reduce_scatter_hook"]  # fmt: skip
+           "reduce_scatter_hook"]
 
 
 class DefaultState:

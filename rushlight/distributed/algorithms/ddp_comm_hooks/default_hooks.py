@@ -12,7 +12,7 @@ from ...groups import resolve
 from ...reducer import GradBucket
 
 __all__ = ["allreduce_hook", "bf16_compress_hook", "bf16_compress_wrapper", "fp16_compress_hook",
-           "fp16_compress_wrapper"]  # fmt: skip
+           "fp16_compress_wrapper"]
 Hook = Callable[[Any, GradBucket], Future]
 
 

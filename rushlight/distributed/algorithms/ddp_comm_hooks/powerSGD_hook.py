@@ -47,7 +47,7 @@ class PowerSGDState:
         min_compression_rate: float = 2, use_error_feedback: bool = True, warm_start: bool = True,
         orthogonalization_epsilon: float = 0, random_seed: int = 0, compression_stats_logging_frequency: int = 10_000,
         batch_tensors_with_same_shape: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         import numpy as np  # loaded with the first call that needs it
 
         if matrix_approximation_rank < 1:

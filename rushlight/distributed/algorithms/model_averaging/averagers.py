@@ -37,7 +37,7 @@ class PeriodicModelAverager(ModelAverager):
             )
         if period == 1:
             warnings.warn("PeriodicModelAverager(period=1) averages at every step: averaging gradients costs less",
-                          stacklevel=2)  # fmt: skip
+                          stacklevel=2)
         self.warmup_steps, self.period = warmup_steps, period
 
     def average_parameters(self, params: Iterable[Any]) -> None:

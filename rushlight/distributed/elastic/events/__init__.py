@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 __all__ = ["Event", "EventMetadataValue", "EventSource", "get_logging_handler",
-           "record"]  # fmt: skip
+           "record"]
 
 EventMetadataValue = str | int | float | bool | None
 _HANDLERS = {"null": logging.NullHandler, "console": lambda: logging.StreamHandler(sys.stderr)}

@@ -16,7 +16,7 @@ def _made(module_cls: type, args: tuple, kwargs: dict, device: str) -> Module:
     module = module_cls(*args, **kwargs)
     if not isinstance(module, Module):
         raise ValueError(f"RemoteModule: {module_cls.__name__}(*args, **kwargs) must give a Module, got "
-                         f"{type(module).__name__}")  # fmt: skip
+                         f"{type(module).__name__}")
     return module.to(device)
 
 
@@ -53,7 +53,7 @@ class RemoteModule(Module):
     def __init__(
         self, remote_device: Any, module_cls: type[Module], args: tuple | None = None, kwargs: dict | None = None,
         _module_interface_cls: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if _module_interface_cls is not None:
             raise NotImplementedError("RemoteModule: _module_interface_cls is for TorchScript, which is not supported")
@@ -114,7 +114,7 @@ for _name in (
     "register_forward_hook", "state_dict", "load_state_dict", "parameters", "named_parameters", "buffers",
     "named_buffers", "children", "named_children", "modules", "named_modules", "requires_grad_", "zero_grad",
     "share_memory",
-):  # fmt: skip
+):
     setattr(RemoteModule, _name, _refuse(_name))
 
 

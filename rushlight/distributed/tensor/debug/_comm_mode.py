@@ -26,7 +26,7 @@ TRIVIAL = frozenset((
     "detach", "detach_", "view", "reshape", "t", "transpose", "expand", "squeeze", "unsqueeze", "alias", "clone",
     "zeros_like", "ones_like", "empty_like", "fill_", "zero_", "copy_", "as_strided", "slice", "select", "chunk",
     "split", "wait_tensor",
-))  # fmt: skip
+))
 
 
 class _Modules(ModuleTracker):
@@ -70,7 +70,7 @@ class _Modules(ModuleTracker):
             self.seen[name] = {
                 "depth": len(self.stack), "children": [], "type": f"{type(module).__module__}.{type(module).__name__}",
                 "parameters": {}, "parents": tuple(self.stack),
-            }  # fmt: skip
+            }
             for key, param in module.named_parameters(recurse=False):
                 self.parameters.setdefault(name, {})[key] = param.data
                 if isinstance(param, DTensor):
@@ -121,7 +121,7 @@ class CommDebugMode(TorchDispatchMode):
             "input_sharding": [str(t.placements) for t in spread],
             "device_mesh": str(spread[0].device_mesh) if spread else "", "is_bw": modules.is_bw,
             "is_activation_checkpointing": modules.is_bw and len(modules.stack) > 1,
-        })  # fmt: skip
+        })
         if DTensor in types:      # which calls ops on the parts, and collectives
             return NotImplemented
         space, _, name = func.name.rpartition("::")
@@ -182,7 +182,7 @@ class CommDebugMode(TorchDispatchMode):
             counts = self.comm_module_counts.get(name, {"forward": {}, "backward": {}})
             ops = self._operations(name, noise_level)
             for way, title in (("forward", "FORWARD PASS"), ("backward", "BACKWARD PASS"),
-                               ("checkpointing", "ACTIVATION CHECKPOINTING")):  # fmt: skip
+                               ("checkpointing", "ACTIVATION CHECKPOINTING")):
                 sent = counts.get(way, {})
                 if sent or ops[way]:
                     lines.append(f"{indent}  {title}")
@@ -192,7 +192,7 @@ class CommDebugMode(TorchDispatchMode):
                         if op["input_shape"]:
                             lines += [f"\033[1;31m{indent}      {label}: {op[key]}\033[0m" for label, key in (
                                 ("shape", "input_shape"), ("sharding", "input_sharding"), ("device mesh", "device_mesh")
-                            )]  # fmt: skip
+                            )]
         return "\n".join(lines) + "\n"
 
     def log_comm_debug_tracing_table_to_file(self, file_name: str = "comm_mode_log.txt", noise_level: int = 3) -> None:
@@ -215,7 +215,7 @@ class CommDebugMode(TorchDispatchMode):
             "children": [self._tree(child, noise_level) for child in known["children"]],
             **{f"collectives_{way}": [(str(op), n) for op, n in counts[way].items()] for way in counts},
             **{f"operations_{way}": found for way, found in ops.items()},
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return f"CommDebugMode(get_total_counts()={self.get_total_counts()})"

@@ -49,7 +49,7 @@ def _cells(dtensor: Any) -> tuple[list[str], list[str], list[list[str]]]:
     rows, columns = (sorted({stretch[k] for stretch in owners}) for k in range(2))
     kind = mesh.device_type
     cells = [[", ".join(f"{kind}:{rank}" for rank in owners.get((row, column), ())) for column in columns]
-             for row in rows]  # fmt: skip
+             for row in rows]
     names = [[f"{k} {first}-{last}" for first, last in stretches] for k, stretches in (("Row", rows), ("Col", columns))]
     return names[0], names[1], cells
 

@@ -69,7 +69,7 @@ def _cut(buffer: Any, dim: int, mesh: DeviceMesh, balanced: bool) -> Any:
 def context_parallel(
     mesh: DeviceMesh, *, buffers: Sequence[Tensor] | None = None, buffer_seq_dims: Sequence[int] | None = None,
     no_restore_buffers: set[Tensor] | None = None,
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """Within, `buffers` hold this process's positions (they are given back whole afterwards, but for those in
     `no_restore_buffers`), and attention is over the whole sequence."""
     if mesh.ndim != 1:
@@ -158,7 +158,7 @@ class _RingMode(TorchFunctionMode):
     def attend(
         self, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
         scale: float | None = None, enable_gqa: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if attn_mask is not None or dropout_p:
             raise NotImplementedError(
                 "context_parallel: attention with attn_mask or dropout_p is not written yet; is_causal is"

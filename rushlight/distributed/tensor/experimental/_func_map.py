@@ -20,14 +20,14 @@ def local_map(
     func: Callable[..., Any] | None = None, out_placements: Any = None, in_placements: tuple[Layout, ...] | None = None,
     in_grad_placements: tuple[Layout, ...] | None = None, device_mesh: DeviceMesh | None = None, *,
     redistribute_inputs: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """`func`, called with parts; what it gives is distributed as `out_placements` says (one entry per value, None for
     what is no tensor). Arguments must lie as `in_placements` says, or are moved there with `redistribute_inputs`."""
     if func is None:
         return lambda function: local_map(
             function, out_placements, in_placements, in_grad_placements, device_mesh,
             redistribute_inputs=redistribute_inputs,
-        )  # fmt: skip
+        )
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:

@@ -15,4 +15,4 @@ from .style import (
 __all__ = [
     "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput",
     "RowwiseParallel", "SequenceParallel", "loss_parallel", "parallelize_module",
-]  # fmt: skip
+]

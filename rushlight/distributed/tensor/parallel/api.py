@@ -15,7 +15,7 @@ __all__ = ["parallelize_module"]
 def parallelize_module(
     module: Module, device_mesh: DeviceMesh | None = None,
     parallelize_plan: ParallelStyle | dict[str, ParallelStyle] | None = None, *, src_data_rank: int | None = 0,
-) -> Module:  # fmt: skip
+) -> Module:
     """The module, spread over a mesh of one dimension. A plan is a style, or styles by the names of submodules
     (`"layers.*.attention.wq"`: each part of a name may be a pattern). Parameters are those of the process
     `src_data_rank`; with None everyone's own."""

@@ -20,7 +20,7 @@ from ..placement_types import Placement, Replicate, Shard
 __all__ = [
     "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput",
     "RowwiseParallel", "SequenceParallel",
-]  # fmt: skip
+]
 
 
 class ParallelStyle(ABC):
@@ -91,7 +91,7 @@ class ColwiseParallel(_Sharded):
     def __init__(
         self, *, input_layouts: Placement | None = None, output_layouts: Placement | None = None,
         use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_layouts or Replicate(), output_layouts or Shard(-1), use_local_output, Replicate())
 
     def _cuts(self, module: Module) -> dict[str, Placement]:
@@ -115,7 +115,7 @@ class RowwiseParallel(_Sharded):
     def __init__(
         self, *, input_layouts: Placement | None = None, output_layouts: Placement | None = None,
         use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_layouts or Shard(-1), output_layouts or Replicate(), use_local_output, Shard(-1))
 
     def _cuts(self, module: Module) -> dict[str, Placement]:
@@ -196,7 +196,7 @@ class PrepareModuleInput(ParallelStyle):
         self, *, input_layouts: Layouts = None, desired_input_layouts: Layouts = None,
         input_kwarg_layouts: dict[str, Placement] | None = None,
         desired_input_kwarg_layouts: dict[str, Placement] | None = None, use_local_output: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.input_layouts, self.desired_input_layouts = _many(input_layouts), _many(desired_input_layouts)
         self.use_local_output = use_local_output
@@ -303,17 +303,17 @@ class PrepareModuleInputOutput(ParallelStyle):
         input_kwarg_layouts: dict[str, Placement] | None = None,
         desired_input_kwarg_layouts: dict[str, Placement] | None = None, use_local_input: bool = False,
         output_layouts: Layouts, desired_output_layouts: Layouts, use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.prepare_module_input = PrepareModuleInput(
             input_layouts=input_layouts, desired_input_layouts=desired_input_layouts,
             input_kwarg_layouts=input_kwarg_layouts, desired_input_kwarg_layouts=desired_input_kwarg_layouts,
             use_local_output=use_local_input,
-        )  # fmt: skip
+        )
         self.prepare_module_output = PrepareModuleOutput(
             output_layouts=output_layouts, desired_output_layouts=desired_output_layouts,
             use_local_output=use_local_output,
-        )  # fmt: skip
+        )
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         self.prepare_module_input._apply(module, device_mesh)

@@ -46,7 +46,7 @@ class CapabilityBasedPartitioner:
     def __init__(self, graph_module: GraphModule, operator_support: OperatorSupportBase,
                  allows_single_node_partition: bool = False, non_compute_ops: Sequence[str] | None = None,
                  allowed_single_node_partition_ops: Sequence[str] | None = None,
-                 skip_horizontal_fusion: bool = False) -> None:  # fmt: skip
+                 skip_horizontal_fusion: bool = False) -> None:
         self.graph_module, self.operator_support = graph_module, operator_support
         self.allows_single_node_partition = allows_single_node_partition
         self.non_compute_ops = list(non_compute_ops or ())

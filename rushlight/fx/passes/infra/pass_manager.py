@@ -78,7 +78,7 @@ class PassManager:
 
     def __init__(self, passes: list[Callable] | None = None, constraints: list[Constraint] | None = None,
                  steps: int | None = None, run_checks_after_each_pass: bool = False,
-                 suppress_check_failures: bool = False) -> None:  # fmt: skip
+                 suppress_check_failures: bool = False) -> None:
         self.passes: list[Callable] = passes or []
         self.constraints: list[Constraint] = constraints or []
         self.steps = steps or 1

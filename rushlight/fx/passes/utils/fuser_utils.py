@@ -84,7 +84,7 @@ def lift_subgraph_as_module(
 def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str,
                         partition_lookup_table: dict[Node, Any] | None = None, *,
                         always_return_tuple: bool = False) -> tuple[GraphModule, tuple[Node, ...],
-                        tuple[Node, ...]]:  # fmt: skip
+                        tuple[Node, ...]]:
     """The nodes as a module, with the nodes of `gm` that are its inputs and outputs."""
     for node in nodes:
         assert (

@@ -45,7 +45,7 @@ class SubgraphMatcher:
     """Searches graphs for one pattern."""
 
     def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
-                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:
         if len(pattern.nodes) == 0:
             raise ValueError("SubgraphMatcher: the pattern is empty")
         for node in pattern.nodes:

@@ -24,7 +24,7 @@ from .... import _C
 from ...._C import SharedArena, Tensor, UntypedStorage, empty
 from ....base.shape import strided
 from ....multiprocessing.sharing import refuse_graph
-from ....storage import face_of
+from ....tensors.storages import face_of
 
 _HEADER = 4
 _CHUNK = 1 << 16

@@ -12,4 +12,4 @@ from .._load_balancer import _HeadTailLoadBalancer, _LoadBalancer, _PerDocumentH
 __all__ = [
     "_HeadTailLoadBalancer", "_LoadBalancer", "_PerDocumentHeadTailLoadBalancer", "_context_parallel_shard",
     "_cp_options", "context_parallel", "context_parallel_unshard", "set_rotate_method",
-]  # fmt: skip
+]

@@ -15,7 +15,7 @@ from ..streams import check_callable
 __all__ = [
     "BatcherMapDataPipe", "ConcaterMapDataPipe", "MapperMapDataPipe", "SequenceWrapperMapDataPipe",
     "ShufflerIterDataPipe", "ZipperMapDataPipe",
-]  # fmt: skip
+]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)

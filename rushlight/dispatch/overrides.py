@@ -1,0 +1,262 @@
+"""`__torch_function__`: the default of tensor subclasses, functions written in Python that may be overridden, the stack
+of modes.
+
+Enters: functions and their arguments. Leaves: what the first override that takes a call answers, or the function's own
+result. Refuses calls that every override declines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd.backward import tensor_backward as plain_backward
+from ..op import find_op
+from .dispatcher import ask_overrides, flat, overloaded_types
+from .modes import DisableTorchFunctionSubclass, TorchFunctionMode, below, state
+
+
+def default_torch_function(
+    cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Run the op on the tensors as they are; results become instances of the subclass."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    call = (id(func), *map(id, args))
+    if call in _calls.running:   # a function that is not ours brings our tensors back here, for ever
+        raise TypeError(
+            f"{getattr(func, '__name__', func)}: a function of another library was given tensors of Rushlight. "
+            "Convert them first, with that library's from_dlpack, or call Rushlight's function."
+        )
+    _calls.running.append(call)
+    try:
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+    finally:
+        _calls.running.pop()
+    return convert(result, cls)
+
+
+class _Calls(threading.local):
+    """Functions that this thread runs on behalf of `default_torch_function`."""
+
+    def __init__(self) -> None:
+        self.running: list[tuple[int, ...]] = []
+
+
+_calls = _Calls()
+
+
+def convert(result: Any, cls: type) -> Any:
+    """Tensors in a result as instances of `cls`."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        result = result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        result = type(result)(convert(r, cls) for r in result)
+    return result
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether any argument (or an active mode) overrides functions."""
+    if state.all_functions_disabled:
+        return False
+    if state.function_modes:
+        return True
+    return not state.subclass_functions_disabled and any(_overrides(a) for a in relevant_args)
+
+
+def _overrides(a: Any) -> bool:
+    handler = getattr(type(a), "__torch_function__", None)
+    return type(a) is not Tensor and handler is not None and handler is not _C._disabled_torch_function_impl
+
+
+def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+    """Ask the overriding arguments in order, for functions written in Python."""
+    owners = [a for a in relevant_args if _overrides(a)]
+    ordered = overloaded_types(owners)
+    types = tuple(type(a) for a in ordered)
+    if state.function_modes:
+        with below(state.function_modes) as mode:
+            result = mode.__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    for owner in ordered:
+        result = type(owner).__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types that implement"
+        f" __torch_function__: {[t.__name__ for t in types]}"
+    )
+
+
+def wrap_torch_function(dispatcher: Callable) -> Callable:
+    """Decorator: the function goes to overriding arguments, which `dispatcher(*args)` lists."""
+
+    def decorate(func: Callable) -> Callable:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def overridable(func: Callable) -> Callable:
+    """Decorator for functions of tensors written in Python: arguments with `__torch_function__`, and modes,
+    may take the call."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        owners = [a for a in flat(args) if type(a) is not Tensor and _overrides(a)]
+        if owners or state.function_modes:
+            answer = ask_overrides(call, owners, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
+        return func(*args, **kwargs)
+
+    return call
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """A tensor, or an object that overrides functions."""
+    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+def has_torch_function_unary(tensor: Any) -> bool:
+    """has_torch_function for one argument."""
+    return has_torch_function((tensor,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """has_torch_function for several arguments."""
+    return has_torch_function(args)
+
+
+# --- modes ------------------------------------------------------------------------------------------------------------
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode() -> TorchFunctionMode | None:
+    """The innermost active mode of this thread."""
+    return state.function_modes[-1] if state.function_modes else None
+
+
+def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
+    """Every active mode of this thread, innermost last."""
+    return list(state.function_modes)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    return bool(state.function_modes) and not state.all_functions_disabled
+
+
+def _len_torch_function_stack() -> int:
+    return len(state.function_modes)
+
+
+def _push_mode(mode: TorchFunctionMode) -> None:
+    mode.__enter__()
+
+
+def _pop_mode() -> TorchFunctionMode:
+    mode = state.function_modes[-1]
+    mode.__exit__(None, None, None)
+    return mode
+
+
+def _pop_mode_temporarily() -> Any:
+    """A context without the innermost mode."""
+    return below(state.function_modes)
+
+
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None) -> list[Any]:
+    """One argument per type that overrides functions, subclasses first."""
+    return overloaded_types([a for a in relevant_args if _overrides(a)])
+
+
+def make_wrapper_subclass(
+    cls: type,
+    size: Any,
+    *,
+    strides: Any = None,
+    storage_offset: int = 0,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Tensor:
+    """A subclass instance with sizes and types but no data: the subclass's handlers supply the behaviour."""
+    if getattr(cls, "__torch_dispatch__", None) in (None, _C._disabled_torch_function_impl):
+        raise RuntimeError(f"{cls.__name__}: _make_wrapper_subclass requires __torch_dispatch__ to be defined")
+    if pin_memory:
+        raise RuntimeError("_make_wrapper_subclass: pin_memory=True needs a CUDA device, and none is available")
+    result = _C.make_wrapper(cls, size, strides, dtype or _C.get_default_dtype(), device, storage_offset)
+    return result.requires_grad_() if requires_grad else result
+
+
+def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """`Tensor.backward` where modes or subclasses may want the call."""
+    answer = ask_overrides(Tensor.backward, [self], (self, *args), kwargs)
+    return plain_backward(self, *args, **kwargs) if answer is NotImplemented else answer
+
+
+def detach_or_override(self: Tensor) -> Any:
+    """`Tensor.detach` of a tensor whose class has rules: the class of a program's is asked."""
+    kind = type(self)
+    if kind.__module__.partition(".")[0] != "rushlight":
+        if _overrides(self) and not (state.subclass_functions_disabled or state.all_functions_disabled):
+            answer = kind.__torch_function__(Tensor.detach, (kind,), (self,), {})
+            if answer is not NotImplemented:
+                return answer
+        handler = getattr(kind, "__torch_dispatch__", None)
+        if handler not in (None, _C._disabled_torch_function_impl) and not state.subclass_dispatch_disabled:
+            return handler(find_op("detach").overload_list[0], (kind,), (self,), {})
+    return _C.shallow_copy(self, True)
+
+
+def install() -> None:
+    """Give tensors their default `__torch_function__` and the wrapper constructor."""
+    _C._autograd_callbacks["subclass_detach"] = detach_or_override
+    _C._autograd_callbacks["tensor_backward"] = backward_or_override
+    methods = {
+        "__torch_function__": classmethod(default_torch_function),
+        "__torch_dispatch__": _C._disabled_torch_function_impl,
+        "_make_wrapper_subclass": staticmethod(make_wrapper_subclass),
+    }
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
+
+
+def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    """Call a function from inside a `__torch_function__` without asking the overrides of its arguments again."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Within a `__torch_dispatch__`, let ops ask modes and subclasses again. Here they always do."""
+    yield

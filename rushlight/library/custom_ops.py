@@ -1,0 +1,123 @@
+"""Functions made ops: `custom_op`, and the object it returns.
+
+Enters: functions with annotations or a schema. Leaves: `CustomOpDef`, on which the op's rules are registered. Refuses:
+derivatives of ops that write their arguments, and ops made of Triton kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..dispatch import table
+from ..dispatch.keys import DispatchKey, parse_key
+from ..op import ops
+from .definition import registered
+from .registration import default_library, split_name
+from .rules import autograd_kernel, register_autocast
+from .schemas import infer_schema
+
+
+class CustomOpDef:
+    """A user's op: call it, and register kernels, a fake, autograd and vmap rules on it."""
+
+    def __init__(self, qualname: str, schema: str, function: Callable, device_types: Any) -> None:
+        space, name = split_name(qualname)
+        # the op outlives this object, as a defined function would
+        self._qualname, self._lib = qualname, default_library(space)
+        self._name, self._namespace = name, space
+        if qualname in ops:   # redefinition in a notebook replaces
+            ops.pop(qualname)
+            registered.pop(qualname, None)
+            for key in [k for n, k in table.kernels if n == qualname]:
+                table.unregister(qualname, key)
+        self._lib.define(name + schema)
+        self._definition = registered[qualname]
+        self.register_kernel(device_types)(function)
+        self.__name__, self.__doc__ = name, function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return ops[self._qualname](*args, **kwargs)
+
+    @property
+    def _opoverload(self) -> Any:
+        return ops[self._qualname].overload_list[0]
+
+    def register_kernel(self, device_types: Any, fn: Callable | None = None, /) -> Any:
+        """Implement the op for device types, or for all with None."""
+
+        def register(function: Callable) -> Callable:
+            kinds = (
+                ["CompositeExplicitAutograd"]
+                if device_types is None
+                else [device_types] if isinstance(device_types, str) else list(device_types)
+            )
+            for kind in kinds:
+                table.register(self._qualname, parse_key(kind), function)
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_fake(self, fn: Callable, /) -> Callable:
+        """The op on tensors without data: shapes, dtypes, devices."""
+        self._definition.fake = fn
+        return fn
+
+    register_meta = register_fake
+
+    def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
+        """backward(ctx, *grads) -> gradients; setup_context(ctx, inputs, output) saves what it needs."""
+        mutated = [p.name for p in self._definition.spec.params if p.mutated]
+        if mutated:
+            raise RuntimeError(
+                f"register_autograd: {self._qualname} mutates {mutated}; only functional operators take a formula"
+            )
+        self._definition.backward, self._definition.setup_context = backward, setup_context
+        table.register(self._qualname, DispatchKey.Autograd, autograd_kernel(self._definition))
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """In mixed precision, cast floating-point tensors to `cast_inputs` and run with autocasting off."""
+        register_autocast(self._qualname, device_type, cast_inputs)
+
+    def register_vmap(self, func: Callable | None = None) -> Any:
+        """func(info, in_dims, *args) -> (result, out_dims)."""
+
+        def register(rule: Callable) -> Callable:
+            self._definition.vmap_rule = rule
+            return rule
+
+        return register if func is None else register(func)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+
+def custom_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Make a function an op: `@custom_op("ns::name", mutates_args=())`."""
+
+    def make(function: Callable) -> CustomOpDef:
+        text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
+        return CustomOpDef(name, text, function, device_types)
+
+    return make if fn is None else make(fn)
+
+
+def triton_op(
+    name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None
+) -> Callable:
+    """Refused: an op made of Triton kernels, which need a GPU."""
+    raise NotImplementedError("triton_op: there is no GPU to run Triton kernels on. Use custom_op.")
+
+
+def wrap_triton(triton_kernel: Callable, /) -> Any:
+    """Refused: a Triton kernel in a graph."""
+    raise NotImplementedError("wrap_triton: there is no GPU to run Triton kernels on")

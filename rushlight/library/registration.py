@@ -1,0 +1,154 @@
+"""Libraries: registrations of ops and kernels in a namespace, which end with the object that holds them.
+
+Enters: schemas, and functions for dispatch keys. Leaves: ops and kernels, registered. Refuses: redefinition, unknown
+keys, kernels for ops that are not defined.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dispatch import table
+from ..dispatch.keys import DispatchKey, parse_key
+from ..op import ops
+from ..op.schema import parse
+from .definition import CustomOp, file_op, forget
+
+
+def split_name(qualname: str) -> tuple[str, str]:
+    """The namespace and the name of `namespace::name`; an overload is left off."""
+    space, colons, name = qualname.partition("::")
+    if not colons or not space or not name:
+        raise ValueError(f"expected a name like 'namespace::name', got {qualname!r}")
+    return space, name.partition(".")[0]
+
+
+class Library:
+    """Registrations in a namespace; they end when the object is destroyed (or `_destroy` is called).
+
+    kind: "DEF" to define ops of a new namespace, "FRAGMENT" to add to one, "IMPL" to implement existing ops.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise ValueError(f"Unsupported library kind: {kind!r}; expected 'DEF', 'FRAGMENT' or 'IMPL'")
+        if kind == "DEF" and ns in ("prim", "prims"):
+            raise ValueError(f"Library: the namespace {ns} is reserved. Choose another.")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._defined: list[str] = []
+        self._implemented: list[tuple[str, Any]] = []
+        self._fallbacks: list[Any] = []
+        self._finalizer = weakref.finalize(self, _undo, self._defined, self._implemented, self._fallbacks)
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] = ()) -> str:
+        """Define `name(Type arg, ...) -> Type` in this namespace; returns the name."""
+        if self.kind == "IMPL":
+            raise RuntimeError("define: an IMPL library can only implement ops; use DEF or FRAGMENT")
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
+        parsed = parse(_named_first(schema))
+        name = f"{self.ns}::{parsed.name}"
+        if name in ops:
+            raise RuntimeError(f"define: {name} has already been registered")
+        file_op(CustomOp(parsed, name))
+        self._defined.append(name)
+        return parsed.name
+
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable,
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """Implement an op for a key (the library's own if none is given)."""
+        if not callable(fn):
+            raise TypeError(f"impl: expected a callable, got {type(fn).__name__}")
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        name = (
+            op_name
+            if isinstance(op_name, str)
+            else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
+        )
+        short = name.rpartition("::")[2].partition(".")[0]
+        full = table.qualified(self.ns, short)
+        parsed = parse_key(key)
+        if full not in ops:
+            raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
+        if (full, parsed) in table.kernels and not allow_override:
+            raise RuntimeError(
+                f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already. Pass"
+                " allow_override=True to replace it."
+            )
+        table.register(full, parsed, fn, with_keyset)
+        self._implemented.append((full, parsed))
+
+    def fallback(self, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
+        """Handle every op that has no implementation for a key."""
+        key = parse_key(dispatch_key or self.dispatch_key)
+        if self.ns != "_":
+            raise RuntimeError(
+                "Fallbacks can only be registered using a library fragment on the global namespace '_', but it is"
+                f" {self.ns}"
+            )
+        table.fallbacks[key] = fn
+        self._fallbacks.append(key)
+
+    def _destroy(self) -> None:
+        self._finalizer()
+
+
+def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys: list[Any]) -> None:
+    for name, key in implemented:
+        table.unregister(name, key)
+    for name in defined:
+        forget(name)
+    for key in fallback_keys:
+        table.fallbacks.pop(key, None)
+
+
+def _named_first(schema: str) -> str:
+    return schema if "->" in schema else schema + " -> ()"
+
+
+_default_libraries: dict[str, Library] = {}
+
+
+def default_library(ns: str) -> Library:
+    """The library that holds registrations made without one; it lives as long as the process."""
+    return _default_libraries.setdefault(ns, Library(ns, "FRAGMENT"))
+
+
+def define(qualname: str, schema: str | None = None, *, lib: Library | None = None, tags: Sequence[Any] = ()) -> None:
+    """define("ns::name", "(Tensor x) -> Tensor")."""
+    space, name = split_name(qualname)
+    if schema is None:
+        raise TypeError("define: expected a schema such as '(Tensor x) -> Tensor'")
+    (lib or default_library(space)).define(name + schema, tags=tags)
+
+
+def impl(qualname: str, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
+    """Implement an op for device types (or "default" for all); usable as a decorator."""
+    space, name = split_name(qualname)
+
+    def register(fn: Callable) -> Callable:
+        for kind in (types,) if isinstance(types, str) else types:
+            key = "CompositeExplicitAutograd" if kind == "default" else kind
+            (lib or default_library(space)).impl(name, fn, key if key in DispatchKey.__members__ else kind)
+        return fn
+
+    return register if func is None else register(func)
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> Callable:
+    """The function registered for an op under a key."""
+    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or op.name
+    key = parse_key(dispatch_key) if isinstance(dispatch_key, str) else dispatch_key
+    found = table.find(name, key)
+    if found is None:
+        raise RuntimeError(f"get_kernel: no kernel is registered for {name} under {dispatch_key}")
+    return found
