@@ -27,7 +27,12 @@ NAMED = 12           # rooms listed by name before they are a number
 LARGEST = 6          # files of a room whose docstring does not say what enters and leaves
 
 # Folders that were to be moved or divided and were not, each with the reason. room -> why.
-STAYED: dict[str, str] = {}
+STAYED: dict[str, str] = {
+    "definitions": "`exported`, `internal` and `foreach` stay loose: they spell ops of every family for others (graphs,"
+    " PyTorch's own Python code, lists of tensors) and belong to none.",
+    "export": "`functional` rewrites writes on ATen's overloads, with a table of inverses of its own, where all others"
+    " use `dispatch/levels/functionalize`: joining it means to trace programs at a level, and to name its ops again.",
+}
 
 # The data's way, for the picture: rows of (room, what it hands on). Each box hands on to the next of its row; the last
 # boxes of EAGER and COMPILED hand on to the first of SHARED.
@@ -219,7 +224,7 @@ def page(rooms: dict[str, Room]) -> str:
 
 def picture() -> str:
     """The two ways of a program, and what they share, as SVG."""
-    wide, high, gap, left = 140, 62, 24, 24
+    wide, high, gap, left = 152, 62, 24, 24
     rows = (("A call, op by op", 30, EAGER), ("A compiled program", 150, COMPILED), ("Both", 290, SHARED))
     p = Picture(left * 2 + 5 * wide + 4 * gap, 390, "The data's way through the rooms")
     for title, top, boxes in rows:
