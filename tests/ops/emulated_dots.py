@@ -5,6 +5,20 @@ from __future__ import annotations
 from rushlight.codegen.library.products.dot_instructions import Dots
 from rushlight.codegen.text.writer import Reg, Writer
 
+# What processors without an instruction for it call to round to bfloat16.
+ROUND = """define bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %top = lshr i32 %sum, 16
+  %short = trunc i32 %top to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}
+"""
+
 
 def emulated(dots: Dots) -> Dots:
     """The same record, calling a function that `definition` writes."""
@@ -32,4 +46,5 @@ def definition(dots: Dots) -> str:
             left, right = (w.every(t, dots.group, dots.lanes, u) for t in (x, y))
         total = w.binary(add, total, w.binary(multiply, left, right))
     text = w.text().replace("define internal void", f"define internal {dots.sums}")
-    return text.replace("ret void", f"ret {Reg(total.text, dots.sums)}") + "\n"
+    rounding = ROUND if dots.code == "bf16" else ""
+    return text.replace("ret void", f"ret {Reg(total.text, dots.sums)}") + "\n" + rounding

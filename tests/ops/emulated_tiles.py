@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 import pytest
+from emulated_dots import ROUND
 
 from rushlight.codegen.library.products import tile_products
 from rushlight.codegen.text.writer import Reg, Writer
@@ -18,19 +19,6 @@ from rushlight.codegen.tiles import tiles
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 MEMORY = "@registers = internal global [8192 x i8] zeroinitializer, align 64\n"
-# What processors without an instruction for it call to round to bfloat16.
-ROUND = """define bfloat @__truncsfbf2(float %x) {
-  %bits = bitcast float %x to i32
-  %high = lshr i32 %bits, 16
-  %odd = and i32 %high, 1
-  %half = add i32 %odd, 32767
-  %sum = add i32 %bits, %half
-  %top = lshr i32 %sum, 16
-  %short = trunc i32 %top to i16
-  %result = bitcast i16 %short to bfloat
-  ret bfloat %result
-}
-"""
 # Vector instructions of the same processors: what a number exceeds its floor, and a product with a power of 2.
 VECTORS = """declare <16 x float> @llvm.floor.v16f32(<16 x float>)
 declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
