@@ -33,6 +33,7 @@ def rooms(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["draw_rooms"])
     for table in ("EAGER", "COMPILED", "SHARED"):
         monkeypatch.setattr(draw_rooms, table, (("loops", "nests"),))
+    monkeypatch.setattr(draw_rooms, "STAYED", {})
     for name, text in SMALL_TREE.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
