@@ -2,12 +2,13 @@
 
 Enters: the recorder of the graph, what stands for objects from outside, the globals of the frame. Leaves: the class
 that values, frames and rules are written against. `values.attributes` and `values.operators` say what objects do,
-`machine.interpreter` what calls do, with the rules. Nothing runs here: each part raises until a room above gives it.
+`machine.interpreter` what calls do, with the rules. Nothing runs here: a machine that lacks a part cannot be made.
 """
 
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..._C import Tensor
 from .recorder import Recorder
 
 
-class Machine:
+class Machine(ABC):
     """One run over a frame and all that it calls."""
 
     # what the interpreter makes of rooms above this one
@@ -61,244 +62,244 @@ class Machine:
 
     # --- attributes (values/attributes.py) ---------------------------------------------------------------------------
 
+    @abstractmethod
     def twin_of(self, owner: Any) -> Any:
         """What stands for this object from outside; None for one that the program made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_attr(self, owner: Any, name: str) -> Any:
         """owner.name"""
-        raise NotImplementedError
 
+    @abstractmethod
     def plain_attr(self, owner: Any, kind: type, name: str) -> Any:
         """As object.__getattribute__ finds it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_descriptor(self, owner: Any, kind: type, name: str, found: Any, known: Any) -> Any:
         """What something that a class holds gives for an object of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def guard_class(self, kind: type, name: str, found: Any) -> None:
         """That a class still has this method."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_dict(self, owner: Any) -> dict[str, Any]:
         """The attributes that an object itself holds, all of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def class_of(self, value: Any) -> type:
         """type(value), for the program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def store_attr(self, owner: Any, name: str, value: Any) -> None:
         """owner.name = value"""
-        raise NotImplementedError
 
+    @abstractmethod
     def plain_store(self, owner: Any, name: str, value: Any) -> None:
         """As object.__setattr__ writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete_attr(self, owner: Any, name: str) -> None:
         """del owner.name"""
-        raise NotImplementedError
 
+    @abstractmethod
     def plain_delete(self, owner: Any, name: str) -> None:
         """As object.__delattr__ does."""
-        raise NotImplementedError
 
     # --- operators and containers (values/operators.py) --------------------------------------------------------------
 
+    @abstractmethod
     def truth(self, value: Any) -> bool:
         """bool(value)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_same(self, a: Any, b: Any) -> bool:
         """a is b"""
-        raise NotImplementedError
 
+    @abstractmethod
     def binary(self, function: Callable, a: Any, b: Any) -> Any:
         """function(a, b), for a function of `operator`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unary(self, name: str, value: Any) -> Any:
         """+, - and ~"""
-        raise NotImplementedError
 
+    @abstractmethod
     def get_item(self, owner: Any, key: Any) -> Any:
         """owner[key]"""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_item(self, owner: Any, key: Any, value: Any) -> None:
         """owner[key] = value"""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete_item(self, owner: Any, key: Any) -> None:
         """del owner[key]"""
-        raise NotImplementedError
 
+    @abstractmethod
     def contains(self, owner: Any, key: Any) -> bool:
         """key in owner"""
-        raise NotImplementedError
 
+    @abstractmethod
     def are_equal(self, a: Any, b: Any) -> bool:
         """Whether containers take two members for the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_open(self, owner: Any, what: str) -> None:
         """Break where an object cannot be looked into."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_outer_set(self, value: Any) -> bool:
         """Whether a value is a set from outside, whose order another run need not have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def iterate(self, value: Any) -> Any:
         """iter(value)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def advance(self, iterator: Any) -> Any:
         """next(iterator), with StopIteration at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def next(self, iterator: Any, default: Any) -> Any:
         """next(iterator, default)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def iterable(self, value: Any) -> Any:
         """Something that built-in functions can iterate over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def listed(self, value: Any) -> list[Any]:
         """list(value)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def unpacked(self, value: Any, before: int, after: int | None) -> list[Any]:
         """The members of a value that is taken apart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mapping(self, value: Any) -> dict[str, Any]:
         """dict(value), for ** and updates."""
-        raise NotImplementedError
 
     # --- calls, globals and the graph (machine/interpreter.py) -------------------------------------------------------
 
+    @abstractmethod
     def assume(self, frame: Any, value: Tensor, at: int) -> bool | None:
         """How a branch on elements that only checks goes; None where it is no check."""
-        raise NotImplementedError
 
+    @abstractmethod
     def suppose(self, frame: Any, value: Any, at: int) -> bool | None:
         """How a branch goes in this call, where what was captured can be run to see; None where it cannot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_error_on_break(self) -> bool:
         """Whether the program wants no breaks where it is now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def choose(self, value: Tensor, yes: Any, no: Any) -> Tensor | None:
         """`yes if value else no` as one op, where both sides allow it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def join(self, frame: Any, value: Any, at: int) -> bool:
         """Whether both sides of a branch were computed, and their results selected."""
-        raise NotImplementedError
 
+    @abstractmethod
     def op_called(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """An op that somebody calls on tensors of the graph."""
-        raise NotImplementedError
 
+    @abstractmethod
     def overrides(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """Arguments whose classes take calls of ops."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_of_class(self, owner: Tensor, name: str) -> Any:
         """An attribute of a tensor whose class has its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def store_of_class(self, owner: Tensor, name: str, value: Any) -> None:
         """Write one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def location(self) -> str:
         """The innermost line of the user's own code."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tick(self, frame: Any) -> None:
         """Before each instruction of the top frame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def as_called(self, function: Any) -> Any:
         """A callable of the program, for built-in functions to call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_callback(self, function: Callable) -> Any:
         """A function of ours, for built-in functions to call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def native(
         self, function: Callable, args: tuple, kwargs: dict[str, Any] | None = None, is_watched: bool = True
     ) -> Any:
         """Run a function as it is; what it raises is the program's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wrapped(self, value: Any) -> Any:
         """An argument for native code: functions come back to the machine, the program's iterators can be drawn."""
-        raise NotImplementedError
 
+    @abstractmethod
     def callback(self, value: Any) -> Any:
         """The same, for arguments that are called: objects may be, too."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scope_writes(self, scope: dict[str, Any]) -> dict[str, Any]:
         """What the program wrote to these globals."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_global(self, frame: Any, name: str) -> Any:
         """A global, or a built-in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scope_source(self, scope: dict[str, Any]) -> Any:
         """Where these globals come from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def store_global(self, frame: Any, name: str, value: Any) -> None:
         """Write a global."""
-        raise NotImplementedError
 
+    @abstractmethod
     def import_name(self, frame: Any, name: str, names: Any, level: int) -> Any:
         """`import name`, for modules that are loaded already."""
-        raise NotImplementedError
 
+    @abstractmethod
     def import_from(self, module: Any, name: str) -> Any:
         """`from module import name`"""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """function(*args, **kwargs)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def call_module(self, module: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """module(...): straight to forward where no hooks are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call_function(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Interpret a function of Python."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_function(self, function: types.FunctionType) -> types.FunctionType:
         """Note a function that the program made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def closure_of(self, function: types.FunctionType) -> tuple[types.CellType, ...]:
         """The cells of a function, with what this run put in them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def new_class(self, args: tuple, kwargs: dict[str, Any]) -> type:
         """type(name, bases, members)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def special_method(self, owner: Any, name: str) -> Any:
         """A special method, found on the class and bound."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record(self, function: Callable, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
         """A call that the recorder writes down as one."""
-        raise NotImplementedError
