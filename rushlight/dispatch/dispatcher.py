@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _C
@@ -237,21 +237,30 @@ def ask_overrides(func: Any, tensors: list[Tensor], args: tuple, kwargs: dict[st
     subclasses = [] if state.subclass_functions_disabled else overloaded_types(tensors)
     if state.all_functions_disabled or _C.in_rule() or not (state.function_modes or subclasses):
         return NotImplemented
-    types = tuple(type(t) for t in subclasses)
+    result = first_answer(func, subclasses, args, kwargs)
+    if result is NotImplemented:
+        name = getattr(func, "__name__", func)
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:"
+            f" {[type(t).__name__ for t in subclasses]}"
+        )
+    return result
+
+
+def first_answer(func: Any, owners: Iterable[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What the innermost mode, then the first of `owners` that does not decline, makes of a call; NotImplemented if
+    all decline."""
+    types = tuple(type(owner) for owner in owners)
     if state.function_modes:
         with below(state.function_modes) as mode:
             result = mode.__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    for t in subclasses:
-        result = type(t).__torch_function__(func, types, args, kwargs)
+    for kind in types:
+        result = kind.__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    name = getattr(func, "__name__", func)
-    raise TypeError(
-        f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:"
-        f" {[c.__name__ for c in types]}"
-    )
+    return NotImplemented
 
 
 def public_op(overload: Any) -> Any:

@@ -17,7 +17,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.backward import tensor_backward as plain_backward
 from ..op import find_op
-from .dispatcher import ask_overrides, flat, overloaded_types
+from .dispatcher import ask_overrides, first_answer, flat, overloaded_types
 from .modes import DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 
 
@@ -81,20 +81,13 @@ def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *a
     """Ask the overriding arguments in order, for functions written in Python."""
     owners = [a for a in relevant_args if _overrides(a)]
     ordered = overloaded_types(owners)
-    types = tuple(type(a) for a in ordered)
-    if state.function_modes:
-        with below(state.function_modes) as mode:
-            result = mode.__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    for owner in ordered:
-        result = type(owner).__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    raise TypeError(
-        f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types that implement"
-        f" __torch_function__: {[t.__name__ for t in types]}"
-    )
+    result = first_answer(public_api, ordered, args, kwargs)
+    if result is NotImplemented:
+        raise TypeError(
+            f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types that implement"
+            f" __torch_function__: {[type(a).__name__ for a in ordered]}"
+        )
+    return result
 
 
 def wrap_torch_function(dispatcher: Callable) -> Callable:

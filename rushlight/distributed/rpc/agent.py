@@ -281,7 +281,7 @@ class Agent:
                 self._threads.run(lambda m=message: self._run(m, source, connection, lock))
         except (OSError, EOFError):
             pass
-        except Exception:
+        except Exception:       # a message that cannot be read ends its connection, and no other
             traceback.print_exc()
         finally:
             connection.close()
