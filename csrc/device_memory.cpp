@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <string>
 
 #include "boundary.h"
 #include "device_arena.h"
@@ -327,6 +328,17 @@ void tell_history(const char* action, Unit* unit, const Block* b) {
 
 PyObject* full_report = nullptr;   // full_report(type, index): who holds memory, for the message
 
+// Bytes as people read them: "400.00 GiB".
+std::string in_units(size_t nbytes) {
+  const char* names[] = {"bytes", "KiB", "MiB", "GiB"};
+  double count = static_cast<double>(nbytes);
+  int unit = 0;
+  for (; count >= 1024 && unit < 3; unit++) count /= 1024;
+  char text[48];
+  snprintf(text, sizeof(text), unit ? "%.2f %s" : "%.0f %s", count, names[unit]);
+  return text;
+}
+
 // A device's complaint that it is full is kept as the cause of ours.
 void raise_full(Unit* unit, size_t nbytes) {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -346,11 +358,14 @@ void raise_full(Unit* unit, size_t nbytes) {
                  : PyUnicode_FromString(""));
   if (!said) return;
   // Programs look for PyTorch's first words, and take a smaller batch.
+  char first[96] = "";
+  if (!strcmp(device_type_name(unit->device.type), "cuda"))
+    snprintf(first, sizeof(first), "CUDA out of memory. Tried to allocate %s. In full: ", in_units(nbytes).c_str());
   PyErr_Format(OutOfMemoryError,
                "%sdevice '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
                "device in all%U%U.%U Use smaller sizes, or free other tensors.",
-               !strcmp(device_type_name(unit->device.type), "cuda") ? "CUDA out of memory. In full: " : "",
-               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated(), stats.reserved(), limited.p, said.p, holders.p);
+               first, device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated(),
+               stats.reserved(), limited.p, said.p, holders.p);
   PyObject *our_type, *ours, *our_trace;
   PyErr_Fetch(&our_type, &ours, &our_trace);
   PyErr_NormalizeException(&our_type, &ours, &our_trace);

@@ -9,6 +9,7 @@
 
 #include "boundary.h"
 #include "cuda/device.h"
+#include "tensor.h"
 
 namespace rl {
 
@@ -151,8 +152,42 @@ PyObject* py_light(PyObject*, PyObject* path) {
   Py_RETURN_NONE;
 }
 
+// cuda_light_run(numbers, stream, left, right, out, *(attribute, tensor or None)): a product that
+// devices/cuda/light.py described, queued on a stream. `numbers` are addresses: the library's handle, the description, the layouts of the
+// library's a, b, c and d, the algorithm, the factors 1 and 0; then the bytes the algorithm needs for itself, and whether
+// the result is of another type than sums (then none is read).
+PyObject* py_light_run(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  constexpr int kNumbers = 10;
+  if (count < 5 || count % 2 == 0 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != kNumbers ||
+      !is_tensor(args[2]) || !is_tensor(args[3]) || !is_tensor(args[4]))
+    return PyErr_SetString(PyExc_TypeError, "cuda_light_run: expected ten numbers, a stream, three tensors and pairs"),
+           nullptr;
+  void* stream = PyLong_AsVoidPtr(args[1]);
+  uint64_t p[kNumbers];
+  for (int i = 0; i < kNumbers; i++) p[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(args[0], i));
+  if (PyErr_Occurred()) return nullptr;
+  auto at = [&](int i) { return reinterpret_cast<Handle>(p[i]); };
+  Tensor *left = as_tensor(args[2]), *right = as_tensor(args[3]), *out = as_tensor(args[4]);
+  int64_t space = static_cast<int64_t>(p[8]);
+  Ref own;
+  if (space && !(own = Ref(as_object(tensor_empty(&space, nullptr, 1, DType::U8, out->device))))) return nullptr;
+  std::lock_guard<std::mutex> held(multiplying);
+  for (Py_ssize_t i = 5; i < count; i += 2) {
+    const void* address = is_tensor(args[i + 1]) ? as_tensor(args[i + 1])->data() : nullptr;
+    if (light.set_product(at(1), static_cast<int>(PyLong_AsLong(args[i])), &address, sizeof(address)))
+      return PyErr_SetString(PyExc_RuntimeError, "cublasLt: a product takes no such address"), nullptr;
+  }
+  int status = light.multiply(at(0), at(1), at(7), right->data(), at(2), left->data(), at(3),
+                              reinterpret_cast<char*>(p[7]) + 4, p[9] ? nullptr : out->data(), at(4), out->data(), at(5),
+                              at(6), space ? as_tensor(own.p)->data() : nullptr, p[8], stream);
+  if (status) return PyErr_Format(PyExc_RuntimeError, "cublasLt: a product does not run (%d)", status), nullptr;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
     {"cuda_blas_light", guarded<py_light>, METH_O, "cuda_blas_light(path): open cuBLASLt for products with a bias"},
+    {"cuda_light_run", guarded_method<py_light_run>(), METH_FASTCALL,
+     "cuda_light_run(numbers, stream, left, right, out, *pairs): queue a product of narrow numbers"},
     {}};
 
 }  // namespace

@@ -258,12 +258,42 @@ def set_allocator_settings(text: str) -> None:
     settings.change(text, find().driver)
 
 
+SUMMARY = (      # a row's title, and the statistic it shows
+    ("Allocated memory", "allocated_bytes"), ("Active memory", "active_bytes"),
+    ("Requested memory", "requested_bytes"), ("GPU reserved memory", "reserved_bytes"),
+    ("Non-releasable memory", "inactive_split_bytes"), ("Allocations", "allocation"), ("Active allocs", "active"),
+    ("GPU reserved segments", "segment"), ("Non-releasable allocs", "inactive_split"),
+)
+FIGURES = ("current", "peak", "allocated", "freed")
+
+
+def in_units(name: str, number: int) -> str:
+    """A figure as people read it: bytes by the largest unit that leaves four digits, counts as they are."""
+    if not name.endswith("_bytes"):
+        return f"{number:,}"
+    for unit in ("B", "KiB", "MiB"):
+        if abs(number) < 10_000:
+            return f"{number} {unit}"
+        number = round(number / 1024)
+    return f"{number} GiB"
+
+
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """What the caching allocator holds, a line each."""
+    """What the caching allocator holds, as a table; `abbreviated` leaves the large and the small blocks out."""
     unit = unit_of(device)
     stats = memory_stats(unit)
-    chosen = [name for name in stats if not abbreviated or "bytes" in name]
-    return "\n".join([f"memory of {unit}", *[f"  {name:<36} {stats[name]:>20,}" for name in chosen]])
+    parts = [("", "all"), *([] if abbreviated else [("      from large pool", "large_pool"),
+                                                    ("      from small pool", "small_pool")])]
+    lines = [f"memory of {unit}: out of memory {stats.get('num_ooms', 0)} times, cache emptied for an allocation"
+             f" {stats.get('num_alloc_retries', 0)} times",
+             f"| {'Metric':<23} | {'Cur Usage':>12} | {'Peak Usage':>12} | {'Tot Alloc':>12} | {'Tot Freed':>12} |"]
+    rule = "|" + "-" * (len(lines[-1]) - 2) + "|"
+    lines += [rule]
+    for title, name in SUMMARY:
+        for label, part in parts:
+            figures = [in_units(name, stats.get(f"{name}.{part}.{which}", 0)) for which in FIGURES]
+            lines.append(f"| {label or title:<23} | " + " | ".join([f"{text:>12}" for text in figures]) + " |")
+    return "\n".join([*lines, rule])
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------------

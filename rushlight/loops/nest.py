@@ -15,7 +15,8 @@ The statements:
                                             `going`: it ends behind an iteration where that holds on no lane
     Reduce(var, start, stop, accs, ...)     loop that folds into accumulators, in vectors, in a fixed order
     Local(name, value) / Assign(name, value)   a named scalar; Assign changes one declared outside or here
-    Store(operand, index, value, combine)   write element `index`; combine in set add mul min max
+    Store(operand, index, value, combine)   write element `index`; combine in set add mul min max; with swap the value
+                                            is computed from the element there, var(THERE), in one step on all devices
     If(condition, then, otherwise)          a branch
     Fetch(operand, index)                   element `index` will be read soon; changes nothing
     Check(condition, cell, value)           if it fails: cell[0] = value, and the rest of the block is skipped
@@ -82,7 +83,8 @@ from ..base.digest import digest
 from .expr import Value, const, var
 from .record import Record
 
-COMBINES = ("set", "add", "mul", "min", "max")
+COMBINES = ("set", "add", "mul", "min", "max", "swap")
+THERE = "there"      # the element that a Store with `swap` replaces
 
 
 class Operand(Record):

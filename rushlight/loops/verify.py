@@ -14,6 +14,7 @@ from typing import NoReturn
 from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, is_const, walk
 from .nest import (
     COMBINES,
+    THERE,
     Assign,
     Check,
     Fetch,
@@ -198,7 +199,11 @@ class _Checker:
             self.fail("a tile that keeps what it reads has a pitch, and nothing ahead", f"{s.pitch}, {s.ahead}", s)
 
     def store(self, s: Store) -> None:
+        before = dict(self.names)
+        if s.combine == "swap":
+            self.declare(THERE, s.value.dtype, s)
         self.value(s.value, s)
+        self.names = before
         self.operand(s.operand, s, s.value.dtype)
         if s.index is not None:
             self.value(s.index, s, "i64")

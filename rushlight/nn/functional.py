@@ -6,6 +6,7 @@ of their own that share overloads and compare equal, so that a traced graph can 
 
 from ..base import homes
 from ..op import published, spelled
+from .scaling import ScalingType as ScalingType, SwizzleType as SwizzleType
 
 _TOP_LEVEL = (
     "celu", "celu_", "layer_norm", "log_softmax", "relu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",

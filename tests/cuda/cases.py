@@ -13,6 +13,12 @@ def idx(*values):
 
 # name -> function of (x [37, 129], y [37, 129], other device's helper `on`);
 # gradients of float results are compared as well.
+def combined(x, y, on, how, dtype):
+    """Where many elements meet in one: seven columns of each row."""
+    index = on((rl.arange(37 * 129) * 31 % 7).reshape(37, 129))
+    return (x * 4).to(dtype).scatter_reduce(1, index, (y * 0.5 if how == "prod" else y * 4).to(dtype), how).double()
+
+
 CASES = {
     "add": lambda x, y, on: x + y, "scalars": lambda x, y, on: x * 2.5 - 1, "rsub": lambda x, y, on: 3 - x,
     "broadcast": lambda x, y, on: x + y[0], "broadcast rows": lambda x, y, on: x * y[:, :1],
@@ -66,6 +72,11 @@ CASES = {
     "cross_entropy ignored": lambda x, y, on: F.cross_entropy(x, on(rl.arange(37)), ignore_index=3),
     "layer_norm half": lambda x, y, on: F.layer_norm(x.bfloat16(), (129,), y[0].bfloat16(), y[1].bfloat16()).float(),
     "softmax half": lambda x, y, on: F.softmax(x.half(), -1).float(),
+    **{
+        f"scatter_reduce {how} {code}": lambda x, y, on, how=how, code=code: combined(x, y, on, how, getattr(rl, code))
+        for how in ("amax", "amin", "prod")
+        for code in ("float32", "float64", "bfloat16", "float16", "int8", "int64")
+    },
     "scatter": lambda x, y, on: x.scatter(1, on(rl.arange(37).reshape(37, 1)), 2.0),
     "index_put": lambda x, y, on: x.index_put((on(idx(2, 3)),), y[:2]),
     "masked_fill": lambda x, y, on: x.masked_fill(y > 0, 1.5),

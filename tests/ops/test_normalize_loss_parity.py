@@ -319,3 +319,14 @@ def test_fused_gradients_check_numerically() -> None:
     assert rl.autograd.gradgradcheck(lambda x, w: rl.nn.functional.layer_norm(x, (5,), w), (x, w))
     assert rl.autograd.gradgradcheck(lambda x, w: rl.nn.functional.rms_norm(x, (5,), w), (x, w))
     assert rl.autograd.gradgradcheck(lambda x: x.log_softmax(0), (x,))
+
+
+EPS = [("float16", 2.0**-23), ("bfloat16", 2.0**-23), ("float32", 2.0**-23), ("float64", 2.0**-52)]
+
+
+@pytest.mark.parametrize("dtype, eps", EPS)
+def test_rms_norm_without_eps_takes_that_of_the_type_computed_in(dtype, eps):
+    x = (rl.arange(1.0, 9.0).reshape(4, 2) * 0.004).to(getattr(rl, dtype))      # squares that eps of a half type hides
+    want = x.double() * (x.double().square().mean(-1, keepdim=True) + eps).rsqrt()
+    for found in (rl.nn.functional.rms_norm(x, (2,)), rl.nn.RMSNorm(2, dtype=x.dtype)(x)):
+        assert rl.allclose(found.double(), want, rtol=1e-2)

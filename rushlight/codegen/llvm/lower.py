@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ...loops.expr import BUILD, Value, arg, const, is_const, load, rewrite, walk
 from ...loops.nest import (
+    THERE,
     Assign,
     Check,
     Fetch,
@@ -38,15 +39,15 @@ from ..text.registers import NotVector, Reg, Scope, VectorLoop
 from ..text.targets import Target
 from ..tiles.functions import TileFunction, keep_function, multiply_function, pack_function, rows_function
 from ..tiles.shapes import TileShape
+from .atomics import Atomics
 from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
-from .vectorize import Addressing
 from .widths import choose_width, known_factor, wants_single_vectors
 
 ZERO = const(0, "i64")
 
 
-class Lowering(Addressing):
+class Lowering(Atomics):
     """The state of lowering one nest; `text()` is the result."""
 
     def __init__(self, nest: Nest, target: Target, shares: bool = False) -> None:
@@ -458,30 +459,25 @@ class Lowering(Addressing):
 
     def stores(self, group: list[Store]) -> None:
         atomic = self.target.is_gpu  # there, other threads may be combining into the same element
-        values = [self.evaluate(s.value if atomic else self.combined(s)) for s in group]
-        for s, reg in zip(group, values, strict=True):
+        swapped = [s for s in group if atomic and s.combine == "swap"]
+        plain = [s for s in group if s not in swapped]
+        values = [self.evaluate(s.value if atomic else self.combined(s)) for s in plain]
+        for s in swapped:
+            self.swap(s)
+        for s, reg in zip(plain, values, strict=True):
             if atomic and s.combine != "set":
                 self.combine_atomically(s, reg)
             else:
                 self.write_operand(s.operand, s.index, reg, s.combine)
         self.forget({("operand", s.operand) for s in group})
 
-    def combine_atomically(self, s: Store, reg: Reg) -> None:
-        code, lines = reg.code, self.scopes[-1].lines
-        kind = "f" if code in ("f32", "f64") else "" if s.combine in ("add", "mul") else "u" if code[0] == "u" else ""
-        has_instruction = code[1:] in ("32", "64") and (s.combine == "add" or (s.combine != "mul" and kind != "f"))
-        if not has_instruction:
-            raise NotImplementedError(f"codegen: no atomic {s.combine} of {code} on {self.target.name}")
-        offset, _, step_type = self.place(s.operand, s.index)
-        pointer = self.scalar_address(s.operand, self.evaluate(offset), step_type, self.scopes[-1].depth)
-        ty = p.type_of(code, 0)
-        self.out.emit(lines, f"atomicrmw {kind}{s.combine} ptr {pointer}, {ty} {reg.parts[0]} monotonic")
-
     def combined(self, s: Store) -> Value:
         if s.combine == "set":
             return s.value
         code = s.value.dtype
         old = arg(s.operand, code) if s.index is None else load(s.operand, s.index, code)
+        if s.combine == "swap":
+            return rewrite([s.value], lambda v: old if v.op == "var" and v.attr == THERE else None)[0]
         return BUILD[s.combine](old, s.value)
 
     def tile(self, s: Pack | Multiply) -> None:

@@ -354,16 +354,17 @@ def normalised(
 
 
 def in_their_type(statistics: tuple, input: Any, *parameters: Any) -> tuple:
-    """Statistics in the type that PyTorch returns them in."""
-    mixed = input.dtype in HALVES and any(
-        p is not None and p.dtype is _C.float32 for p in parameters
+    """Statistics in the type that PyTorch returns them in: on a CPU half types keep theirs, unless parameters are
+    wider."""
+    mixed = input.dtype in HALVES and (
+        input.device.type != "cpu" or any(p is not None and p.dtype is _C.float32 for p in parameters)
     )
     kept = _C.float32 if mixed else input.dtype
     return tuple([t.to(kept) for t in statistics])
 
 
 class NativeBatchNorm(Composite):
-    """batch_norm with the mean and reciprocal deviation it used; both empty in evaluation."""
+    """batch_norm with the mean and reciprocal deviation it used; both empty in evaluation on a CPU."""
 
     schema = (
         "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool"
@@ -373,8 +374,11 @@ class NativeBatchNorm(Composite):
 
     def compute(self, input, weight, bias, running_mean, running_var, training, momentum, eps):
         result, mean, invstd = normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)
-        if mean is None:
+        if mean is None and input.device.type == "cpu":
             return result, input.new_empty((0,)), input.new_empty((0,))
+        if mean is None:
+            mean, invstd = in_their_type((running_mean.detach(), running_var.detach()), input)
+            invstd = (invstd + eps).rsqrt()
         parameters = (weight, bias, running_mean, running_var)
         return result, *in_their_type((mean, invstd), input, *parameters)
 

@@ -293,6 +293,9 @@ class LayerNormRows(Fused):
     def row_dims(self, input, normalized_shape, weight, bias, eps):
         return len(normalized_shape)
 
+    def out_dtype(self, k, args):
+        return args[0].dtype if k == 0 else WIDE.get(args[0].dtype, args[0].dtype)
+
     def compute(self, input, normalized_shape, weight, bias, eps):
         dims = trailing(normalized_shape)
         mean = input.mean(dims, keepdim=True)
@@ -410,8 +413,10 @@ class NativeLayerNorm(Composite):
     method = False
 
     def compute(self, input, normalized_shape, weight, bias, eps):
-        result, mean, rstd = find_op("_layer_norm_rows")(input, normalized_shape, weight, bias, eps)
-        return result, mean.detach(), rstd.detach()
+        result, *statistics = find_op("_layer_norm_rows")(input, normalized_shape, weight, bias, eps)
+        if input.device.type == "cpu":      # where PyTorch keeps them in the type of the parameters
+            statistics = [t.to(input.dtype if weight is None else weight.dtype) for t in statistics]
+        return result, *[t.detach() for t in statistics]
 
 
 class RmsNormRows(Fused):
@@ -426,6 +431,8 @@ class RmsNormRows(Fused):
 
     def row_dims(self, input, normalized_shape, weight, eps):
         return len(normalized_shape)
+
+    out_dtype = LayerNormRows.out_dtype
 
     def compute(self, input, normalized_shape, weight, eps):
         scale = ((input * input).mean(trailing(normalized_shape), keepdim=True) + eps).rsqrt()
@@ -491,5 +498,5 @@ class RmsNorm(Composite):
 
     def compute(self, input, normalized_shape, weight, eps):
         if eps is None:
-            eps = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(input.dtype.name, 2.0**-23)
+            eps = 2.0**-52 if input.dtype in (_C.float64, _C.complex128) else 2.0**-23      # of the type computed in
         return find_op("_fused_rms_norm")(input, normalized_shape, weight, eps)[0]

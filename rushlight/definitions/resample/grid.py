@@ -66,6 +66,7 @@ class Form(NamedTuple):
     corners: bool
     directed: bool = False
     last: bool = False       # the image has its channels last: samples are taken of all of them at once
+    wide: bool = False       # coordinates and weights of half types are single precision, as on PyTorch's GPUs
 
 
 class Tap(NamedTuple):
@@ -195,12 +196,12 @@ def mixed(form: Form, code: str, grid: int, sample: Value, slopes: bool) -> list
         none = const(0, compute)
         weight = derivative(taps, along, None)
         derived = [derivative(taps, along, k) for k in range(form.count - 1, -1, -1)] if slopes else []
-        weight, *derived = as_rounded([weight, *derived], code)
+        weight, *derived = as_rounded([weight, *derived], code, form.wide)
         found.append(
             (select(inside, place, ZERO), select(inside, weight, none), [select(inside, v, none) for v in derived])
         )
-    if code != compute:   # the places depend on positions rounded as the half type rounds them
-        places = as_rounded([place for place, _, _ in found], code)
+    if code != compute and not form.wide:   # the places depend on positions rounded as the half type rounds them
+        places = as_rounded([place for place, _, _ in found], code, False)
         found = [(place, weight, derived) for place, (_, weight, derived) in zip(places, found, strict=True)]
     return found
 
@@ -226,10 +227,11 @@ def derivative(taps: Sequence[Tap], along: Sequence[Value | None], by: int | Non
     return total
 
 
-def as_rounded(values: Sequence[Value], code: str) -> list[Value]:
-    """The values with every operation rounded to a half type, as PyTorch computes coordinates and weights in it."""
+def as_rounded(values: Sequence[Value], code: str, wide: bool) -> list[Value]:
+    """The values with every operation rounded to a half type, as PyTorch's CPU computes coordinates and weights in it;
+    as they are where they are `wide`."""
     compute = compute_code(code)
-    if code == compute:
+    if code == compute or wide:
         return list(values)
 
     def rule(value: Value) -> Value | None:
@@ -323,7 +325,8 @@ class GridSampler(GridOp):
 
     def launches(self, args):
         input, grid, *direction, mode, padding, corners = args
-        form = Form(input.ndim - 2, mode, padding, corners, bool(direction), not input._is_contiguous())
+        last, wide = not input._is_contiguous(), input.device.type != "cpu"
+        form = Form(input.ndim - 2, mode, padding, corners, bool(direction), last, wide)
         n, channels, *space = input.shape
         out = list(grid.shape[1:-1])
         if input.device.type != "cpu":
@@ -357,7 +360,7 @@ class GridSampler(GridOp):
         for x, weight in parts:
             own = select(eq(weight, const(0, compute)), const(0, compute), cast(x, compute) * weight)
             total = own if total is None else total + own
-        return cast(as_rounded([total], code)[0], code)
+        return cast(as_rounded([total], code, False)[0], code)
 
     def planes(self, names: Names, code: str, out: int, target: Value) -> For:
         """Samples of a row, channel by channel."""
@@ -425,7 +428,7 @@ def sampling_nest(form: Form, code: str) -> Nest:
         x, weight = cast(load(0, var("plane") + var(f"at{k}"), code), compute), var(f"weight{k}", compute)
         own = select(eq(weight, const(0, compute)), const(0, compute), x * weight)
         total = own if total is None else total + own
-    store = Store(out, plane * var("samples") + var("sample"), cast(as_rounded([total], code)[0], code))
+    store = Store(out, plane * var("samples") + var("sample"), cast(as_rounded([total], code, form.wide)[0], code))
     body.append(For("c", ZERO, var("channels"), (Local("plane", plane * names.plane), store)))
     return Nest("grid_sampler_threads", operands([code] * out, [code]), names.params, rows(*body, vector=True))
 
@@ -485,7 +488,7 @@ class GridSamplerImage(GridOp):
 
     def launches(self, args):
         g, grid, *direction, sizes, mode, padding, corners = args
-        form = Form(len(sizes), mode, padding, corners, bool(direction))
+        form = Form(len(sizes), mode, padding, corners, bool(direction), wide=g.device.type != "cpu")
         n, channels, *out = g.shape
         if g.device.type != "cpu" and g.dtype.code in ATOMIC and not are_deterministic_algorithms_enabled():
             key, last = ("scattered", form, g.dtype.code), 2 + form.directed
@@ -585,7 +588,7 @@ class GridSamplerGrid(GridOp):
     def launches(self, args):
         g, input, grid, *direction, mode, padding, corners = args
         n, channels, *space = input.shape
-        form = Form(len(space), mode, padding, corners, bool(direction))
+        form = Form(len(space), mode, padding, corners, bool(direction), wide=g.device.type != "cpu")
         out = list(g.shape[2:])
         width, count = out[-1], corner_count(form)
         compute = compute_code(g.dtype.code)

@@ -42,10 +42,11 @@ class FractionalMax(Loops):
     def lower(self, args: tuple) -> Lowered:
         input, samples, kernel, sizes = args
         lead, code = input.ndim - len(sizes), input.dtype.code
+        drawn = code if input.device.type == "cpu" else compute_code(code)
         windows = []
         for d, (taps, out) in enumerate(zip(kernel, sizes, strict=True)):
             axis = Axis(POOL, input.shape[lead + d], out, taps, 1, 0, 1)
-            windows.append(DrawnRange(axis, d, lead + d, lead + len(sizes) + d, 2 + 6 * d, len(sizes), code))
+            windows.append(DrawnRange(axis, d, lead + d, lead + len(sizes) + d, 2 + 6 * d, len(sizes), drawn))
         memories = [
             Memory(label, t.dtype.code, tuple(t.shape), t.stride())
             for label, t in (("input", input), ("samples", samples))
@@ -63,7 +64,7 @@ class DrawnRange(WindowRange):
         self.count, self.code, self.compute = count, code, compute_code(code)
 
     def rounded(self, value: Value) -> Value:
-        """Half types round after every operation, as PyTorch's arithmetic on them does."""
+        """Half types round after every operation on a CPU, as PyTorch's arithmetic on them does."""
         return cast(cast(value, self.code), self.compute)
 
     def start(self, at: At, sources: Sequence[Any]) -> Value:

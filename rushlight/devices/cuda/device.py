@@ -22,6 +22,7 @@ from .kernels import Variants, load, load_many, load_written, workers
 
 TRANSFORM, TRANSFORM_FORM = "transform", 5      # what `transform` says a kernel of the core's is, and its form there
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
+NARROW = {"_scaled_product": "scaled_product", "_int_mm": "integer_product"}      # ops, and who does them in `light`
 
 
 def is_used(unit: str) -> bool:
@@ -86,6 +87,10 @@ class CudaDevice(Device):
             from . import fourier
 
             return fourier.transforms().get(op)
+        if op in NARROW:
+            from . import light  # opens the library, which few programs need
+
+            return None if light.find() is None else getattr(light, NARROW[op])
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs

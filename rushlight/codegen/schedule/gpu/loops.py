@@ -1,8 +1,8 @@
 """GPU schedules of ops without a fold: a thread for each element, or a block for each slice.
 
 Enters: Lowereds. Leaves: one launch each, and for scattered sums of half types those that widen and narrow them.
-Positions that meet in one element combine by an atomic instruction where there is one, and replace each other as they
-come; otherwise, and where results must not depend on how threads run, they run in order, in one thread.
+Positions that meet in one element combine by an atomic instruction where there is one, else by exchanging the element,
+and replace each other as they come; where results must not depend on how threads run, they run in order, in one thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ....base.settings import are_deterministic_algorithms_enabled
 from ....loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
 from ....loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
-from ....loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
+from ....loops.nest import THERE, Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
 from ...text.primitives import SIZE
 from ..forms.axes import locate
 from ..forms.launch import Launch, Schedule, Temp, names, product
@@ -23,6 +23,7 @@ from .items import items_of, position_of as position_among, strided
 
 ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
+SWAPPED = ("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64")      # types whose elements can be exchanged
 HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
 SLICES = 256             # that keep a unit busy, a block each
@@ -168,8 +169,8 @@ def gather_nest(lowered: Lowered, bound: Bound, dims: list[int], each: int, smal
 
 
 def schedule_scatter(lowered: Lowered) -> Schedule:
-    """A thread for each position where sums can be atomic; otherwise one for all positions that may meet. Sums of half
-    types are kept in single precision meanwhile."""
+    """A thread for each position where what meets is added by an atomic instruction or exchanged; otherwise one for all
+    positions that may meet. Sums of half types are kept in single precision meanwhile."""
     space, target, cleared = lowered.ranges, lowered.scatter.target, lowered.scatter.cleared
     out = len(lowered.memories)
     if any(n == 0 for n in space):
@@ -250,7 +251,9 @@ def scatter_nest(
     params = [*bound.params]
     add_geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
     params.extend([f"loop{d}" for d in dims])
-    atomic = not in_order and (is_written(lowered) or (is_sum(lowered) and code in ATOMIC))
+    adds = is_sum(lowered) and code in ATOMIC
+    swaps = not adds and not is_written(lowered) and code in SWAPPED
+    atomic = not in_order and (is_written(lowered) or adds or swaps)
     serial = [d for d in dims if d in scatter.serial and not atomic]
     position = position_of(var("i"), [d for d in dims if d not in serial], "loop")
     position.update({d: var(f"at{d}") for d in serial})
@@ -260,6 +263,9 @@ def scatter_nest(
     index, compute = out.place(place), compute_code(code)
     if atomic and is_written(lowered):
         store = Store(out.operand, index, cast(cast(value, compute), code))
+    elif atomic and swaps:
+        result = scatter.combine(cast(var(THERE, code), compute), cast(value, compute), bound.sources)
+        store = Store(out.operand, index, cast(cast(result, compute), code), "swap")
     elif atomic:
         store = Store(out.operand, index, cast(addend(lowered, bound.sources, cast(value, compute)), code), "add")
     else:
