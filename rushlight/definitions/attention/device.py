@@ -3,16 +3,18 @@
 Enters: what the ops of attention/flash.py get, on a device that is not the CPU. Leaves: the one step of their plans, a
 call of the device's `attention` (forward) or `attention_backward`:
 
-    attention((result, logarithms), query, key, value, causal, scale)
-    attention_backward((grad_query, grad_key, grad_value), grad, query, key, value, result, logarithms, causal, scale)
+    attention((result, logarithms), query, key, value, causal, scale, mask=None)
+    attention_backward((grad_query, grad_key, grad_value), grad, query, key, value, result, logarithms, causal, scale,
+                       mask=None)
 
-which fill their first argument or return NotImplemented. The forms made of matrix products serve then.
+which fill their first argument or return NotImplemented; a mask is given only where there is one. The forms made of
+matrix products serve then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
@@ -25,15 +27,17 @@ from .scaled import HALF, causal_mask, masked_scores, repeat_heads
 def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
     """What fills the result and the logarithms, given the op's tensors and these."""
     wide = _C.float32 if query.dtype in HALF else query.dtype
-    own = None if mask is not None else own_function("attention", query.device)
+    own = own_function("attention", query.device)
 
     def run(query: Any, key: Any, value: Any, *rest: Any) -> None:
         *given, out, log = rest
         factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
         if own is not None:
             for whole in (lambda t: t, lambda t: t.contiguous()):
-                if own((out, log), *map(whole, (query, key, value)), is_causal, factor) is not NotImplemented:
+                if own((out, log), *map(whole, (query, key, value)), is_causal, factor, *given) is not NotImplemented:
                     return
+        if query.shape[2] == 1 and not is_causal and one_query(out, log, query, key, value, factor, given):
+            return
         q, k, v = (t.to(wide) for t in (query, repeat_heads(query, key), repeat_heads(query, value)))
         scores = (q * factor) @ k.transpose(-2, -1)
         if is_causal:
@@ -47,9 +51,38 @@ def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) ->
     return run
 
 
+def one_query(
+    out: Any, log: Any, query: Any, key: Any, value: Any, factor: float, given: Sequence[Any]
+) -> bool:
+    """Fill the result for a single query of a half type, reading keys and values once and as they are: query heads that
+    share them are rows of one product. False where the device has no product of halves with a wide result,
+
+        _wide_product(out, a, b)        float32 [n, rows, columns] of [n, rows, inner] by rows and [n, inner, columns]
+    """
+    wide_product = own_function("_wide_product", query.device)
+    if wide_product is None or query.dtype not in HALF:
+        return False
+    (batch, heads, _, width), (own, keys) = query.shape, key.shape[1:3]
+    rows = query.reshape(batch, own, heads // own, width)
+    scores = _C.empty((batch, own, heads // own, keys), None, _C.float32, query.device)
+    if batch == 1 or key.stride(0) == own * key.stride(1):
+        pieces = [(scores.flatten(0, 1), rows.flatten(0, 1), key.flatten(0, 1))]
+    else:
+        pieces = list(zip(scores, rows, key, strict=True))
+    if any(wide_product(s, r, k.transpose(-2, -1)) is NotImplemented for s, r, k in pieces):
+        return False
+    scores = (scores * factor).reshape(batch, heads, 1, keys)
+    if given:
+        scores = masked_scores(scores, given[0])
+    weights = find_op("_safe_softmax")(scores, -1).to(query.dtype).reshape(rows.shape[:3] + (keys,))
+    out.copy_((weights @ value).reshape(out.shape))
+    log.copy_(scores.logsumexp(-1))
+    return True
+
+
 def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
     """What fills the gradients, given the op's tensors and these."""
-    own = None if mask is not None else own_function("attention_backward", query.device)
+    own = own_function("attention_backward", query.device)
 
     def run(grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, *rest: Any) -> None:
         *given, d_query, d_key, d_value = rest
@@ -58,7 +91,7 @@ def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -
         for whole in (lambda t: t, lambda t: t.contiguous()) if own is not None else ():
             tensors = [whole(t) for t in (query, repeat_heads(query, key), repeat_heads(query, value))]
             outs = (d_query, d_key, d_value) if same else (d_query, *[t.new_empty(t.shape) for t in tensors[1:]])
-            if own(outs, whole(grad), *tensors, out, log, is_causal, factor) is not NotImplemented:
+            if own(outs, whole(grad), *tensors, out, log, is_causal, factor, *given) is not NotImplemented:
                 if not same:
                     d_key.copy_(ungrouped(outs[1], key))
                     d_value.copy_(ungrouped(outs[2], value))

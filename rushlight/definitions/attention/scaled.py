@@ -198,7 +198,7 @@ def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) ->
     """Whether the form that holds no scores can serve this call."""
     if query.ndim != 4 or key.ndim != 4 or value.ndim != 4:
         return False
-    if query.device.type not in ("cpu", "meta") and not fits_device(query, value, mask):
+    if query.device.type not in ("cpu", "meta") and not fits_device(query, value):
         return False
     (batch, heads, length, width), (_, own, keys, _) = query.shape, key.shape
     if key.shape[:3] != value.shape[:3] or key.shape[0] != batch or key.shape[3] != width:
@@ -217,15 +217,13 @@ def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) ->
     )
 
 
-WIDEST = 128     # rows of a device's own attention, in elements
+WIDEST = 256     # rows of a device's own attention, in elements
 
 
-def fits_device(query: Any, value: Any, mask: Any) -> bool:
+def fits_device(query: Any, value: Any) -> bool:
     """Whether a plugged-in device has a form of its own for this call."""
     return (
-        mask is None
-        and query.dtype in HALF
-        and query.shape[2] > 1
+        query.dtype in HALF
         and all(t.shape[3] <= WIDEST and t.shape[3] % 8 == 0 for t in (query, value))
         and own_function("attention", query.device) is not None
     )

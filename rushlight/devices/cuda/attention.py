@@ -1,9 +1,9 @@
 """Attention by cuDNN: products, mask and softmax as one graph, so that scores never reach memory.
 
 Enters: query, key and value [batch, heads, length, width] of a half type, with rows of whole 16 bytes; fewer heads of
-key and value are shared by groups of query heads. Leaves: the result and, per query, the logarithm of its summed
-exponentials in single precision; backward, the three gradients. Answers NotImplemented for what the library does not
-do: callers then hold all scores.
+key and value are shared by groups of query heads; a mask says which scores count, or is added to them. Leaves: the
+result and, per query, the logarithm of its summed exponentials in single precision; backward, the three gradients.
+Answers NotImplemented for what the library does not do: callers then hold all scores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ... import _C
 from ..._C import Tensor
 from .cudnn import Graph, GraphCache, Prepared, find, installed
 
-WIDEST = 128
+WIDEST = 256
+LOWEST = {_C.float16: -6e4, _C.bfloat16: -1e30, _C.float32: -1e30}      # what stands for -inf, which has no difference
 Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
 
 
@@ -54,35 +55,64 @@ def exchanged(of: Layout) -> Layout:
     return (*a, m, n), (*b, t, s)
 
 
-def forward(outs: tuple, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> Any:
+def added(mask: Tensor | None, query: Tensor, keys: int) -> tuple[Any, Any]:
+    """A mask as numbers added to the scores, in rows of whole 16 bytes, and which queries see any key at all (None: all
+    do)."""
+    if mask is None:
+        return None, None
+    sizes = (1,) * (4 - mask.ndim) + tuple(mask.shape)
+    sizes = (*sizes[:2], query.shape[2], keys)
+    counts = mask if mask.dtype is _C.bool else mask > -math.inf
+    kind = query.dtype if mask.dtype is _C.bool else mask.dtype
+    room = _C.empty((*sizes[:3], -(-keys // 8) * 8), None, kind, query.device)
+    bias = room[..., :keys]
+    if mask.dtype is _C.bool:
+        bias.zero_()
+        bias.masked_fill_(~mask, LOWEST[kind])
+    else:
+        bias.copy_(mask.clamp(min=LOWEST[kind]))
+    return bias, counts.any(-1, keepdim=True)
+
+
+def forward(
+    outs: tuple, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float, mask: Any = None
+) -> Any:
     """Fill (result, logarithms)."""
     if not fits(query, key, value) or not readable(outs[0]):
         return NotImplemented
+    bias, seen = added(mask, query, key.shape[2])
     prepared = forward_graph(
-        query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(outs[0]), causal, scale
+        query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(outs[0]), causal, scale,
+        None if bias is None else (bias.dtype.code, layout(bias)),
     )
     if prepared is None:
         return NotImplemented
-    prepared.run(query, key, value, *outs)
+    prepared.run(query, key, value, *([] if bias is None else [bias]), *outs)
+    if seen is not None:
+        outs[0].masked_fill_(~seen, 0.0)
     return outs
 
 
 def backward(
-    outs: tuple, grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, causal: bool, scale: float
+    outs: tuple, grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, causal: bool, scale: float,
+    mask: Any = None,
 ) -> Any:
     """Fill the gradients of query, key and value. As many heads of key as of query."""
     grad, out = aligned(grad), aligned(out)
     if not fits(query, key, value) or not all(readable(t) for t in outs):
         return NotImplemented
+    bias, seen = added(mask, query, key.shape[2])
+    if seen is not None:      # queries that see nothing have no part in any gradient
+        grad = aligned(grad.masked_fill(~seen, 0.0))
     prepared = backward_graph(
         query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(out), layout(grad),
-        tuple([layout(t) for t in outs]), causal, scale,
+        tuple([layout(t) for t in outs]), causal, scale, None if bias is None else (bias.dtype.code, layout(bias)),
     )
     if prepared is None:
         if all(t.is_contiguous() for t in outs):
             return NotImplemented
         dense = tuple([_C.empty(tuple(t.shape), None, t.dtype, t.device) for t in outs])
-        if backward(dense, grad, query, key, value, out, log, causal, scale) is NotImplemented:
+        if backward(dense, grad, query, key, value, out, log, causal, scale, mask) is NotImplemented:
             return NotImplemented
         for target, source in zip(outs, dense, strict=True):
             target.copy_(source)
@@ -90,25 +120,29 @@ def backward(
     space = _C.empty((*query.shape[:3], 1), None, _C.float32, query.device)
     sums = _C.empty(tuple(query.shape), None, _C.float32, query.device)
     sums.zero_()      # blocks add to it
-    prepared.run(query, key, value, out, grad, log, space, sums, *outs)
+    prepared.run(query, key, value, *([] if bias is None else [bias]), out, grad, log, space, sums, *outs)
     return outs
 
 
 @GraphCache
 def forward_graph(
-    device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
+    device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float,
+    bias: tuple[str, Layout] | None,
 ) -> Prepared | None:
     """The graph of a geometry; None where the library has no engine for it."""
     g = Graph(installed())
     (batch, heads, length, _), keys = query[0], key[0][2]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *value)
+    more = None if bias is None else g.tensor(bias[0], *bias[1])
     result, log = g.tensor(code, *out), g.tensor("f32", row)
 
     def virtual(sizes: tuple[int, ...] = scores, of: str = "f32") -> Any:
         return g.tensor(of, sizes, virtual=True)
 
     s = g.point("mul", g.matmul(q, k, virtual()), virtual(), g.value(scale))
+    if more is not None:
+        s = g.point("add", s, virtual(), more)
     if causal:
         s = below_diagonal(g, s, scores)
     top = g.reduce("max", s, virtual(row))
@@ -131,13 +165,14 @@ def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:
 @GraphCache
 def backward_graph(
     device: _C.device, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
-    outs: tuple[Layout, ...], causal: bool, scale: float,
+    outs: tuple[Layout, ...], causal: bool, scale: float, bias: tuple[str, Layout] | None,
 ) -> Prepared | None:
     """The graph of the gradients of a geometry."""
     g = Graph(installed())
     (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
     q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *exchanged(value))
+    more = None if bias is None else g.tensor(bias[0], *bias[1])
     o, d_o, log = g.tensor(code, *out), g.tensor(code, *grad), g.tensor("f32", row)
     inner, sums = g.tensor("f32", row), g.tensor("f32", query[0])
     d_q, d_k, d_v = [g.tensor(code, *one) for one in outs]
@@ -153,6 +188,8 @@ def backward_graph(
     products = g.point("mul", d_o, virtual((batch, heads, length, wide)), o)
     g.point("mul", g.reduce("sum", products, virtual(row)), inner, g.value(1.0))
     s = g.point("mul", g.matmul(q, k, virtual()), virtual(), factor)
+    if more is not None:
+        s = g.point("add", s, virtual(), more)
     s = g.point("sub", s, virtual(), log)
     if causal:
         s = below_diagonal(g, s, scores)

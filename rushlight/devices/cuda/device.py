@@ -22,7 +22,8 @@ from .kernels import Variants, load, load_many, load_written, workers
 
 TRANSFORM, TRANSFORM_FORM = "transform", 5      # what `transform` says a kernel of the core's is, and its form there
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
-NARROW = {"_scaled_product": "scaled_product", "_int_mm": "integer_product"}      # ops, and who does them in `light`
+# ops, and who does them in `light`
+NARROW = {"_scaled_product": "scaled_product", "_int_mm": "integer_product", "_wide_product": "wide_product"}
 
 
 def is_used(unit: str) -> bool:

@@ -1,4 +1,5 @@
-"""Products of narrow numbers by cuBLASLt: float8 matrices with scales beside them, and int8 added up in int32.
+"""Products whose result is wider than the matrices, by cuBLASLt: float8 with scales beside them, int8 added up in
+int32, and batches of half types added up in single precision.
 
 Enters: matrices as PyTorch lays them for these products: the left one by rows, the right one by columns. Leaves: the
 result, filled on the current stream. Answers NotImplemented for what the library has no algorithm for; callers compute
@@ -24,6 +25,7 @@ SINGLE, INTEGERS = (68, 0), (72, 10)      # what is computed in, and the type of
 TRANSPOSE_LEFT, EPILOGUE, BIAS, SCALES = 3, 7, 8, (17, 18)
 FAST, BIAS_TYPE, SCALE_MODES = 25, 26, (31, 32)
 ADD_BIAS, BY_ROWS, MOST_SPACE = 4, 3, 1
+COUNT, STEP = 5, 6      # of a layout: how many matrices, and how far apart they lie
 SPACE = 32 << 20
 MOST_PRODUCTS = 512
 MULTIPLE = 16      # sizes of float8 matrices, in elements
@@ -81,7 +83,8 @@ class Product:
 
     def __init__(
         self, library: Library, unit: int, codes: Sequence[str], sizes: Sequence[int], lines: Sequence[int],
-        compute: tuple[int, int], choices: Sequence[tuple[int, int]],
+        compute: tuple[int, int], choices: Sequence[tuple[int, int]], count: int = 1,
+        steps: Sequence[int] = (0, 0, 0),
     ) -> None:
         self.library, self.unit = library, unit
         self.made: list[tuple[str, ctypes.c_void_p]] = []
@@ -99,16 +102,21 @@ class Product:
                 (right, k, n, lines[1]), (left, k, m, lines[0]), (between, n, m, n), (result, n, m, n),
             )
         ]
-        preference, count, space = self.create("MatmulPreference"), ctypes.c_int(), ctypes.c_size_t(SPACE)
+        if count > 1:
+            for matrix, step in zip(self.matrices, (steps[1], steps[0], steps[2], steps[2]), strict=True):
+                many, apart = ctypes.c_int32(count), ctypes.c_int64(step)
+                library.call("MatrixLayoutSetAttribute", matrix, COUNT, ctypes.byref(many), ctypes.c_size_t(4))
+                library.call("MatrixLayoutSetAttribute", matrix, STEP, ctypes.byref(apart), ctypes.c_size_t(8))
+        preference, found, space = self.create("MatmulPreference"), ctypes.c_int(), ctypes.c_size_t(SPACE)
         library.call(
             "MatmulPreferenceSetAttribute", preference, MOST_SPACE, ctypes.byref(space), ctypes.c_size_t(8)
         )
         self.found = Found()
         library.call(
             "MatmulAlgoGetHeuristic", handle, self.what, *self.matrices, preference, 1, ctypes.byref(self.found),
-            ctypes.byref(count),
+            ctypes.byref(found),
         )
-        if not count.value or self.found.status:
+        if not found.value or self.found.status:
             raise RuntimeError("cublasLt: no algorithm for this product")
         known = (handle, self.what, *self.matrices)
         self.numbers = (
@@ -242,4 +250,20 @@ def integer_product(out: Tensor, a: Tensor, b: Tensor) -> Any:
         return NotImplemented
     if not rehearsal.running:
         product.run(left, right, out)
+    return out
+
+
+def wide_product(out: Tensor, a: Tensor, b: Tensor) -> Any:
+    """Fill the float32 `out` [count, m, n] with a @ b of half types: `a` by rows, `b` by columns."""
+    (count, m, k), n = a.shape, b.shape[2]
+    lines, steps = (a.stride(1), b.stride(2)), (a.stride(0), b.stride(0), m * n)
+    by_rows = a.stride(2) == 1 and b.stride(1) == 1 and all(x % 8 == 0 for x in (*lines, *steps[:2]))
+    if 0 in (count, m, n, k) or not by_rows or not out.is_contiguous() or not is_aligned(a, b, out):
+        return NotImplemented
+    codes = (a.dtype.code, b.dtype.code, "f32", "f32")
+    product = prepared(a.device.index or 0, codes, (m, n, k), lines, SINGLE, (), count, steps)
+    if product is None:
+        return NotImplemented
+    if not rehearsal.running:
+        product.run(a, b, out)
     return out

@@ -1,0 +1,80 @@
+"""Attention on the card with masks, wide heads and single queries, against single precision on the same card."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+
+pytestmark = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
+attend = rl.nn.functional.scaled_dot_product_attention
+
+
+def drawn(*shape, dtype):
+    return rl.randn(*shape, device="cuda").to(dtype)
+
+
+def agree(query, key, value, **options):
+    """Result and gradients are those of single precision, as near as the half type allows."""
+    rough = 1e-2 if query.dtype is rl.bfloat16 else 2e-3
+    halves = [t.clone().requires_grad_() for t in (query, key, value)]
+    singles = [t.float().requires_grad_() for t in (query, key, value)]
+    got, want = attend(*halves, **options), attend(*singles, **options)
+    grad = rl.randn_like(want)
+    got.backward(grad.to(got.dtype))
+    want.backward(grad.to(got.dtype).float())
+    pairs = [(got, want), *[(a.grad, b.grad) for a, b in zip(halves, singles, strict=True)]]
+    for one, other in pairs:
+        apart = (one.detach().float() - other.detach()).norm() / (other.detach().norm() + 1e-6)
+        assert apart.item() < rough, apart
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("sizes", [(64, 64), (100, 77), (33, 130)])
+@pytest.mark.parametrize("kind", ["bool", "added", "added in float32"])
+def test_masks(kind, sizes, dtype):
+    rl.manual_seed(0)
+    length, keys = sizes
+    query, key, value = drawn(2, 4, length, 64, dtype=dtype), *[drawn(2, 4, keys, 64, dtype=dtype) for _ in range(2)]
+    for shape in ((length, keys), (1, keys), (2, 1, length, keys), (2, 4, length, keys), (2, 1, 1, keys)):
+        mask = rl.rand(*shape, device="cuda") > 0.3
+        if kind != "bool":
+            wide = rl.float32 if kind == "added in float32" else dtype
+            mask = rl.randn(*shape, device="cuda").masked_fill(~mask, -float("inf")).to(wide)
+        agree(query, key, value, attn_mask=mask)
+
+
+@pytest.mark.parametrize("kind", ["bool", "added"])
+def test_queries_that_see_no_key_get_zeros(kind):
+    query, key, value = [drawn(1, 2, 16, 64, dtype=rl.bfloat16).requires_grad_() for _ in range(3)]
+    mask = rl.ones(16, 16, dtype=rl.bool, device="cuda")
+    mask[3] = False
+    if kind == "added":
+        mask = rl.zeros(16, 16, device="cuda", dtype=rl.bfloat16).masked_fill(~mask, -float("inf"))
+    result = attend(query, key, value, attn_mask=mask)
+    assert (result[:, :, 3] == 0).all() and result.isfinite().all() and (result[:, :, 4] != 0).all()
+    result.sum().backward()
+    assert (query.grad[:, :, 3] == 0).all() and all(t.grad.isfinite().all() for t in (query, key, value))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [136, 192, 256])
+def test_wide_heads(width, causal):
+    rl.manual_seed(0)
+    agree(*[drawn(2, 3, 128, width, dtype=rl.bfloat16) for _ in range(3)], is_causal=causal)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("heads, own, keys", [(32, 8, 4096), (8, 8, 100), (8, 2, 77), (4, 1, 1)])
+@pytest.mark.parametrize("layout", ["heads first", "words first", "part of a larger cache"])
+def test_a_single_query(layout, heads, own, keys, dtype):
+    rl.manual_seed(0)
+    query = drawn(2, heads, 1, 64, dtype=dtype)
+    if layout == "words first":
+        key, value = [drawn(2, keys, own, 64, dtype=dtype).transpose(1, 2) for _ in range(2)]
+    else:
+        extra = 8 if layout != "heads first" else 0
+        key, value = [drawn(2, own, keys + extra, 64, dtype=dtype)[:, :, :keys] for _ in range(2)]
+    agree(query, key, value, enable_gqa=True)
+    agree(query, key, value, enable_gqa=True, attn_mask=rl.rand(2, 1, 1, keys, device="cuda") > 0.0)
+    agree(query, key, value, enable_gqa=True, is_causal=True)
