@@ -79,6 +79,8 @@ def indexed(lib: Any) -> dict[str, Callable]:
         "x[rows]": lambda: x[rows],
         "gather rows": lambda: x.gather(0, wide),
         "scatter_add": lambda: to.scatter_add_(0, wide, x),
+        "scatter_reduce amax": lambda: x.scatter_reduce(0, wide, y, "amax"),
+        "scatter_reduce prod": lambda: x.scatter_reduce(0, wide, y, "prod"),
         "index_add rows": lambda: to.index_add_(0, rows, x),
         "index_put accumulate": lambda: to.index_put_((rows,), x, True),
         "take_along_dim -1": lambda: x.gather(1, wide % 512),
@@ -349,6 +351,45 @@ def algebra(lib: Any) -> dict[str, Callable]:
     }
 
 
+def narrow(lib: Any) -> dict[str, Callable]:
+    """Products of float8 and int8."""
+    n = 8192
+    a, b = [lib.randn(n, n, device="cuda").to(lib.float8_e4m3fn) for _ in range(2)]
+    one, rows, columns = lib.ones((), device="cuda"), lib.rand(n, 1, device="cuda"), lib.rand(1, n, device="cuda")
+    i, j = [lib.randint(-128, 127, (n, n), device="cuda", dtype=lib.int8) for _ in range(2)]
+    half, parts = lib.bfloat16, (a[:2048, :2048], b[:2048, :2048].t())
+    return {
+        "float8 8192, one scale": lambda: lib._scaled_mm(a, b.t(), one, one, out_dtype=half, use_fast_accum=True),
+        "float8 8192, by rows": lambda: lib._scaled_mm(a, b.t(), rows, columns, out_dtype=half, use_fast_accum=True),
+        "float8 2048, one scale": lambda: lib._scaled_mm(*parts, one, one, out_dtype=half),
+        "int8 8192": lambda: lib._int_mm(i, j),
+        "int8 8192, by columns": lambda: lib._int_mm(i, j.t()),
+    }
+
+
+def attention(lib: Any) -> dict[str, Callable]:
+    """Attention with masks, wide heads and few queries."""
+    attend = lib.nn.functional.scaled_dot_product_attention
+
+    def drawn(*shape: int) -> Any:
+        return lib.randn(*shape, device="cuda", dtype=lib.bfloat16)
+
+    usual = [drawn(4, 16, 2048, 64).requires_grad_() for _ in range(3)]
+    broad = [drawn(2, 8, 2048, 256).requires_grad_() for _ in range(3)]
+    query, cache = drawn(1, 32, 1, 128), [drawn(1, 8, 8192, 128) for _ in range(2)]
+    seen, added = lib.rand(2048, 2048, device="cuda") > 0.2, drawn(2048, 2048)
+    return {
+        "attention": lambda: attend(*usual),
+        "attention bool mask": lambda: attend(*usual, attn_mask=seen),
+        "attention float mask": lambda: attend(*usual, attn_mask=added),
+        "attention bool mask train": with_backward(lambda: attend(*usual, attn_mask=seen), *usual),
+        "attention dropout": lambda: attend(*usual, dropout_p=0.1),
+        "attention width 256": lambda: attend(*broad, is_causal=True),
+        "attention width 256 train": with_backward(lambda: attend(*broad, is_causal=True), *broad),
+        "attention one query of 8192": lambda: attend(query, *cache, enable_gqa=True),
+    }
+
+
 def optimizers(lib: Any) -> dict[str, Callable]:
     def step(kind: str, **options: Any) -> Callable:
         shapes = [(768, 768), (768,), (3072, 768), (3072,)] * 12
@@ -374,7 +415,7 @@ def optimizers(lib: Any) -> dict[str, Callable]:
     }
 
 
-GROUPS = (indexed, losses, norms, images, reductions, orders, algebra, optimizers)
+GROUPS = (indexed, losses, norms, images, reductions, orders, algebra, narrow, attention, optimizers)
 
 
 def main() -> None:

@@ -19,6 +19,11 @@ def combined(x, y, on, how, dtype):
     return (x * 4).to(dtype).scatter_reduce(1, index, (y * 0.5 if how == "prod" else y * 4).to(dtype), how).double()
 
 
+def of_many_rows(x, y, name):
+    found = getattr(rl, name)(rl.cat([x[:, :40], y[:, :40]] * 40).tanh(), 1)
+    return found.values + found.indices if isinstance(found, tuple) else found
+
+
 CASES = {
     "add": lambda x, y, on: x + y, "scalars": lambda x, y, on: x * 2.5 - 1, "rsub": lambda x, y, on: 3 - x,
     "broadcast": lambda x, y, on: x + y[0], "broadcast rows": lambda x, y, on: x * y[:, :1],
@@ -48,6 +53,8 @@ CASES = {
     "logsumexp": lambda x, y, on: x.logsumexp(1), "sum half": lambda x, y, on: x.bfloat16().sum(1).float(),
     "count": lambda x, y, on: (x > 0).sum(), "cumsum": lambda x, y, on: x.cumsum(1),
     "cumsum 0": lambda x, y, on: x.cumsum(0), "cumprod": lambda x, y, on: x[:, :9].cumprod(1),
+    **{f"{name} of many rows": lambda x, y, on, name=name: of_many_rows(x, y, name)
+       for name in ("cummax", "cumprod", "logcumsumexp", "cummin")},
     "softmax": lambda x, y, on: F.softmax(x, -1), "softmax 0": lambda x, y, on: F.softmax(x, 0),
     "log_softmax": lambda x, y, on: F.log_softmax(x, -1),
     "layer_norm": lambda x, y, on: F.layer_norm(x, (129,), y[0], y[1]),
@@ -138,8 +145,11 @@ LOOSE = {
     "addmm",
     "prod",
     "cumprod",
+    "cumprod of many rows",
+    "logcumsumexp of many rows",
 }
-DISCRETE = {"sort", "topk", "prod", "cumprod", "pow", "lgamma"}   # forward only: their gradients amplify rounding
+# forward only: their gradients amplify rounding
+DISCRETE = {"sort", "topk", "prod", "cumprod", "cumprod of many rows", "pow", "lgamma"}
 
 
 def arguments(device):

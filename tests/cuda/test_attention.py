@@ -19,7 +19,9 @@ def agree(query, key, value, **options):
     rough = 1e-2 if query.dtype is rl.bfloat16 else 2e-3
     halves = [t.clone().requires_grad_() for t in (query, key, value)]
     singles = [t.float().requires_grad_() for t in (query, key, value)]
-    got, want = attend(*halves, **options), attend(*singles, **options)
+    mask = options.get("attn_mask")
+    wide = options if mask is None or mask.dtype is rl.bool else {**options, "attn_mask": mask.float()}
+    got, want = attend(*halves, **options), attend(*singles, **wide)
     grad = rl.randn_like(want)
     got.backward(grad.to(got.dtype))
     want.backward(grad.to(got.dtype).float())

@@ -14,14 +14,17 @@ from ....loops.lowered import Lowered, NotLowerable
 from ....loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from ...nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
 from ...nvptx.written import THREADS, WARP, WARPS
+from ...text.primitives import SIZE as SIZE_OF
 from ..forms.axes import locate
 from ..forms.launch import Launch, Schedule, Temp, names, product
 from ..forms.sources import given_bits, given_names
 from ..forms.walk import element, whole_rows
+from .pieces import transposing_launch
 
 PIECE = 64               # elements, or folds, that one thread goes through
 MOST = 1 << 31           # elements whose numbers a written kernel can count
 ENOUGH = 1 << 16         # rows that keep a unit busy by themselves
+MANY = 1024              # short rows that are worth being columns
 ZERO, SIZE = const(0, "i64"), const(PIECE, "i64")
 
 
@@ -35,24 +38,57 @@ def schedule_walk(lowered: Lowered, written: bool = False) -> Schedule:
     length = shape[walk.dim] if shape else 1
     if written and is_running_sum(lowered):
         return running_sums(lowered, product(shape) // length, length)
-    if walk.merge is None or length < 4 * PIECE or product(shape) >= length * ENOUGH:
+    number = product(shape) // length
+    if written and number >= (MANY if length < 4 * PIECE else 8 * MANY) and are_dense_rows(lowered):
+        found = as_columns(lowered, number, length)
+        if found is not None:
+            return found
+    if walk.merge is None or length < 4 * PIECE or number >= ENOUGH:
         return whole_rows(lowered, True)
     return in_pieces(lowered, length)
 
 
 def is_running_sum(lowered: Lowered) -> bool:
     """Whether a scan adds up elements that lie side by side, of types that have kernels, and not too many."""
-    memory, walk, shape = lowered.memories[0], lowered.walk, lowered.ranges
-    form = (memory.code, walk.compute, lowered.outs[0])
-    if walk.sums is not lowered.body or form not in FORMS:
-        return False
+    form = (lowered.memories[0].code, lowered.walk.compute, lowered.outs[0])
+    return lowered.walk.sums is lowered.body and form in FORMS and are_dense_rows(lowered)
+
+
+def are_dense_rows(lowered: Lowered) -> bool:
+    """Whether a scan is along elements that lie side by side, in rows without gaps."""
+    memory, dim, shape = lowered.memories[0], lowered.walk.dim, lowered.ranges
     wanted, reach = [], 1
     for n in reversed(shape):
         wanted.append(reach)
         reach *= n
     dense = all(n == 1 or s == w for n, s, w in zip(shape, memory.along(), reversed(wanted), strict=True))
-    last = all(n == 1 for n in shape[walk.dim + 1 :])
-    return bool(shape) and dense and last and shape[walk.dim] > 1 and reach < MOST
+    last = all(n == 1 for n in shape[dim + 1 :])
+    return bool(shape) and dense and last and shape[dim] > 1 and reach < MOST
+
+
+def as_columns(lowered: Lowered, number: int, length: int) -> Schedule | None:
+    """Many rows as columns, which threads walk side by side: the tensor is transposed, and the results back. None where
+    it cannot be."""
+    memory, outs = lowered.memories[0], lowered.outs
+    first = 1 + len(outs)
+    if memory.offset or any(SIZE_OF[code] > 8 for code in (memory.code, *outs)):
+        return None
+    below = memory.but(sizes=(length, number), strides=(number, 1), dims=(0, 1))
+    columns = lowered.but(
+        ranges=(length, number), shape=(length, number), walk=lowered.walk.but(dim=0),
+        reads=tuple([below if r is memory else r for r in lowered.reads]),
+    )
+    (walked,) = whole_rows(columns, True).launches
+    places = tuple(range(first, first + 1 + len(outs)))
+    launches = [
+        transposing_launch([[number, length, 1], [length, 1, number]], SIZE_OF[memory.code], (0, first)),
+        walked.but(operands=places),
+        *[transposing_launch([[length, number, 1], [number, 1, length]], SIZE_OF[code], (first + 1 + k, 1 + k))
+          for k, code in enumerate(outs)],
+    ]
+    if any(one is None for one in launches):
+        return None
+    return Schedule(tuple(launches), tuple([Temp(code, (length * number,)) for code in (memory.code, *outs)]))
 
 
 def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
