@@ -16,11 +16,11 @@ namespace rl::guarding {
 
 enum class Read : uint8_t {
   Local, Global, Cell, CellObject, Constant, Attribute, DictOf, Item, TypeOf, DictKey, Length, Shape, Stride, Offset,
-  ClassAttribute, DictItem, State
+  ClassAttribute, DictItem, Viewed, State
 };
 const char* const kReads[] = {"local",   "global",   "cell",   "cell object", "constant", "attribute", "dict of",
                               "item",    "type of",  "key",    "length",      "shape",    "stride",    "offset",
-                              "class attribute", "dict item", "state"};
+                              "class attribute", "dict item", "viewed", "state"};
 
 enum class Test : uint8_t {
   Type, Is, IsWeak, Equals, Tensor, Length, Keys, HasKey, LacksKey, HasAttr, LacksAttr, Predicate, Modes

@@ -105,6 +105,14 @@ Value read_key(GuardNode& n, PyObject* from) {
   return shared(key);
 }
 
+// What a view of a mapping looks at: the one object it holds.
+Value read_viewed(PyObject* from) {
+  PyObject* found = nullptr;
+  visitproc first = [](PyObject* held, void* into) { return *static_cast<PyObject**>(into) = held, 1; };
+  if (Py_TYPE(from)->tp_traverse) Py_TYPE(from)->tp_traverse(from, first, &found);
+  return shared(found);
+}
+
 Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t count, PyObject* globals,
            PyObject* cells) {
   switch (n.read) {
@@ -132,6 +140,7 @@ Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t cou
     case Read::Offset: return read_extent(n, from);
     case Read::ClassAttribute:
       return shared(PyType_Check(from) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(from), n.key.p) : nullptr);
+    case Read::Viewed: return read_viewed(from);
     case Read::State: return shared(Py_None);
   }
   return nullptr;

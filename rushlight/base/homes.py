@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,12 +73,13 @@ def _spec(module: ModuleType) -> ModuleSpec:
     return module.__spec__
 
 
-def settle_module(module: ModuleType) -> None:
-    """Settle what rows say of a module's definitions; under another name than the package's own, all of them."""
+def settle_module(module: ModuleType, is_again: bool = False) -> None:
+    """Settle what rows say of a module's definitions; under another name than the package's own, all of them.
+    `is_again` says that the module was there before and was loaded anew."""
     own = _spec(module).name
     path = own[len(PACKAGE) + 1 :]
     rows = _homes.get(path, {})
-    is_wanted = shown != PACKAGE and not f"{path}.".startswith(_internal) and path not in _whole
+    is_wanted = shown != PACKAGE and not f"{path}.".startswith(_internal) and (path not in _whole or is_again)
     for name, value in tuple(vars(module).items()):
         if not (isinstance(value, type) or type(value) in (FunctionType, BuiltinFunctionType)):
             continue
@@ -93,11 +94,21 @@ def settle_module(module: ModuleType) -> None:
         module.__path__ = []     # one file here, a package in PyTorch
     if is_wanted:
         _whole.add(path)
+    if shown != PACKAGE and path in _whole:
         _rename(module, path)
+
+
+def _answer_to_both(loader: Any) -> None:
+    """Let the loader of one file answer for it whichever name it is asked by: `runpy` and `inspect` ask by the name
+    that the program used, and loaders of files refuse any but their own."""
+    place = getattr(loader, "path", None)
+    if place is not None:
+        loader.get_filename = lambda name=None: place
 
 
 def _rename(module: ModuleType, path: str) -> None:
     module.__name__ = f"{shown}.{path}" if path else shown
+    _answer_to_both(_spec(module).loader)
     if path not in _not_aliased:     # where `pickle`, `typing` and `inspect` look for a definition's module
         sys.modules.setdefault(module.__name__, module)
 
@@ -136,6 +147,23 @@ class _Elsewhere(Loader):
                 if home == path and not hasattr(module, name) and hasattr(source, name):
                     setattr(module, name, getattr(source, name))
         module.__name__ = public_name(module.__name__)
+
+    def is_package(self, name: str) -> bool:
+        return _below(name) in _parents
+
+    def get_source(self, name: str) -> str:
+        """What the module would say if it had a file: where its definitions stand."""
+        path = _below(name)
+        found = {file: sorted(n for n, home in _homes[file].items() if home == path) for file in _files.get(path, ())}
+        return "".join(f"from {PACKAGE}.{file} import {', '.join(names)}\n" for file, names in found.items())
+
+    def get_code(self, name: str) -> CodeType:
+        return compile(self.get_source(name), f"<{name}>", "exec", dont_inherit=True)
+
+
+def _below(name: str) -> str:
+    """The path of a module below the package, by either name."""
+    return name.partition(".")[2]
 
 
 class _Former(Loader):
@@ -178,7 +206,7 @@ class HomesFinder:
         if execute is not None and spec.origin is not None:
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                settle_module(module)
+                settle_module(module, target is not None)
 
             # Checked above: there is a loader, and it has this method. It is the loader of this one module.
             spec.loader.exec_module = exec_module   # type: ignore[union-attr, method-assign]

@@ -1,10 +1,10 @@
 """The import hook behind `compat.install`: `torch.x.y` is the module object `rushlight.x.y`.
 
-Enters: the import system's questions about `torch` and its submodules, and `importlib.metadata`'s about the
-distribution `torch`. Leaves: Rushlight's own module objects, under both names. A submodule Rushlight lacks is a
-ModuleNotFoundError that says so (libraries that try optional parts of PyTorch catch it), even when PyTorch itself is
-installed: the two must not mix in one process. The finder and the loader have the methods Python asks for and no base
-class: importing `importlib.abc` takes longer than the rest of a program's start.
+Enters: the import system's questions about `torch` and its submodules, those of `runpy`, `inspect` and `pkgutil` about
+their source, and `importlib.metadata`'s about the distribution `torch`. Leaves: Rushlight's own module objects, under
+both names. A submodule Rushlight lacks is not found (libraries look before they use optional parts of PyTorch), even
+when PyTorch itself is installed: the two must not mix in one process. The finder and the loader have the methods Python
+asks for and no base class: importing `importlib.abc` takes longer than the rest of a program's start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 SERVED = "torch"
@@ -31,8 +31,8 @@ def serves(module: ModuleType) -> bool:
 class TorchLoader:
     """Hands out the module Rushlight already has, leaving its own name and spec as they are."""
 
-    def __init__(self, server_name: str) -> None:
-        self.server_name = server_name
+    def __init__(self, found: importlib.machinery.ModuleSpec) -> None:
+        self.found, self.server_name = found, found.name
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(self.server_name)
@@ -45,6 +45,34 @@ class TorchLoader:
         if self.server_name in WALKED:
             for name in dir(module):
                 getattr(module, name)
+
+
+    def is_package(self, name: str) -> bool:
+        return self.found.submodule_search_locations is not None
+
+    def get_code(self, name: str) -> CodeType | None:
+        """The module's code, for `python -m torch.x`; None where there is none, as of the core."""
+        return self._asked("get_code")
+
+    def get_source(self, name: str) -> str | None:
+        return self._asked("get_source")
+
+    def get_filename(self, name: str) -> str:
+        if self.found.origin is None:
+            raise ImportError(f"{name} has no file", name=name)
+        return self.found.origin
+
+    def get_data(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def get_resource_reader(self, name: str) -> Any:
+        return self._asked("get_resource_reader")
+
+    def _asked(self, question: str) -> Any:
+        """What the module's own loader answers; it knows it by its own name."""
+        answer = getattr(self.found.loader, question, None)
+        return None if answer is None else answer(self.server_name)
 
 
 class TorchFinder:
@@ -60,12 +88,10 @@ class TorchFinder:
         server_name = f"{server}.{rest}" if rest else server
         found = importlib.util.find_spec(server_name)
         if found is None:
-            raise ModuleNotFoundError(
-                f"No module named {fullname!r}: Rushlight, which serves {root!r} here, does not have it", name=fullname
-            )
+            return None
         spec = importlib.machinery.ModuleSpec(
             fullname,
-            TorchLoader(server_name),
+            TorchLoader(found),
             origin=found.origin,
             is_package=found.submodule_search_locations is not None,
         )

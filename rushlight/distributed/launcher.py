@@ -31,6 +31,9 @@ from .tcp_store import TCPStore
 END_SECONDS = 30.0      # between asking processes to end and ending them
 
 
+LOCAL_RANK = "${local_rank}"      # what stands for it in a command
+
+
 @dataclass
 class Job:
     """What to run, where, and how often."""
@@ -156,7 +159,8 @@ class Launcher:
         outputs = self._outputs(local_rank, rank, attempt)
         everything = environment.with_changes({name: str(value) for name, value in variables.items()})
         try:
-            return subprocess.Popen(job.command, env=everything, start_new_session=True, **outputs)
+            command = [part.replace(LOCAL_RANK, str(local_rank)) for part in job.command]
+            return subprocess.Popen(command, env=everything, start_new_session=True, **outputs)
         except OSError as error:
             raise SystemExit(f"rushlight: cannot start {job.command[0]!r} ({error.strerror})") from None
 

@@ -13,7 +13,7 @@ import sys
 from ..base import late
 from .elastic.machines import ElasticLauncher
 from .elastic.membership import Limits
-from .launcher import Job, Launcher
+from .launcher import LOCAL_RANK, Job, Launcher
 
 _ONLY_DEFAULT = ("tee", "local_ranks_filter", "duplicate_stdout_filters", "duplicate_stderr_filters", "logs_specs",
                  "numa_binding", "shutdown_timeout", "signals_to_handle")
@@ -147,20 +147,30 @@ def _redirects(text: str, processes: int) -> dict[int, int]:
 
 
 def _command(args: argparse.Namespace) -> list[str]:
-    program = [args.training_script, *args.training_script_args]
+    told = [] if getattr(args, "use_env", True) else [f"--local-rank={LOCAL_RANK}"]
+    program = [args.training_script, *told, *args.training_script_args]
     if args.no_python:
         return program
     return [sys.executable, "-u", *(["-m"] if args.module else []), *program]
 
 
-def main(args: list[str] | None = None) -> None:
-    """Run the command line; raise SystemExit where the job failed."""
-    parsed = get_args_parser().parse_args(args)
-    job = job_of(parsed)
-    is_elastic = job.meeting is not None and parsed.rdzv_backend in _ELASTIC
-    status = (ElasticLauncher(job, limits_of(parsed)) if is_elastic else Launcher(job)).run()
+def parse_args(args: list[str] | None) -> argparse.Namespace:
+    """A command line as options."""
+    return get_args_parser().parse_args(args)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the job that options describe; raise SystemExit where it failed."""
+    job = job_of(args)
+    is_elastic = job.meeting is not None and args.rdzv_backend in _ELASTIC
+    status = (ElasticLauncher(job, limits_of(args)) if is_elastic else Launcher(job)).run()
     if status:
         raise SystemExit(status)
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; raise SystemExit where the job failed."""
+    run(parse_args(args))
 
 
 if __name__ == "__main__":

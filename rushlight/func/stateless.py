@@ -2,8 +2,8 @@
 
 Enters: anything like an `nn.Module`: `named_parameters()`, `named_buffers()`, `_parameters`, `_buffers`, `_modules`,
 and a call. Leaves: its result with other tensors in the place of its parameters and buffers; the module is as before
-afterwards, also after an error. Refuses: names the module does not have (with `strict`),
-and different tensors for tied weights.
+afterwards, also after an error. Refuses: names the module does not have (with `strict`; without, they are attributes
+during the call), names of what is no tensor, and different tensors for tied weights.
 """
 
 from __future__ import annotations
@@ -119,33 +119,75 @@ def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
                 "functional_call: in strict mode every parameter and buffer must be given, and nothing else."
                 f" {' '.join(problems)}"
             )
-    owners = dict(submodules(module))
-    undo: list[tuple[dict, str, str, Any]] = []
+    undo: list[tuple[Place, str, Any]] = []
     try:
         for name, t in full.items():
-            prefix, _, last = name.rpartition(".")
-            owner = owners.get(prefix + "." if prefix else "")
-            table = (
-                None
-                if owner is None
-                else (
-                    owner._parameters
-                    if last in owner._parameters
-                    else owner._buffers if last in owner._buffers else None
-                )
-            )
-            if table is None:
-                raise KeyError(f"functional_call: {type(module).__name__} has no parameter or buffer called {name!r}")
-            if t is not None and not isinstance(t, _C.Tensor):
-                raise TypeError(f"functional_call: {t!r} is not an instance of Tensor, given for {name!r}")
-            undo.append((table, last, name, table[last]))
-            table[last] = t
+            place = place_of(module, name, t)
+            undo.append((place, name, place.get()))
+            place.set(t)
         yield
     finally:
-        for table, last, name, before in reversed(undo):
-            if table[last] is not full[name]:   # the module put another tensor there while it ran: the caller sees that
-                given[name] = table[last]
-            table[last] = before
+        for place, name, before in reversed(undo):
+            if place.get() is not full[name]:   # the module put another tensor there while it ran: the caller sees that
+                given[name] = place.get()
+            place.set(before)
+
+
+class Place:
+    """Where a module holds something under a name: a table of it, its own attributes, or what its class makes of it."""
+
+    def __init__(self, table: dict[str, Any], name: str) -> None:
+        self.table, self.name = table, name
+
+    def get(self) -> Any:
+        return self.table.get(self.name, MISSING)
+
+    def set(self, value: Any) -> None:
+        if value is MISSING:
+            self.table.pop(self.name, None)
+        else:
+            self.table[self.name] = value
+
+
+class Made(Place):
+    """A name whose values the class of a module makes and takes, as it does for parametrized weights."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        super().__init__({}, name)
+        self.owner, self.held = owner, MISSING
+
+    def get(self) -> Any:
+        return getattr(self.owner, self.name) if self.held is MISSING else self.held
+
+    def set(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+        self.held = value
+
+
+MISSING = object()
+
+
+def place_of(module: Any, name: str, value: Any) -> Place:
+    """Where `value` goes for a name like `layer.weight`. A name that nothing has is an attribute for the time of the
+    call, which a module that does not look for it does not see."""
+    owner = module
+    *path, last = name.split(".")
+    for part in path:
+        owner = getattr(owner, part) if part else owner
+        if not hasattr(owner, "_parameters"):
+            raise TypeError(f"functional_call: {part!r} of {name!r} is a {type(owner).__name__}, no module")
+    if value is not None and not isinstance(value, _C.Tensor):
+        raise TypeError(f"functional_call: {value!r} is not an instance of Tensor, given for {name!r}")
+    for table in (owner._parameters, owner._buffers):
+        if last in table:
+            return Place(table, last)
+    if not last:
+        raise KeyError(f"functional_call: names must not be empty, got {name!r}")
+    before = getattr(owner, last, MISSING)
+    if value is None or not (before is MISSING or isinstance(before, _C.Tensor)):
+        raise TypeError(f"functional_call: {name!r} is not the name of a tensor of {type(owner).__name__}, but of"
+                        f" {'nothing' if before is MISSING else type(before).__name__}; got {value!r} for it")
+    return Made(owner, last) if isinstance(getattr(type(owner), last, None), property) else Place(vars(owner), last)
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,8 +29,8 @@ from ..record.hidden import evaluated, is_hidden
 from ..record.machine import Machine
 from ..rules import arrays
 from ..rules.regions import Transformed
-from ..values.outside import ITERATORS, ITSELF, dict_of, is_python_class
-from ..values.sources import Constant, Source
+from ..values.outside import ITERATORS, ITSELF, VIEWS, dict_of, is_of_class, is_python_class
+from ..values.sources import Constant, Source, viewed
 from .interpreter import Interpreted
 
 _AS_THEY_ARE = (
@@ -113,7 +113,7 @@ class Rebuilder:
             self.emitter.load_const(value.is_scalar)
             self.emitter.call(2)
             self.keep(value)
-        elif isinstance(value, _AS_THEY_ARE) and not _is_bound(value):
+        elif isinstance(value, _AS_THEY_ARE) and not _is_bound(value) and (kind not in VIEWS or is_of_class(value)):
             if id(value) in self.machine.own_classes:
                 raise GraphBreak("escape", f"the class {value.__name__}, made here, leaves the frame")
             self.emitter.load_const(value)
@@ -314,6 +314,13 @@ class Rebuilder:
             self.push(v)
         self.emitter.build_dict(len(value))
 
+    def view(self, value: Any) -> None:
+        """A view of a dict, or of what another mapping shows."""
+        self.emitter.load_const(VIEWS[type(value)])
+        self.push(viewed(value))
+        self.emitter.call(1)
+        self.keep(value)
+
     def set_of(self, value: Any) -> None:
         self.emitter.load_const(type(value))
         self.emitter.build_list(self.members(value))
@@ -470,6 +477,7 @@ _MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     types.BuiltinFunctionType: Rebuilder.builtin, Interpreted: Rebuilder.interpreted, super: Rebuilder.super_of,
     Transformed: Rebuilder.transformed, Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
     types.SimpleNamespace: Rebuilder.namespace, weakref.ReferenceType: Rebuilder.reference,
+    **dict.fromkeys(VIEWS, Rebuilder.view),
 }
 
 

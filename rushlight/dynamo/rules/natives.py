@@ -47,7 +47,7 @@ from ..values.floats import as_numbers
 from ..values.guards import Kind
 from ..values.lists import Ordered
 from ..values.operators import Drawn, Generator
-from ..values.outside import ITSELF, dict_of, is_plain_key, is_python_class
+from ..values.outside import ITSELF, VIEWS, dict_of, is_of_class, is_plain_key, is_python_class
 from ..values.sources import Constant, DictOf, Item
 from .regions import Transformed, call_region, with_derivative
 
@@ -352,6 +352,8 @@ def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if type(value) in (list, tuple, dict) and any(is_python_class(type(x)) for x in (*value, *(
             value.values() if type(value) is dict else ()))):
         return m.native(f, (_shown_members(m, value), *args[1:]))
+    if type(value) in VIEWS and not is_of_class(value):
+        raise GraphBreak("not modelled", "the text of a view shows what it looks at")
     if isinstance(value, (types.FunctionType, types.MethodType, Generator, Identity)):
         raise GraphBreak("not modelled", "the text of an object shows its address")
     return m.native(f, args, kwargs)

@@ -404,6 +404,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "DictOf": lambda owner, _: object.__getattribute__(owner, "__dict__"),
     "Item": lambda owner, key: owner[key],
     "HeldItem": dict.__getitem__,
+    "Viewed": lambda view, _: sources.viewed(view),
     "TypeOf": lambda owner, _: type(owner),
     "DictKey": sources.key_at,
     "Length": lambda owner, _: len(owner),

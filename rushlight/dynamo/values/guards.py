@@ -46,6 +46,7 @@ from .sources import (
     Source,
     StrideOf,
     TypeOf,
+    Viewed,
 )
 
 
@@ -434,7 +435,8 @@ _READS: dict[type, tuple[str, str]] = {
     DictOf: ("dict of", ""), Item: ("item", "key"), TypeOf: ("type of", ""), DictKey: ("key", "i"),
     Kept: ("item", "key"), HeldItem: ("dict item", "key"),
     Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
-    ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""), FunctionModes: ("attribute", "name"),
+    ClassAttribute: ("class attribute", "name"), Viewed: ("viewed", ""), GlobalState: ("state", ""),
+    FunctionModes: ("attribute", "name"),
 }
 _CHECKS = {
     Kind.TYPE_IS: "type", Kind.EQUALS: "equals", Kind.LENGTH: "length", Kind.DICT_KEYS: "keys", Kind.HAS_KEY: "has key",

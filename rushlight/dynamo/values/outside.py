@@ -33,7 +33,7 @@ from ..record.recorder import Recorder, without_modes
 from ..record.tensor_classes import TENSORS, Way, parts, way_of
 from . import iterators
 from .guards import Guard, Kind, Predicate, TensorLayout, same_value
-from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, HeldItem, Item, Kept, Source
+from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, HeldItem, Item, Kept, Source, Viewed, viewed
 
 _Op = type(_C.Tensor.add)
 CONSTANTS = (int, float, bool, str, bytes, complex, type(None), type(...), type(NotImplemented), _C.dtype, _C.device)
@@ -51,6 +51,11 @@ ITERATORS = frozenset((
     itertools.accumulate, itertools.zip_longest, itertools.starmap, itertools.takewhile, itertools.dropwhile,
     itertools.combinations, itertools.permutations, itertools.pairwise, itertools.compress,
 ))
+VIEWS: dict[type, Callable[[Any], Any]] = {
+    **{type(view(kind())): view for kind in (dict, collections.OrderedDict) for view in (kind.keys, kind.values,
+                                                                                        kind.items)},
+    types.MappingProxyType: types.MappingProxyType,
+}
 LARGE = 512       # containers with more members are read key by key
 
 
@@ -296,6 +301,15 @@ class Outside:
         known.before = dict(twin)
         return twin
 
+    def view(self, real: Any, source: Source) -> Any:
+        """A view of a dict: another object at every call, and the same one of the same dict."""
+        if is_of_class(real):
+            self.guard(Kind.ID_IS, source, real)
+            return self.remember(real, real, source, "itself").twin
+        self.guard(Kind.TYPE_IS, source, type(real))
+        mapping = self.admit(viewed(real), Viewed(source))
+        return self.remember(real, VIEWS[type(real)](mapping), source, "view").twin
+
     def set_like(self, real: Any, source: Source) -> Any:
         self.guard(Kind.TYPE_IS, source, type(real))
         if len(real) > LARGE or not all(is_plain_key(k) for k in real):
@@ -482,6 +496,11 @@ def has_dict(value: Any) -> bool:
     return bool(type(value).__dictoffset__)
 
 
+def is_of_class(view: Any) -> bool:
+    """Whether a view shows what a class holds."""
+    return type(view) is types.MappingProxyType and "__module__" in view
+
+
 def is_plain_key(key: Any) -> bool:
     """Whether a key is compared by a value that cannot change."""
     return type(key) in CONSTANTS or isinstance(key, (*ITSELF, enum.Enum, types.FunctionType)) or (
@@ -530,6 +549,7 @@ _RULES: dict[type, Callable[[Outside, Any, Source], Any]] = {
     dict: Outside.dict_like,
     collections.OrderedDict: Outside.dict_like,
     collections.defaultdict: Outside.dict_like,
+    **dict.fromkeys(VIEWS, Outside.view),
     set: Outside.set_like,
     frozenset: Outside.set_like,
     slice: Outside.plain,

@@ -8,6 +8,7 @@ nothing that a source does may run code of the user's, but for `Attribute` of an
 from __future__ import annotations
 
 import builtins
+import gc
 import itertools
 from collections.abc import Mapping
 from types import CellType
@@ -236,6 +237,28 @@ class DictOf(Source):
 
     def __str__(self) -> str:
         return f"{self.base}.__dict__"
+
+
+def viewed(view: Any) -> Any:
+    """The mapping that a view of one looks at: all it holds."""
+    return gc.get_referents(view)[0]
+
+
+class Viewed(Source):
+    """The mapping that a view of its keys, values or items looks at."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(viewed)
+        emitter.source(self.base)
+        emitter.call(1)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return viewed(self.base.evaluate(scope))
+
+    def __str__(self) -> str:
+        return f"{self.base}.mapping"
 
 
 class Item(Source):
