@@ -149,7 +149,7 @@ def _functional_call(node: Node, fake_mode: FakeTensorMode) -> tuple | None:
     known: dict[int, Node] = {}
 
     def value_of(n: Node) -> Any:
-        value = n.meta["val"]
+        value = n.meta.get("val", n)      # what is made of sizes has none, and is a symbol below
         known[id(value)] = n
         return value
 

@@ -21,6 +21,7 @@ SERVED = "torch"
 SERVER = "rushlight"
 # Packages whose `__dict__` libraries walk: their late names are brought in when a program imports them.
 WALKED = ("rushlight.optim", "rushlight.optim.lr_scheduler")
+WITH_NATIVE_CODE = ("torchaudio", "torchvision")      # see neighbours.py
 
 
 def serves(module: ModuleType) -> bool:
@@ -45,7 +46,6 @@ class TorchLoader:
         if self.server_name in WALKED:
             for name in dir(module):
                 getattr(module, name)
-
 
     def is_package(self, name: str) -> bool:
         return self.found.submodule_search_locations is not None
@@ -82,6 +82,10 @@ class TorchFinder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         root, _, rest = fullname.partition(".")
+        if root in WITH_NATIVE_CODE:
+            from . import neighbours  # few programs have them
+
+            return neighbours.find(fullname, path, self) if fullname in neighbours.ADJUSTED else None
         if root not in (SERVED, "functorch"):
             return None
         server = SERVER if root == SERVED else f"{SERVER}.functorch"     # PyTorch's distribution has both

@@ -173,3 +173,17 @@ def test_parts_fuse_what_stands_between_counts() -> None:
     (parted,) = found
     assert isinstance(parted, Parted) and len(parted.parts) == 2      # both masks are looked at between the same parts
     assert sorted(parted.calls) == ["nonzero", "nonzero"]
+
+
+def test_a_division_in_place_by_a_number_made_of_sizes_is_compiled():
+    def mean(x):
+        total = x.sum((0, 1))
+        total /= x.shape[0] * x.shape[1]
+        return total
+
+    compiled = torch.compile(mean, dynamic=True)
+    for shape in ((3, 4, 5), (2, 6, 5)):
+        x = torch.randn(shape, requires_grad=True)
+        assert torch.allclose(compiled(x), x.mean((0, 1)))
+        compiled(x).sum().backward()
+        assert torch.allclose(x.grad, torch.full(shape, 1 / (shape[0] * shape[1])))
