@@ -47,7 +47,7 @@ def test_known_numbers(law, code, dtype, first, second, expected):
 
 def test_known_choices():
     p, out = np.full(300, 0.4, np.float32), np.zeros(300, np.float32)
-    run(philox.bernoulli_nest("f32", "f32"), [p, out], [300, 0, 1, 42, 0, 0], 75)
+    run(philox.bernoulli_nest("f32", "f32", False), [p, out], [300, 0, 1, 42, 0, 0], 75)
     assert out[:20].tolist() == [0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0]
     for count, vector, expected in (
         (300, 4, "011110111001111111111011"), (5000, 8, "011101101011111110011111")

@@ -97,3 +97,16 @@ def test_sampler(name):
         assert all(np.allclose(a, b, rtol=2e-2 if "16" in name else 2e-5) for a, b in zip(got, want, strict=True))
     else:
         assert same(got, want) == ""
+
+
+@pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("bad", [3.0, -0.5, float("nan")])
+def test_what_is_no_probability_is_told_when_the_card_is_waited_for(bad):
+    p = rl.full((1000,), 0.5, device="cuda")
+    assert 300 < rl.bernoulli(p).sum().item() < 700
+    p[77] = bad
+    with pytest.raises(RuntimeError, match=r"probabilities in \[0, 1\].*element 77"):
+        rl.bernoulli(p)
+        rl.cuda.synchronize()
+    assert rl.bernoulli(p.clamp(0, 1).nan_to_num()).shape == (1000,)
+    rl.cuda.synchronize()

@@ -39,7 +39,7 @@ from ...loops.expr import (
     var,
     xor,
 )
-from ...loops.nest import If, Local, Nest, Operand, Statement, Store, operands, rows
+from ...loops.nest import Check, If, Local, Nest, Operand, Statement, Store, operands, rows
 
 FACTORS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -280,15 +280,19 @@ def dropout_nest(vector: int) -> Nest:
     return Nest(f"random_dropout{vector}", operands([], ["b1"]), PARAMS, rows(*body))
 
 
-def bernoulli_nest(code: str, read: str) -> Nest:
-    """Ones with the probabilities of another tensor: four neighbours from each draw."""
+def bernoulli_nest(code: str, read: str, checked: bool) -> Nest:
+    """Ones with the probabilities of another tensor: four neighbours from each draw. `checked`: the first that is no
+    probability is told, by its place plus one."""
     body, words = drawn(var("counter"), var("i"))
     wide = "f64" if read == "f64" else "f32"
     for k, word in enumerate(words):
         at = var("i") * number(4) + number(k)
-        chosen = le(cast(uniform(word), wide), cast(load(0, at, read), wide))
-        body.append(If(lt(at, var("n")), (Store(1, at, cast(chosen, code)),)))
-    return Nest("random_bernoulli_tensor", operands([read], [code]), PARAMS, rows(*body))
+        p = cast(load(0, at, read), wide)
+        told = [Check(and_(ge(p, const(0, wide)), le(p, const(1, wide))), 2, at + number(1))] if checked else []
+        chosen = le(cast(uniform(word), wide), p)
+        body.append(If(lt(at, var("n")), (*told, Store(1, at, cast(chosen, code)))))
+    name = "random_bernoulli_checked" if checked else "random_bernoulli_tensor"
+    return Nest(name, operands([read], [code], ["i64"] if checked else []), PARAMS, rows(*body))
 
 
 # --- nests that are captured: seed and counter lie in memory ----------------------------------------------------------

@@ -156,6 +156,11 @@ def fill(device: Any, law: str, out: Tensor, generator: Generator | None, number
     return out
 
 
+def no_probability(place: int) -> None:
+    """What the device found."""
+    raise RuntimeError(f"bernoulli: expected probabilities in [0, 1], got another number at element {place - 1}")
+
+
 def bernoulli(device: Any, out: Tensor, generator: Generator | None, p: Any) -> Any:
     """Ones with the probabilities that `p` has."""
     count = out.numel()
@@ -164,9 +169,15 @@ def bernoulli(device: Any, out: Tensor, generator: Generator | None, p: Any) -> 
     target, into = in_order(out)
     order = sorted(range(out.ndim), key=lambda d: -out.stride(d)) if not out.is_contiguous() else range(out.ndim)
     start, codes = take(generator, out, TENSOR_DRAWS), (out.dtype.code, p.dtype.code)
-    result = kernel(device, ("tensor", *codes), lambda: bernoulli_nest(*codes), start)
+    checked = start.memory is None      # a graph that is replayed has no one to tell
+    result = kernel(device, ("tensor", *codes), lambda: bernoulli_nest(*codes, checked), start)
     given = [count, 0, start.counter, start.seed, 0, 0]
-    run(result, (p.permute(tuple(order)).contiguous(), target), given, -(-count // EACH), start)
+    tensors, extent = (p.permute(tuple(order)).contiguous(), target), -(-count // EACH)
+    if checked:
+        slots = [("arg", out.dtype, (), None, 1, 0), ("temp", _C.int64, (1,), None, -1, 0)]
+        _C.Plan(2, out.device, slots, [(result, [0, 1, 3], given, extent, 1, 3)], True, None, no_probability)(*tensors)
+    else:
+        run(result, tensors, given, extent, start)
     if into is not None:
         into.copy_(target)
     return out
