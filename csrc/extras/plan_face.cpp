@@ -49,11 +49,12 @@ class PlanReader {
     return true;
   }
 
-  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
+  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset[, flips])
   bool slot(PyObject* item, Slot* slot, size_t at) {
     const char* kind;
     PyObject *dtype, *sizes, *strides, *offset;
-    if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
+    if (!PyArg_ParseTuple(item, "sOOOiO|I:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset, &slot->flips))
+      return false;
     slot->kind = *kind == 'n'   ? SlotKind::New
                  : *kind == 't' ? SlotKind::Temp
                  : *kind == 'v' ? SlotKind::View

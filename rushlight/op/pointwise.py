@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.bits import BITS, CONJUGATE, NEGATIVE
 from ..base.promotion import can_cast, operand_dtype, rank, result_type_of, to_float
 from ..base.show import is_shown, show
 from ..codegen.schedule.forms.loops import point_nest
@@ -144,6 +145,8 @@ class Pointwise(OpDefinition):
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
+        if self.is_inplace:
+            outs = [through_bits(scalars.cast(out, code), args[0]) for out, code in zip(outs, codes, strict=True)]
         ranges = (
             broadcast_sizes(self.name, [args[i].shape for i in operands if isinstance(args[i], _C.Tensor)])
             if shaped
@@ -213,7 +216,7 @@ class Pointwise(OpDefinition):
         for k, i in enumerate(operands):
             d = args[i].dtype if isinstance(args[i], _C.Tensor) else BY_CODE[self.number_code(args[i], compute)]
             in_dtypes.append(d)
-            leaf = expr.arg(k, d.code)
+            leaf = through_bits(expr.arg(k, d.code), args[i])
             if self.promote is Promote.LOGICAL:
                 values[i] = scalars.cast(leaf, "b1")
             else:
@@ -334,6 +337,17 @@ class Pointwise(OpDefinition):
 
     def vjp_names(self) -> list[str]:
         return list(parameters_of(type(self).vjp)[3:])
+
+
+def through_bits(value: Any, operand: Any) -> Any:
+    """From an element of `operand` as its memory holds it to the one that is shown, or back."""
+    bits = operand._keys & BITS if isinstance(operand, _C.Tensor) else 0
+    if not bits:
+        return value
+    value = scalars.cast(value, compute_code(value.dtype))
+    if bits & CONJUGATE:
+        value = scalars.conj(value)
+    return -value if bits & NEGATIVE else value
 
 
 class PointwiseVjp(Pointwise):

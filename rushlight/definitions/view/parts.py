@@ -458,6 +458,7 @@ class UnsafeSplit(Composite):
     schema = "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
+    sees_bits = False
 
     def compute(self, input, split_size, dim):
         return input.split(split_size, dim)
@@ -469,6 +470,7 @@ class UnsafeSplitWithSizes(Composite):
     schema = "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
+    sees_bits = False
 
     def compute(self, input, split_sizes, dim):
         return input.split(split_sizes, dim)
@@ -480,6 +482,7 @@ class UnsafeChunk(Composite):
     schema = "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
+    sees_bits = False
 
     def compute(self, input, chunks, dim):
         return input.chunk(chunks, dim)
