@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "call.h"
+#include "geometry.h"
 #include "roles.h"
 #include "scan.h"
 
@@ -17,6 +18,15 @@ PyObject* resolved(PyObject* tensor) {
   if (!plain) return nullptr;
   GradModeGuard no_grad(false);
   return call_role(Role::Copy, plain.p);
+}
+
+// The memory from the first element to the last is copied whole: elements may lie in it more than once.
+PyObject* resolved_alike(PyObject* tensor) {
+  Tensor* t = as_tensor(tensor);
+  int64_t span = span_elements(t->sizes(), t->strides(), t->ndim), step = 1;
+  Ref flat(as_object(tensor_alias(t, &span, &step, 1, t->offset, t->dtype)));
+  Ref copy(flat ? resolved(flat.p) : nullptr);
+  return copy ? as_object(tensor_alias(as_tensor(copy.p), t->sizes(), t->strides(), t->ndim, 0, t->dtype)) : nullptr;
 }
 
 static bool has_bits(PyObject* o) { return is_tensor(o) && (as_tensor(o)->keys & kKeyBits); }

@@ -89,6 +89,22 @@ PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint3
 PyObject* run_through_bits(Overload* op, PyObject** args);
 // The elements that a tensor with bits shows, in memory of their own (new reference); without bits, the tensor itself.
 PyObject* resolved(PyObject* tensor);
+
+// The same with the very strides that the tensor has: plans are made for them.
+PyObject* resolved_alike(PyObject* tensor);
+
+// Inputs of a plan that was made for tensors without bits: what was given, or the elements that it shows.
+struct ShownInputs {
+  std::vector<Tensor*> tensors;
+  std::vector<Ref> held;
+  bool add(PyObject* tensor) {
+    if (as_tensor(tensor)->keys & kKeyBits) {
+      held.emplace_back(resolved_alike(tensor));
+      if (!(tensor = held.back().p)) return false;
+    }
+    return tensors.push_back(as_tensor(tensor)), true;
+  }
+};
 bool mark_views(PyObject** args, PyObject* result);
 // Writes the results into `outs`; None, and nothing written, where the op must make its own.
 PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs);

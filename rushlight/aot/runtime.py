@@ -18,7 +18,7 @@ from .._C import Tensor
 from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE
 from ..autograd.grad_mode import no_grad
 from ..base import collector
-from ..base.bits import BITS
+from ..base.bits import BITS, CONJUGATE, NEGATIVE
 from .metadata import GraphMeta, OutputInfo, OutputKind
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: 
         layout = sizes, strides, source.storage_offset() + offset
     if source.requires_grad and not info.requires_grad:
         source = source.detach()
-    return source.as_strided(*layout)
+    shown = source.as_strided(*layout)
+    shown = shown.conj() if info.flips & CONJUGATE else shown
+    return shown._neg_view() if info.flips & NEGATIVE else shown
 
 
 

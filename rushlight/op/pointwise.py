@@ -163,8 +163,11 @@ class Pointwise(OpDefinition):
                 )
         leaves = [expr.arg(k, d.code) for k, d in enumerate(in_dtypes)]
 
+        given = [args[i] for i in operands]
+
         def body(at: Any, sources: Any) -> list[Any]:
-            return expr.replace_all(outs, {leaf: source.read(at) for leaf, source in zip(leaves, sources, strict=True)})
+            reads = [through_bits(source.read(at), a) for source, a in zip(sources, given, strict=True)]
+            return expr.replace_all(outs, dict(zip(leaves, reads, strict=True)))
 
         static = tuple([tuple(a) if isinstance(a, list) else a for i, a in enumerate(args) if i not in operands])
         return Lowered(self.name, (self, static, compute), ranges, ranges, codes, tuple(reads), body)
@@ -216,7 +219,7 @@ class Pointwise(OpDefinition):
         for k, i in enumerate(operands):
             d = args[i].dtype if isinstance(args[i], _C.Tensor) else BY_CODE[self.number_code(args[i], compute)]
             in_dtypes.append(d)
-            leaf = through_bits(expr.arg(k, d.code), args[i])
+            leaf = expr.arg(k, d.code)
             if self.promote is Promote.LOGICAL:
                 values[i] = scalars.cast(leaf, "b1")
             else:
@@ -344,10 +347,10 @@ def through_bits(value: Any, operand: Any) -> Any:
     bits = operand._keys & BITS if isinstance(operand, _C.Tensor) else 0
     if not bits:
         return value
-    value = scalars.cast(value, compute_code(value.dtype))
+    wide = scalars.cast(value, compute_code(value.dtype))
     if bits & CONJUGATE:
-        value = scalars.conj(value)
-    return -value if bits & NEGATIVE else value
+        wide = scalars.conj(wide)
+    return scalars.cast(-wide if bits & NEGATIVE else wide, value.dtype)
 
 
 class PointwiseVjp(Pointwise):

@@ -7,7 +7,7 @@ kernel. The tape follows views and in-place writes through them. Refuses to copy
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.lowered import At, Lowered, Memory, NotLowerable
@@ -31,6 +31,8 @@ class View(OpDefinition):
 
     kind = KIND_PLANNED
     out = False
+    # the op that makes the same elements in memory of their own, of a view that shows others than lie there
+    written: ClassVar[str | None] = None
     cacheable: bool = True   # False where legality depends on more than sizes and strides (offset, storage)
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
@@ -74,7 +76,10 @@ class View(OpDefinition):
         t = args[0]
         result = self.geometry(t, *args[1:])
         found = result if isinstance(result, list) else [result]
-        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset, g.flips) for g in found]
+        slots = [
+            ("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset, *((g.flips,) if g.flips else ()))
+            for g in found
+        ]
         return _C.Plan(1, t.device, slots, [], not isinstance(result, list))
 
     def lower(self, args: tuple) -> Lowered:

@@ -134,6 +134,7 @@ class ConjugateView(View):
     """The conjugates, as a view: nothing is copied, the bit that says so is turned over."""
 
     schema = "_conj(Tensor(a) input) -> Tensor(a)"
+    written = "_conj_physical"
 
     def geometry(self, t):
         check_complex("_conj", t)
@@ -150,6 +151,7 @@ class NegativeView(View):
     """The negatives, as a view: nothing is copied, the bit that says so is turned over."""
 
     schema = "_neg_view(Tensor(a) input) -> Tensor(a)"
+    written = "neg"
 
     def geometry(self, t):
         if t.dtype is _C.bool:
