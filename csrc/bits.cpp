@@ -67,8 +67,15 @@ PyObject* run_through_bits(Overload* op, PyObject** args) {
     if (!(given[i] = held[i].p)) return nullptr;
   }
   Ref result(overload_run(op, given.get()));
-  if (!result || !op->inplace || given[0] == args[0]) return result.release();
-  return write_back(args[0], given[0]) ? Py_NewRef(args[0]) : nullptr;
+  for (size_t i = 0; result && i < n; i++) {
+    if (given[i] == args[i] || !is_tensor(args[i])) continue;
+    bool is_own = op->inplace && i == 0;   // whose writes the caller counts
+    bool is_written = is_own || as_tensor(given[i])->current_version();
+    if (is_written && !write_back(args[i], given[i])) return nullptr;
+    if (is_written && !is_own && !(as_tensor(args[i])->flags & kInference)) tensor_bump(as_tensor(args[i]));
+    if (result.p == given[i]) result = Ref::borrow(args[i]);
+  }
+  return result.release();
 }
 
 }  // namespace rl

@@ -64,9 +64,6 @@ class OpDefinition:
     law: ClassVar[Callable | None] = None
     is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
-    # takes tensors with a conjugate or negative bit as they are (base/bits.py); None: views, loops over elements and
-    # bodies do, others are handed the elements
-    sees_bits: ClassVar[bool | None] = None
     # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
     views: ClassVar[str | None] = None
     batch: ClassVar[str | None] = None       # how vmap runs it: see rules/batching.py
@@ -167,8 +164,8 @@ class OpDefinition:
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
             records=self.records(), is_view=self.is_view(), results=self.result_views(),
-            sees_bits=self.is_view() or self.body or self.kind == KIND_POINTWISE if self.sees_bits is None
-            else self.sees_bits,
+            # others are handed the elements that a tensor with a conjugate or negative bit shows (base/bits.py)
+            sees_bits=self.is_view() or self.body or self.kind == KIND_POINTWISE,
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
             keys_numbers=bool(self.compiled_in),

@@ -452,16 +452,20 @@ class Unbind(View):
         return base.select_scatter(new, dim, which)
 
 
+def resolved(input: Any) -> Any:
+    """`input`, or a copy of what it shows: these ops hand memory on, and PyTorch's no bits that say how to read it."""
+    return input.resolve_conj().resolve_neg()
+
+
 class UnsafeSplit(Composite):
     """`split`, promising not to write to the parts: they share memory with the input and are not its views."""
 
     schema = "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
-    sees_bits = False
 
     def compute(self, input, split_size, dim):
-        return input.split(split_size, dim)
+        return resolved(input).split(split_size, dim)
 
 
 class UnsafeSplitWithSizes(Composite):
@@ -470,10 +474,9 @@ class UnsafeSplitWithSizes(Composite):
     schema = "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
-    sees_bits = False
 
     def compute(self, input, split_sizes, dim):
-        return input.split(split_sizes, dim)
+        return resolved(input).split(split_sizes, dim)
 
 
 class UnsafeChunk(Composite):
@@ -482,10 +485,9 @@ class UnsafeChunk(Composite):
     schema = "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]"
     out = False
     views = "hide"
-    sees_bits = False
 
     def compute(self, input, chunks, dim):
-        return input.chunk(chunks, dim)
+        return resolved(input).chunk(chunks, dim)
 
 
 class Chunk(Composite):
