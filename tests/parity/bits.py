@@ -1,8 +1,9 @@
 """Op records with arguments that show the conjugates, or the negatives, of what their memory holds.
 
 Enters: an `OpInfo` of PyTorch. Every tensor of a sample becomes one with the bit set and the same elements: complex
-ones the conjugate of their conjugate, others the negative of their negative. Results, in-place forms, `out=` (with the bit
-as well) and gradients are compared as checks.py does it, and of every result and every argument whether it has a bit.
+ones the conjugate of their conjugate, others the negative of their negative. Results, in-place forms, `out=` (with the
+bit as well) and gradients are compared as checks.py does it, and of every result and every argument whether it has a
+bit.
 """
 
 from __future__ import annotations
