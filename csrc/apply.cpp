@@ -301,7 +301,10 @@ static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
     return Py_NewRef(grad);
   bool dense = leaf->flags & kDenseNonOverlapping;
   Ref fresh(as_object(tensor_empty(leaf->sizes(), dense ? leaf->strides() : nullptr, leaf->ndim, g->dtype, g->device)));
-  if (!fresh || g->keys) return g->keys ? call_role(Role::Copy, grad) : nullptr;
+  bool plain = !(g->keys & ~kKeyBits);
+  if (!fresh || !plain) return plain ? nullptr : call_role(Role::Copy, grad);
+  // PyTorch keeps a gradient that nobody else holds, and its bits with it.
+  if (Py_REFCNT(grad) == 1 && follows_layout(g, leaf)) as_tensor(fresh.p)->keys |= g->keys & kKeyBits;
   Ref done(call_role(Role::CopyInto, fresh.p, grad));
   return done ? fresh.release() : nullptr;
 }

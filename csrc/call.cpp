@@ -58,7 +58,7 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   if (plugged || inside)
     for (int i = 0; i < plan->num_in; i++)
       if (call.tensors[i] && ((plugged && call.tensors[i]->device.type == kCPU) || (inside && i == plan->by_value))) {
-        PyObject* number = tensor_item(call.tensors[i]);
+        PyObject* number = stored_item(call.tensors[i]);   // the kernel applies what bits the tensor has
         if (!number) {
           while (num_read) Py_DECREF(read[--num_read]);
           return nullptr;
@@ -118,13 +118,13 @@ PyObject* overload_run(Overload* op, PyObject** args) {
 // --- calling ---------------------------------------------------------------------------------------------------------
 
 // The backend, or what stands in for it: a callable that is handed the bound arguments (tensor subclasses and modes).
-static PyObject* run_with(Overload* op, PyObject** args, PyObject* runner) {
-  if (!runner) return overload_run(op, args);
+static PyObject* run_with(Overload* op, PyObject** args, uint32_t keys, PyObject* runner) {
+  if (!runner) return __builtin_expect(keys & kKeyBits, 0) ? run_through_bits(op, args) : overload_run(op, args);
   GradModeGuard no_grad(false);
   return PyObject_Vectorcall(runner, args, op->params->size(), nullptr);
 }
 
-static PyObject* call_inplace(Overload* op, PyObject** args, bool record, PyObject* runner) {
+static PyObject* call_inplace(Overload* op, PyObject** args, bool record, uint32_t keys, PyObject* runner) {
   Tensor* self = as_tensor(args[0]);
   PyObject* kept = nullptr;
   if (tls.grad_enabled && (record || self->requires_grad() || self->view)) {
@@ -139,7 +139,7 @@ static PyObject* call_inplace(Overload* op, PyObject** args, bool record, PyObje
   }
   Ref holder(kept);
   uint32_t before = self->current_version();
-  Ref result(run_with(op, args, runner));
+  Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
   bool counted = runner && self->current_version() != before;   // a handler that wrote to self itself
   if (!(self->flags & kInference) && !counted) tensor_bump(self);
@@ -177,10 +177,10 @@ static void adopt_views(PyObject** args, PyObject* result) {
 }
 
 // Below the keys: autograd and the backend.
-PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner) {
+PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner) {
   bool record = op->records && requires_grad && tls.grad_enabled;
-  if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, runner);
-  Ref result(run_with(op, args, runner));
+  if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, keys, runner);
+  Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
   if (op->is_view && runner) adopt_views(args, result.p);
   if (op->is_view && !runner && !mark_views(args, result.p)) return nullptr;
@@ -190,17 +190,17 @@ PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObj
 
 // Mixed precision is the only key: most ops ignore it and stay here. The bodies of ops are not cast, nor are
 // derivatives, which run in the types of their forward pass.
-static PyObject* call_autocast(Overload* op, PyObject** args, bool requires_grad) {
-  if (op->autocast == Autocast::Body && !tls.in_rule) return call_recorded(op, args, requires_grad);
+static PyObject* call_autocast(Overload* op, PyObject** args, const Scan& scan) {
+  if (op->autocast == Autocast::Body && !tls.in_rule) return call_recorded(op, args, scan.requires_grad, scan.keys);
   if (op->autocast == Autocast::Ignored || tls.in_rule) {
     ExcludeGuard below(kKeyAutocast);
-    return call_recorded(op, args, requires_grad);
+    return call_recorded(op, args, scan.requires_grad, scan.keys);
   }
   Ref tuple(args_tuple(op, args));
   if (!tuple) return nullptr;
   Ref answer(PyObject_CallFunctionObjArgs(autocaster ? autocaster : dispatcher, as_object(op), tuple.p, nullptr));
   if (answer.p != Py_NotImplemented) return answer.release();
-  return call_recorded(op, args, requires_grad);   // its body chooses
+  return call_recorded(op, args, scan.requires_grad, scan.keys);   // its body chooses
 }
 
 PyObject* overload_call(Overload* op, PyObject** args) {
@@ -210,12 +210,14 @@ PyObject* overload_call(Overload* op, PyObject** args) {
   bool overridden =
       __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
   if (__builtin_expect(leave || overridden, 0)) {
-    if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan.requires_grad);
+    leave &= ~kKeyBits;   // no handler asks for them: the backend sees to it
+    if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan);
+    if (!leave && !overridden) return call_recorded(op, args, scan.requires_grad, scan.keys);
     Ref tuple(args_tuple(op, args));
     if (!tuple) return nullptr;
     if (dispatcher) return PyObject_CallFunctionObjArgs(dispatcher, as_object(op), tuple.p, nullptr);
   }
-  return call_recorded(op, args, scan.requires_grad);
+  return call_recorded(op, args, scan.requires_grad, scan.keys);
 }
 
 // --- results in tensors that are given -------------------------------------------------------------------------------

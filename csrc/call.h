@@ -52,6 +52,7 @@ struct Overload {
   bool inplace;                      // writes args[0] and returns it
   bool records;                      // has a derivative of its own (else its body records)
   bool is_view;
+  bool sees_bits;                    // takes tensors with bits (kKeyBits) as they are; others get the elements they show
   ResultViews results;               // what becomes of results that are views
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
@@ -82,8 +83,28 @@ uint64_t plan_defaults();            // the defaults (dtype, device, determinism
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);
 
-// Below the keys: autograd and the backend, or `runner`, which stands in for it.
-PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner = nullptr);
+// Below the keys: autograd and the backend, or `runner`, which stands in for it. `keys` are those of the arguments.
+PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner = nullptr);
+// The backend for arguments of which some have bits (bits.cpp): read and written as the elements that they show.
+PyObject* run_through_bits(Overload* op, PyObject** args);
+// The elements that a tensor with bits shows, in memory of their own (new reference); without bits, the tensor itself.
+PyObject* resolved(PyObject* tensor);
+
+// The same with the very strides that the tensor has: plans are made for them.
+PyObject* resolved_alike(PyObject* tensor);
+
+// Inputs of a plan that was made for tensors without bits: what was given, or the elements that it shows.
+struct ShownInputs {
+  std::vector<Tensor*> tensors;
+  std::vector<Ref> held;
+  bool add(PyObject* tensor) {
+    if (as_tensor(tensor)->keys & kKeyBits) {
+      held.emplace_back(resolved_alike(tensor));
+      if (!(tensor = held.back().p)) return false;
+    }
+    return tensors.push_back(as_tensor(tensor)), true;
+  }
+};
 bool mark_views(PyObject** args, PyObject* result);
 // Writes the results into `outs`; None, and nothing written, where the op must make its own.
 PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs);

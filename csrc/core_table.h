@@ -24,7 +24,7 @@ namespace rl {
   X(parse_index) X(index_view) X(frozen_index) X(index_tensor) X(is_tuple_like)                                      \
   X(load_number) X(store_number) X(number_dtype) X(is_number)                                                        \
   X(dtype_object) X(python_type_dtype) X(device_object) X(parse_device) X(device_type_name) X(find_unit) X(flush_device) \
-  X(call_recorded) X(overload_call) X(overload_run) X(mark_views) X(write_into) X(args_tuple) X(bind_arguments)      \
+  X(call_recorded) X(overload_call) X(overload_run) X(run_through_bits) X(resolved) X(resolved_alike) X(mark_views) X(write_into) X(args_tuple) X(bind_arguments)      \
   X(resolve_op) X(forget_tables) X(plan_count)                               \
   X(plan_run) X(plan_for_shape) X(plan_defaults) X(time_steps)                                       \
   X(node_new) X(node_extra) X(node_name) X(node_apply) X(node_set_output) X(node_release)                            \

@@ -1,6 +1,7 @@
 // Reading one element of a tensor.
 #include "element.h"
 
+#include "call.h"
 #include "geometry.h"
 #include "tape.h"
 
@@ -47,9 +48,21 @@ PyObject* tensor_item(Tensor* t) {
            nullptr;
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
+  if (t->keys & kKeyBits) {
+    Ref shown(resolved(as_object(t)));
+    return shown ? tensor_item(as_tensor(shown.p)) : nullptr;
+  }
   Ref host(host_copy(t));
   if (!host || !check_host_data(as_tensor(host.p), "item")) return nullptr;
   return load_number(as_tensor(host.p)->data(), t->dtype);
+}
+
+PyObject* stored_item(Tensor* t) {
+  if (!(t->keys & kKeyBits)) return tensor_item(t);
+  Ref bare(as_object(tensor_shallow_copy(t, true)));
+  if (!bare) return nullptr;
+  as_tensor(bare.p)->keys &= ~kKeyBits;
+  return tensor_item(as_tensor(bare.p));
 }
 
 }  // namespace rl

@@ -7,6 +7,7 @@
 namespace rl {
 
 PyObject* tensor_item(Tensor* t);                         // the only element as a Python number
+PyObject* stored_item(Tensor* t);                         // the number in memory, whatever bits the tensor has
 
 // Host bytes can be read or written at every index of `t`; sets an exception naming `what` if not.
 bool check_host_data(Tensor* t, const char* what);

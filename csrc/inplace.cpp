@@ -26,7 +26,7 @@ bool tape_set_view(Tensor* out, Tensor* base, bool multi_output) {
   return true;
 }
 
-// (sizes, strides, offset, dtype) of a tensor, as it shows them.
+// (sizes, strides, offset, dtype, bits) of a tensor, as it shows them.
 static PyObject* geometry_tuple(Tensor* t) {
   if (t->keys && Py_TYPE(t) != TensorType) {   // sizes may be symbols, of which the core knows nothing
     PyObject* o = as_object(t);
@@ -34,16 +34,25 @@ static PyObject* geometry_tuple(Tensor* t) {
     Ref offset(PyObject_CallMethod(o, "storage_offset", nullptr));
     Ref sizes(shape ? PySequence_Tuple(shape.p) : nullptr), strides(steps ? PySequence_Tuple(steps.p) : nullptr);
     if (!sizes || !strides || !offset) return nullptr;
-    return Py_BuildValue("(OOOO)", sizes.p, strides.p, offset.p, dtype_object(t->dtype));
+    return Py_BuildValue("(OOOOI)", sizes.p, strides.p, offset.p, dtype_object(t->dtype), t->keys & kKeyBits);
   }
   Ref sizes(int_tuple(t->sizes(), t->ndim)), strides(int_tuple(t->strides(), t->ndim));
   if (!sizes || !strides) return nullptr;
-  return Py_BuildValue("(OOLO)", sizes.p, strides.p, static_cast<long long>(t->offset), dtype_object(t->dtype));
+  return Py_BuildValue("(OOLOI)", sizes.p, strides.p, static_cast<long long>(t->offset), dtype_object(t->dtype),
+                       t->keys & kKeyBits);
 }
 
-// A view of `source` that covers what `like` covers of its base. `shift` is added to like's offset (in like's
-// elements). Recorded like any op when grad mode is on.
-static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
+// A view of `source` that differs in these bits. New reference.
+static PyObject* toggled(PyObject* source, uint32_t bits) {
+  Ref view = Ref::borrow(source);
+  if (view && (bits & kKeyConjugate)) view = Ref(call_role(Role::Conjugated, view.p));
+  if (view && (bits & kKeyNegative)) view = Ref(call_role(Role::Negated, view.p));
+  return view.release();
+}
+
+// A view of `source`, which has no bits, that covers what `like` covers of its base. `shift` is added to like's offset
+// (in like's elements).
+static PyObject* strided_like(PyObject* source, Tensor* like, int64_t shift) {
   DType from = as_tensor(source)->dtype;
   bool pack = is_complex(like->dtype) && !is_complex(from);
   Ref unpacked = Ref::borrow(source);
@@ -72,6 +81,15 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   Ref strided(call_role(Role::Strided, unpacked.p, size.p, stride.p, offset.p));
   if (!strided || !pack) return strided.release();
   return call_role(Role::PairsAsComplex, strided.p);
+}
+
+// The same, where the base has `bits` and the view those of `like`: from shown elements to what the memory holds, and
+// back. Conjugates and negatives are their own inverses, so gradients take this way too. Recorded like any op when grad
+// mode is on.
+static PyObject* alias_like(PyObject* source, uint32_t bits, Tensor* like, int64_t shift) {
+  Ref stored(toggled(source, bits));
+  Ref view(stored ? strided_like(stored.p, like, shift) : nullptr);
+  return view ? toggled(view.p, like->keys & kKeyBits) : nullptr;
 }
 
 static const char* kMultiOutput =
@@ -108,7 +126,7 @@ static bool remake(Tensor* t) {
     Py_DECREF(n);
   } else {
     GradModeGuard recording(true);
-    Ref alias(alias_like(as_object(v->base), t, 0));
+    Ref alias(alias_like(as_object(v->base), v->base->keys & kKeyBits, t, 0));
     if (!alias) return false;
     Tensor* fresh = as_tensor(alias.p);
     Node* old = t->grad_fn;
@@ -308,6 +326,10 @@ bool tape_rebase_node(Tensor* self, Node* n) {
 
 // --- the backward of a write through a view ------------------------------------------------------------------------
 
+static uint32_t bits_of(PyObject* geometry) {
+  return static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(geometry, 4)));
+}
+
 static bool read_geometry(PyObject* tuple, int64_t* sizes, int64_t* strides, int* ndim, int64_t* offset, DType* dtype) {
   *ndim = read_ints(PyTuple_GET_ITEM(tuple, 0), sizes, kMaxDims, "CopySlices");
   if (*ndim < 0 || read_ints(PyTuple_GET_ITEM(tuple, 1), strides, kMaxDims, "CopySlices") < 0) return false;
@@ -331,9 +353,10 @@ static bool symbolic_slice(PyObject* grad, PyObject* base, PyObject* view, Ref* 
   *result = Ref(call_role(Role::NewStrided, grad, PyTuple_GET_ITEM(base, 0), PyTuple_GET_ITEM(base, 1)));
   Ref copied(*result ? call_role(Role::CopyInto, result->p, grad) : nullptr);
   Ref offset(copied ? PyNumber_Subtract(PyTuple_GET_ITEM(view, 2), PyTuple_GET_ITEM(base, 2)) : nullptr);
-  if (!offset) return false;
-  *slice =
-      Ref(call_role(Role::Strided, result->p, PyTuple_GET_ITEM(view, 0), PyTuple_GET_ITEM(view, 1), offset.p));
+  Ref stored(offset ? toggled(result->p, bits_of(base)) : nullptr);
+  if (!stored) return false;
+  Ref part(call_role(Role::Strided, stored.p, PyTuple_GET_ITEM(view, 0), PyTuple_GET_ITEM(view, 1), offset.p));
+  *slice = Ref(part ? toggled(part.p, bits_of(view)) : nullptr);
   return static_cast<bool>(*slice);
 }
 
@@ -344,7 +367,7 @@ static bool plain_slice(Node* n, PyObject* grad, Ref* result, Ref* slice) {
   if (!read_geometry(n->saved()[0].value, base_sizes, base_strides, &base_ndim, &base_offset, &base_dtype))
     return false;
   if (!read_geometry(n->saved()[1].value, sizes, strides, &ndim, &offset, &dtype)) return false;
-  if (as_tensor(grad)->keys) {   // of a subclass or a level: what is written below must be one too
+  if (as_tensor(grad)->keys & ~kKeyBits) {   // of a subclass or a level: what is written below must be one too
     Ref size(int_tuple(base_sizes, base_ndim)), stride(int_tuple(base_strides, base_ndim));
     *result = Ref(size && stride ? call_role(Role::NewStrided, grad, size.p, stride.p) : nullptr);
   } else {
@@ -360,10 +383,11 @@ static bool plain_slice(Node* n, PyObject* grad, Ref* result, Ref* slice) {
   shape->storage = as_tensor(result->p)->storage;
   shape->storage->retain();
   shape->dtype = dtype;
+  shape->keys |= bits_of(n->saved()[1].value);
   tensor_set_geometry(shape, sizes, strides, ndim, offset);
   int64_t factor = is_complex(base_dtype) && !is_complex(dtype) ? 2 : 1;
   int64_t divisor = !is_complex(base_dtype) && is_complex(dtype) ? 2 : 1;
-  *slice = Ref(alias_like(result->p, shape, -base_offset * factor / divisor));
+  *slice = Ref(alias_like(result->p, bits_of(n->saved()[0].value), shape, -base_offset * factor / divisor));
   return static_cast<bool>(*slice);
 }
 

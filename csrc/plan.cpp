@@ -202,6 +202,7 @@ Tensor* make_slot(const Slot& slot, Tensor** all, Device device, bool requires_g
   if (!t) return nullptr;
   int from = itemsize(source->dtype), to = itemsize(slot.dtype);
   t->offset = (from == to ? source->offset : source->offset * from / to) + slot.offset;
+  t->keys ^= slot.flips;
   if (!(source->flags & kInference)) tensor_share_version(source, t);
   return t;
 }

@@ -22,6 +22,7 @@ struct Slot {
   DType dtype;
   int source = -1;
   int64_t offset = 0;                // View: elements, relative to the source's offset
+  uint32_t flips = 0;                // View: which of kKeyBits it has where the source has not, and the other way round
   std::vector<int64_t> sizes, strides;
 };
 

@@ -24,6 +24,8 @@ enum class Role : uint8_t {
   PairsAsComplex,
   Rows,           // the parts along the first dim
   Element,        // the only one, as a number
+  Conjugated,     // a view with the conjugates
+  Negated,        // a view with the negatives
   Count
 };
 

@@ -35,7 +35,7 @@ enum Tag : uint64_t {
 
 inline void add_tensor(KeyBuilder& key, Tensor* t) {
   uint64_t head = kTensor | static_cast<uint64_t>(t->dtype) << 8 | static_cast<uint64_t>(t->device.type) << 16 |
-                  static_cast<uint64_t>(t->device.index) << 24;
+                  static_cast<uint64_t>(t->device.index) << 24 | static_cast<uint64_t>(t->keys & kKeyBits) << 32;
   if (key.detail == Detail::Types) {
     key.add(head | static_cast<uint64_t>(t->ndim == 0) << 32 |
             static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 33);

@@ -156,6 +156,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
   memcpy(t->geometry + ndim, strides, sizeof(int64_t) * ndim);
   tensor_finish_geometry(t);
   t->flags |= base->flags & kInference;
+  t->keys = view_bits(base, dtype);
   return t;
 }
 

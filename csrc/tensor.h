@@ -45,7 +45,6 @@ enum TensorFlag : uint8_t {
   kInference = 4,
   kWrappedNumber = 8,      // made from a Python number: weak in promotion
   kDenseNonOverlapping = 16,
-  kConj = 32,              // reserved for lazy conjugation; never set by this core
 };
 
 struct Tensor {
@@ -107,6 +106,10 @@ Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DTy
                      Device device);  // strides null: contiguous
 Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype);
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
+// The bits with which a view of `base` that has elements of this type starts: only complex numbers have conjugates.
+inline uint32_t view_bits(const Tensor* base, DType dtype) {
+  return base->keys & (is_complex(dtype) ? kKeyBits : static_cast<uint32_t>(kKeyNegative));
+}
 Version* tensor_version(Tensor* t);                                 // makes one if there is none
 void tensor_share_version(Tensor* from, Tensor* to);
 inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t))->value++; }

@@ -141,7 +141,10 @@ enum Key : uint32_t {
   kKeyTracer = 1u << 5,
   kKeyShow = 1u << 7,            // RUSHLIGHT_SHOW=dispatch
   kKeyOverride = 1u << 8,        // the op itself has registered kernels (library.impl)
+  kKeyConjugate = 1u << 9,       // the elements are the conjugates of what the memory holds (complex tensors)
+  kKeyNegative = 1u << 10,       // the elements are the negatives of what the memory holds
 };
+constexpr uint32_t kKeyBits = kKeyConjugate | kKeyNegative;
 
 struct ThreadState {
   bool grad_enabled = true;

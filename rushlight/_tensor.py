@@ -58,9 +58,11 @@ def _reduce_plain(t: Tensor) -> tuple:
     if t._backward_hooks:
         _warn_of_hooks(t)
     where = (t.storage_offset(), *geometry, t.requires_grad, OrderedDict())
+    bits = {name: True for name, is_set in (("conj", t.is_conj()), ("neg", t.is_neg())) if is_set}
+    more = (bits,) if bits else ()
     if t.dtype in STORAGE_NAMES:
-        return pickling._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where)
-    return pickling._rebuild_tensor_v3, (face_of(t), *where, t.dtype)
+        return pickling._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where, *more)
+    return pickling._rebuild_tensor_v3, (face_of(t), *where, t.dtype, *more)
 
 
 def _reduce_sparse(t: Any) -> tuple:
@@ -176,6 +178,8 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
         result = _C.empty((0,), None, self.dtype, self.device)
         storage = deepcopy_storage(self.untyped_storage(), memo)
         result._set_storage(storage, self.storage_offset(), tuple(self.shape), self.stride())
+        result = find_op("conj_physical")(result) if self.is_conj() else result
+        result = result.neg() if self.is_neg() else result
     elif self.is_meta:
         result = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
     else:

@@ -34,7 +34,7 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # From the bottom up. A module may import only from lines before its own, or from its own package. Names on
 # one line do not see each other. `_C` is the native core, which `_extras` completes; "" is rushlight/__init__.py.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("base.environment", "base.digest"),
+    ("base.environment", "base.digest", "base.bits"),
     ("base.sources",),
     (
         "base.errors",

@@ -173,6 +173,9 @@ static int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
   Tensor* t = as_tensor(self);
   const char* format = dtype_format(t->dtype);
   if (t->requires_grad()) return refuse_buffer(view, "buffer: the tensor requires grad; use tensor.detach()");
+  if (t->keys & kKeyBits)
+    return refuse_buffer(view, "buffer: the memory holds conjugates or negatives of the elements; use "
+                               "tensor.resolve_conj().resolve_neg()");
   if (!format)
     return refuse_buffer(view, "buffer: this dtype has no buffer format; view it as an integer dtype of the same size");
   if (!check_host_data(t, "buffer")) {

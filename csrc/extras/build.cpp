@@ -33,7 +33,8 @@ static PyObject* tensor_to_list(Tensor* t) {
   }
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
-  Ref host(host_copy(t));
+  Ref shown(resolved(as_object(t)));
+  Ref host(shown ? host_copy(as_tensor(shown.p)) : nullptr);
   if (!host || !check_host_data(as_tensor(host.p), "tolist")) return nullptr;
   Tensor* h = as_tensor(host.p);
   return list_of(h, h->numel ? h->data() : nullptr, 0);

@@ -55,7 +55,8 @@ static void append_layout(std::string& key, Tensor* t, bool requires_grad) {
   append(key, static_cast<uint8_t>(t->dtype));
   append(key, t->device.type);
   append(key, t->device.index);
-  append(key, static_cast<uint8_t>(requires_grad | (tape_grad_fn(t) ? 2 : 0) | (t->flags & kInference ? 4 : 0)));
+  append(key, static_cast<uint8_t>(requires_grad | (tape_grad_fn(t) ? 2 : 0) | (t->flags & kInference ? 4 : 0) |
+                                   (t->keys & kKeyConjugate ? 8 : 0) | (t->keys & kKeyNegative ? 16 : 0)));
   key.append(reinterpret_cast<const char*>(t->geometry), 2 * sizeof(int64_t) * t->ndim);
 }
 

@@ -97,11 +97,14 @@ void flush_device(Device device) { core->flush_device(device); }
 
 // --- ops ------------------------------------------------------------------------------------------------------------
 
-PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner) {
-  return core->call_recorded(op, args, requires_grad, runner);
+PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner) {
+  return core->call_recorded(op, args, requires_grad, keys, runner);
 }
 PyObject* overload_call(Overload* op, PyObject** args) { return core->overload_call(op, args); }
 PyObject* overload_run(Overload* op, PyObject** args) { return core->overload_run(op, args); }
+PyObject* run_through_bits(Overload* op, PyObject** args) { return core->run_through_bits(op, args); }
+PyObject* resolved(PyObject* tensor) { return core->resolved(tensor); }
+PyObject* resolved_alike(PyObject* tensor) { return core->resolved_alike(tensor); }
 bool mark_views(PyObject** args, PyObject* result) { return core->mark_views(args, result); }
 PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs) {
   return core->write_into(op, args, outs, num_outs);

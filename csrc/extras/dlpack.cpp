@@ -136,6 +136,13 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
                PyExc_BufferError,
                "__dlpack__: the tensor requires a gradient, which DLPack does not carry. Use tensor.detach()"),
            nullptr;
+  if (t->keys & kKeyBits)
+    return PyErr_Format(PyExc_BufferError,
+                        "__dlpack__: cannot export a tensor with the %s bit set, which DLPack does not carry. Use "
+                        "tensor.%s()",
+                        t->keys & kKeyConjugate ? "conjugate" : "negative",
+                        t->keys & kKeyConjugate ? "resolve_conj" : "resolve_neg"),
+           nullptr;
   bool on_cuda = !strcmp(device_type_name(t->device.type), "cuda");
   if (t->device.type != kCPU && !on_cuda)
     return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'",

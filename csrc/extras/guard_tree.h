@@ -35,6 +35,7 @@ struct Layout {
   int8_t requires_grad, is_leaf, is_contiguous, is_inference, is_view;
   bool is_exact = false;               // every size and stride counts
   uint8_t ndim = 0;
+  uint32_t bits = 0;                   // of kKeyBits
   std::vector<int64_t> extents;        // sizes, then strides
 };
 

@@ -150,7 +150,7 @@ Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t cou
 
 bool layout_holds(const Layout& l, PyObject* o) {
   Tensor* t = as_tensor(o);
-  if (t->dtype != l.dtype || t->device != l.device || t->ndim != l.ndim) return false;
+  if (t->dtype != l.dtype || t->device != l.device || t->ndim != l.ndim || (t->keys & kKeyBits) != l.bits) return false;
   if (l.is_exact) {
     if (memcmp(t->geometry, l.extents.data(), 2 * sizeof(int64_t) * l.ndim)) return false;
   } else {
@@ -528,9 +528,9 @@ bool read_open(PyObject* tuple, std::vector<int64_t>& out) {      // None is -1
 bool read_layout(PyObject* spec, Check& c) {
   PyObject *type, *dtype, *device, *sizes, *strides;
   Layout& l = c.layout;
-  if (!PyArg_ParseTuple(spec, "OO!O!O!O!bbbbb", &type, DTypeType, &dtype, DeviceType, &device, &PyTuple_Type, &sizes,
+  if (!PyArg_ParseTuple(spec, "OO!O!O!O!bbbbbI", &type, DTypeType, &dtype, DeviceType, &device, &PyTuple_Type, &sizes,
                         &PyTuple_Type, &strides, &l.requires_grad, &l.is_leaf, &l.is_contiguous, &l.is_inference,
-                        &l.is_view))
+                        &l.is_view, &l.bits))
     return false;
   for (int8_t* flag : {&l.is_leaf, &l.is_contiguous, &l.is_view})
     if (*flag > 1) *flag = -1;

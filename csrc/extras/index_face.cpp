@@ -288,7 +288,9 @@ static void copy_geometry(const Parsed& p, char* to, const Tensor* from, const c
 static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
   PyObject *values, *size, *index;
   if (!PyArg_ParseTuple(args, "O!OO:scatter_basic", TensorType, &values, &size, &index)) return nullptr;
-  Tensor* v = as_tensor(values);
+  Ref shown(resolved(values));
+  if (!shown) return nullptr;
+  Tensor* v = as_tensor(values = shown.p);
   int64_t sizes[kMaxDims];
   int ndim = read_ints(size, sizes, kMaxDims, "scatter_basic");
   if (ndim < 0) return nullptr;

@@ -64,6 +64,7 @@ static bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
   op->inplace = flag(options.p, "inplace");
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
+  op->sees_bits = flag(options.p, "sees_bits");
   PyObject* result_views = PyDict_GetItemString(options.p, "results");
   op->results = static_cast<ResultViews>(result_views ? PyLong_AsLong(result_views) : 0);
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
@@ -181,7 +182,7 @@ static PyObject* o_redispatch(PyObject* self, PyObject* args) {
   if (!bound_from_tuple(self, args, &bound)) return nullptr;
   Scan scan;
   scan_args(self_op(self), bound.args, &scan, thread_state().grad_enabled);
-  return call_recorded(self_op(self), bound.args, scan.requires_grad);
+  return call_recorded(self_op(self), bound.args, scan.requires_grad, scan.keys);
 }
 // autograd(runner, *bound): the tape around `runner`, which stands in for the backend.
 static PyObject* o_autograd(PyObject* self, PyObject* args) {
@@ -191,7 +192,7 @@ static PyObject* o_autograd(PyObject* self, PyObject* args) {
   if (!rest || !bound_from_tuple(self, rest.p, &bound)) return nullptr;
   Scan scan;
   scan_args(self_op(self), bound.args, &scan, thread_state().grad_enabled);
-  return call_recorded(self_op(self), bound.args, scan.requires_grad, PyTuple_GET_ITEM(args, 0));
+  return call_recorded(self_op(self), bound.args, scan.requires_grad, scan.keys, PyTuple_GET_ITEM(args, 0));
 }
 // call(*bound): the whole call, keys and all, for arguments that are bound already.
 static PyObject* o_call(PyObject* self, PyObject* args) {
@@ -203,7 +204,9 @@ static PyObject* o_backend(PyObject* self, PyObject* args) {
   Bound bound;
   if (!bound_from_tuple(self, args, &bound)) return nullptr;
   Overload* op = self_op(self);
-  Ref result(overload_run(op, bound.args));
+  Scan scan;
+  scan_args(op, bound.args, &scan, false);
+  Ref result(scan.keys & kKeyBits ? run_through_bits(op, bound.args) : overload_run(op, bound.args));
   if (!result) return nullptr;
   if (op->inplace && !(as_tensor(bound.args[0])->flags & kInference)) tensor_bump(as_tensor(bound.args[0]));
   if (op->is_view && !mark_views(bound.args, result.p)) return nullptr;

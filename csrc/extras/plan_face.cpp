@@ -49,11 +49,12 @@ class PlanReader {
     return true;
   }
 
-  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
+  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset[, flips])
   bool slot(PyObject* item, Slot* slot, size_t at) {
     const char* kind;
     PyObject *dtype, *sizes, *strides, *offset;
-    if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
+    if (!PyArg_ParseTuple(item, "sOOOiO|I:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset, &slot->flips))
+      return false;
     slot->kind = *kind == 'n'   ? SlotKind::New
                  : *kind == 't' ? SlotKind::Temp
                  : *kind == 'v' ? SlotKind::View
@@ -289,13 +290,14 @@ static void plan_dealloc(PyObject* self) {
 static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
   auto* plan = reinterpret_cast<PlanObject*>(self);
   Py_ssize_t n = PyTuple_GET_SIZE(args);
-  std::vector<Tensor*> inputs(n);
+  ShownInputs inputs;
+  inputs.tensors.reserve(n);
   for (Py_ssize_t i = 0; i < n; i++) {
     if (!is_tensor(PyTuple_GET_ITEM(args, i)))
       return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
-    inputs[i] = as_tensor(PyTuple_GET_ITEM(args, i));
+    if (!inputs.add(PyTuple_GET_ITEM(args, i))) return nullptr;
   }
-  return plan_run(plan, inputs.data(), static_cast<int>(n));
+  return plan_run(plan, inputs.tensors.data(), static_cast<int>(n));
 }
 
 // The plan filled in for the sizes and strides of the inputs in `which`, and `numbers`. New reference; null without an
@@ -339,11 +341,13 @@ static PyObject* plan_sized(PyObject* self, PyObject* args) {
   if (!list) return nullptr;
   if (!plan->generic) return PyErr_SetString(PyExc_RuntimeError, "sized: the plan is for one shape"), nullptr;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);
-  std::vector<Tensor*> inputs(n);
+  ShownInputs shown_inputs;
+  std::vector<Tensor*>& inputs = shown_inputs.tensors;
+  inputs.reserve(n);
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* o = PySequence_Fast_GET_ITEM(list.p, i);
     if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "sized: inputs must be tensors"), nullptr;
-    inputs[i] = as_tensor(o);
+    if (!shown_inputs.add(o)) return nullptr;
   }
   std::vector<int64_t> registers;
   Ref filled(as_object(fill_for(plan, inputs.data(), n, which, numbers, registers)));

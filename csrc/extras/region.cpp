@@ -176,12 +176,13 @@ PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
     if (!result) return nullptr;
     return PySequence_Fast(result.p, "a compiled graph must return a list of results");
   }
-  std::vector<Tensor*> given;
+  ShownInputs shown;
+  std::vector<Tensor*>& given = shown.tensors;
   given.reserve(g.used.size() + 8);
   for (int k : g.used) {
     if (k >= count || !is_tensor(inputs[k]))
       return PyErr_Format(PyExc_TypeError, "a compiled graph expected a tensor as input %d", k), nullptr;
-    given.push_back(as_tensor(inputs[k]));
+    if (!shown.add(inputs[k])) return nullptr;
   }
   auto add = [&](PyObject* tuple) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) given.push_back(as_tensor(PyTuple_GET_ITEM(tuple, i)));

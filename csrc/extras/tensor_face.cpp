@@ -82,6 +82,12 @@ static PyObject* m_is_signed(PyObject* self, PyObject*) {
 static PyObject* m_is_inference(PyObject* self, PyObject*) {
   return PyBool_FromLong(as_tensor(self)->flags & kInference);
 }
+static PyObject* m_is_conj(PyObject* self, PyObject*) {
+  return PyBool_FromLong(as_tensor(self)->keys & kKeyConjugate);
+}
+static PyObject* m_is_neg(PyObject* self, PyObject*) {
+  return PyBool_FromLong(as_tensor(self)->keys & kKeyNegative);
+}
 static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tensor(self)); }
 static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
   RL_ASK_BEHIND("_is_channels_last");
@@ -180,6 +186,10 @@ static PyMethodDef tensor_methods[] = {
     {"is_signed", guarded<m_is_signed>, METH_NOARGS, "is_signed($self, /)\n--\n\nwhether elements can be negative"},
     {"is_inference", guarded<m_is_inference>, METH_NOARGS,
      "is_inference($self, /)\n--\n\nwhether it was made in inference mode"},
+    {"is_conj", guarded<m_is_conj>, METH_NOARGS,
+     "is_conj($self, /)\n--\n\nwhether the memory holds the conjugates of the elements"},
+    {"is_neg", guarded<m_is_neg>, METH_NOARGS,
+     "is_neg($self, /)\n--\n\nwhether the memory holds the negatives of the elements"},
     {"_is_contiguous", guarded<m_is_contiguous>, METH_NOARGS, "row-major and dense"},
     {"_is_channels_last", guarded<m_is_channels_last>, METH_NOARGS, nullptr},
     {"_is_dense", guarded<m_is_dense>, METH_NOARGS, "dense and non-overlapping in some order of dims"},

@@ -79,6 +79,7 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   copy->device = t->device;
   tensor_set_geometry(copy, t->sizes(), t->strides(), t->ndim, t->offset);
   copy->flags |= t->flags & kInference;
+  copy->keys |= t->keys & kKeyBits;
   if (share && !(t->flags & kInference)) tensor_share_version(t, copy);
   return as_object(copy);
 }
@@ -135,6 +136,7 @@ static PyObject* py_wrap(PyObject*, PyObject* args) {
     t->dtype = v->dtype;
     t->device = v->device;
     tensor_set_geometry(t, s, st, n, v->offset);
+    t->keys |= v->keys & kKeyBits;
   }
   if (!t) return nullptr;
   t->flags |= v->flags & kWrappedNumber;
@@ -168,6 +170,7 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
   t->storage = s->storage;
   t->dtype = s->dtype;
   t->device = s->device;
+  t->keys = (t->keys & ~kKeyBits) | (s->keys & kKeyBits);
   tensor_set_geometry(t, s->sizes(), s->strides(), s->ndim, s->offset);
   Py_RETURN_NONE;
 }

@@ -174,7 +174,7 @@ def settled(op: Any, name: str, function: Callable, given: Sequence[Tensor]) -> 
     seen = {t.untyped_storage()._cdata for t in given}
     results = []
     for t in result:
-        if not t.is_contiguous() or t.untyped_storage()._cdata in seen:
+        if not t.is_contiguous() or t.is_conj() or t.is_neg() or t.untyped_storage()._cdata in seen:
             t = t.clone(memory_format=contiguous_format)
         seen.add(t.untyped_storage()._cdata)
         results.append(t)

@@ -24,6 +24,7 @@ from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensors_in
 from ..autograd import grad as autograd_grad, grad_mode
+from ..base.bits import BITS
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
 from ..dynamo.record.tensor_classes import is_whole
@@ -499,10 +500,11 @@ class _Outputs:
             )
         sizes, strides, offset = _layout(o)
         layout = sizes, strides, offset - source.storage_offset()      # wherever the source will begin
+        flips = (o._keys ^ source._keys) & BITS
         if all(type(n) is int for n in (*layout[0], *layout[1], layout[2])):
-            return OutputInfo(kind, o.requires_grad, at, layout)
+            return OutputInfo(kind, o.requires_grad, at, layout, flips=flips)
         self.results.append(o)
-        return OutputInfo(kind, o.requires_grad, at, None, len(self.results) - 1)
+        return OutputInfo(kind, o.requires_grad, at, None, len(self.results) - 1, flips=flips)
 
 
 def _memory(t: Tensor) -> int:

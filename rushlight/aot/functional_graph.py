@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._C import Tensor
+from ..base.bits import BITS
 from ..dispatch.levels.functionalize import current, functional_form
 from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
 from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
@@ -96,7 +97,8 @@ def _are_whole(graph: Graph, writes: list[Node]) -> bool:
     for node in graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, FakeTensor) and (memory := _memory(node)) in written:
-            layout = tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype
+            bits = value._keys & BITS
+            layout = tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype, bits
             if not _is_same(layouts.setdefault(memory, layout), layout):
                 return False
     return all(isinstance(w.args[0], Node) for w in writes)

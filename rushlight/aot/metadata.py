@@ -45,6 +45,7 @@ class OutputInfo(Record):
     layout: tuple | None = None
     shown_at: int = -1             # for a view without a layout: where the graph returns it
     value: Any = None              # CONSTANT
+    flips: int = 0                 # of a view: bits (base/bits.py) that it has where its source has not, and back
 
 
 class GraphMeta(Record):

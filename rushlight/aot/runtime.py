@@ -18,6 +18,7 @@ from .._C import Tensor
 from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE
 from ..autograd.grad_mode import no_grad
 from ..base import collector
+from ..base.bits import BITS, CONJUGATE, NEGATIVE
 from .metadata import GraphMeta, OutputInfo, OutputKind
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def native_graph(compiled: Compiled) -> Any:
 
 def write_back(target: Tensor, value: Tensor, is_differentiable: bool) -> None:
     """The new value of an input that the function wrote to."""
-    if value.data_ptr() == target.data_ptr() and value.stride() == target.stride() and not is_differentiable:
+    is_there = value.data_ptr() == target.data_ptr() and value.stride() == target.stride()
+    if is_there and (value._keys ^ target._keys) & BITS == 0 and not is_differentiable:
         _C.bump_version(target)     # only its layout was written to
     elif is_differentiable:
         target.copy_(value)
@@ -152,7 +154,9 @@ def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: 
         layout = sizes, strides, source.storage_offset() + offset
     if source.requires_grad and not info.requires_grad:
         source = source.detach()
-    return source.as_strided(*layout)
+    shown = source.as_strided(*layout)
+    shown = shown.conj() if info.flips & CONJUGATE else shown
+    return shown._neg_view() if info.flips & NEGATIVE else shown
 
 
 

@@ -128,26 +128,6 @@ class IndexPutImpl(_Internal):
         return find_op("index_put_")(input, indices, values, accumulate)
 
 
-class Conj(Composite):
-    """`conj`."""
-
-    schema = "_conj(Tensor input) -> Tensor"
-    out = False
-
-    def compute(self, input):
-        return input.conj()
-
-
-class NegView(Composite):
-    """`neg`: negation is not delayed here."""
-
-    schema = "_neg_view(Tensor input) -> Tensor"
-    out = False
-
-    def compute(self, input):
-        return input.neg()
-
-
 class AddRelu(_Internal):
     """relu of input + alpha * other."""
 

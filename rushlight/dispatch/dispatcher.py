@@ -17,6 +17,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import late, show
+from ..base.bits import BITS
 from ..devices import device_of
 from ..op import ops
 from ..op.registry import explain_mismatch
@@ -152,9 +153,7 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
         return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
     kernel = backend_kernel(overload, name, device)
     if kernel is not None:
-        return overload.autograd(
-            lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args
-        )
+        return overload.autograd(lambda *inner: call_kernel(overload, kernel, inner), *args)
     return overload.redispatch(*args)
 
 
@@ -326,7 +325,7 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
             f" {[c.__name__ for c in types]}"
         )
     kernel = backend_kernel(overload, registered_name(overload), device_of(args))
-    return kernel(*positional, **named) if kernel is not None else overload.backend(*args)
+    return call_kernel(overload, kernel, args) if kernel is not None else overload.backend(*args)
 
 
 # --- registered kernels -----------------------------------------------------------------------------------------------
@@ -373,6 +372,24 @@ def call_guarded(call: tuple[str, Any], kernel: Callable, args: tuple, kwargs: d
         return kernel(*args, **kwargs)
     finally:
         _running.calls.pop()
+
+
+def call_kernel(overload: Any, kernel: Callable, args: tuple) -> Any:
+    """Run a registered backend kernel. It knows nothing of conjugate and negative bits: it is handed the elements that
+    are shown, and what it writes to them goes back through the bits."""
+    given = args
+    if any(t._keys & BITS for t in tensors_of(args)):
+        given = levels.map_args(lambda t: t.clone() if t._keys & BITS else t, args)
+    positional, named = public_args(overload, given)
+    result = kernel(*positional, **named)
+    if given is args:
+        return result
+    was = {id(new): old for old, new in zip(tensors_of(args), tensors_of(given), strict=True) if old is not new}
+    written = [a for p, a in zip(overload.definition.spec.params, given, strict=True) if p.mutated]
+    for new in tensors_of(tuple(written)):
+        if id(new) in was:
+            was[id(new)].copy_(new)
+    return levels.map_tensors(lambda t: was.get(id(t), t), result)
 
 
 def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:

@@ -71,7 +71,7 @@ def _write_tensors(writer: Any, folder: str, prefix: str, listing: str, tensors:
 
 def _dense(t: Tensor) -> Tensor:
     """The tensor with its elements one behind the other: what is stored."""
-    result = t.detach().cpu().contiguous()
+    result = t.detach().cpu().contiguous().resolve_conj().resolve_neg()
     return Parameter(result, t.requires_grad) if isinstance(t, Parameter) else result
 
 

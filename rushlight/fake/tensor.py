@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base.bits import BITS
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..devices import default_device
 from ..dispatch.modes import TorchDispatchMode, state
@@ -350,6 +351,7 @@ class FakeTensorMode(TorchDispatchMode):
         if isinstance(tensor, FakeTensor):
             return tensor
         bare = _C.empty(tuple(tensor.shape), tensor.stride(), tensor.dtype, META)
+        bare._keys |= tensor._keys & BITS
         static = self.static_shapes if static_shapes is None else static_shapes
         symbolic = None
         if not static and self.shape_env is not None:

@@ -17,6 +17,7 @@ from typing import Any
 from .. import _C
 from ..aten.overloads import AtenOverload
 from ..base import assertions
+from ..base.bits import BITS
 from ..base.shape import contiguous_format, preserve_format
 from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..loops.lowered import Lowered, NotLowerable
@@ -109,7 +110,7 @@ class Reader:
                 f"inductor: the graph holds a tensor {list(tensor.shape)} that was made while tracing and has no"
                 " elements. Give it as an argument."
             )
-        self.constants.append(tensor)
+        self.constants.append(tensor.resolve_conj().resolve_neg())
         return Buffer(
             tensor.shape, tensor.stride(), tensor.dtype, self.first_constant + len(self.constants) - 1
         ).whole()
@@ -145,6 +146,8 @@ class Reader:
         bound = bind(overload, args, kwargs)
         if overload.definition.name in SIZES:
             return SIZES[overload.definition.name](*bound)
+        if isinstance(overload.definition, View) and overload.definition.written is not None:
+            return self.op(find_op(overload.definition.written), *bound, seen=fx_node)
         if isinstance(overload.definition, View):
             return self.view(overload.definition, bound, fx_node)
         if isinstance(overload.definition, Composite) and overload.definition.is_composite:
@@ -646,7 +649,7 @@ def flat(structure: Any) -> list[Any]:
 
 def has_no_data(t: Any) -> bool:
     """Whether a tensor stands for another, without elements."""
-    return isinstance(t, _C.Tensor) and bool(t._keys or t.is_meta)
+    return isinstance(t, _C.Tensor) and bool(t._keys & ~BITS or t.is_meta)
 
 
 def attribute(module: Any, path: str) -> Any:

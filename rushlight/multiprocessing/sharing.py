@@ -75,7 +75,8 @@ def reduce_tensor(tensor: Tensor) -> Any:
     storages as here."""
     refuse_graph(tensor)
     is_shared = tensor.device.type in ("cpu", "cuda")
-    if type(tensor) is not Tensor or tensor.__dict__ or not is_shared or tensor.layout is not strided:
+    has_more = tensor.__dict__ or tensor.is_conj() or tensor.is_neg()
+    if type(tensor) is not Tensor or has_more or not is_shared or tensor.layout is not strided:
         return tensor.__reduce_ex__(4)
     metadata = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
     return rebuild_tensor, (type(tensor), face_of(tensor), metadata)

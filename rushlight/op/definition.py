@@ -164,6 +164,8 @@ class OpDefinition:
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
             records=self.records(), is_view=self.is_view(), results=self.result_views(),
+            # others are handed the elements that a tensor with a conjugate or negative bit shows (base/bits.py)
+            sees_bits=self.is_view() or self.body or self.kind == KIND_POINTWISE,
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
             keys_numbers=bool(self.compiled_in),

@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base.bits import BITS
 from ..base.shape import Size
 from ..loops.sizes import larger, smaller  # noqa: F401 - planners find them here
 
@@ -328,7 +329,7 @@ def _geometry() -> Any:
 
 def outline(trace: Trace, t: Any) -> Outline:
     """A tensor whose sizes and strides are the next numbers of the trace."""
-    if t._keys:      # a tensor that stands for another
+    if t._keys & ~BITS:      # a tensor that stands for another
         raise Untraceable(type(t))
     return outlined(t, tuple(map(trace.given, t.shape)), tuple(map(trace.given, t.stride())))
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.bits import BITS
 from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
 from ..base.shape import holds
@@ -47,7 +48,7 @@ def check_options(name: str, layout: Any, pin_memory: Any) -> None:
 def fresh(like: Any, shape: Any, strides: Any, dtype: Any, device: Any) -> Any:
     """Memory for a result of an op on `like`: as an op of its own where `like` is more than a plain tensor, so that
     whoever stands behind it (a mode, a subclass, a fake tensor) makes it."""
-    if not like._keys:
+    if not like._keys & ~BITS:
         return _C.empty(shape, strides, dtype, device)
     if hasattr(like, "_fresh"):
         return like._fresh(shape, strides, dtype, device)

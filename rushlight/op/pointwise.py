@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.bits import BITS, CONJUGATE, NEGATIVE
 from ..base.promotion import can_cast, operand_dtype, rank, result_type_of, to_float
 from ..base.show import is_shown, show
 from ..codegen.schedule.forms.loops import point_nest
@@ -144,6 +145,8 @@ class Pointwise(OpDefinition):
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
+        if self.is_inplace:
+            outs = [through_bits(scalars.cast(out, code), args[0]) for out, code in zip(outs, codes, strict=True)]
         ranges = (
             broadcast_sizes(self.name, [args[i].shape for i in operands if isinstance(args[i], _C.Tensor)])
             if shaped
@@ -160,8 +163,11 @@ class Pointwise(OpDefinition):
                 )
         leaves = [expr.arg(k, d.code) for k, d in enumerate(in_dtypes)]
 
+        given = [args[i] for i in operands]
+
         def body(at: Any, sources: Any) -> list[Any]:
-            return expr.replace_all(outs, {leaf: source.read(at) for leaf, source in zip(leaves, sources, strict=True)})
+            reads = [through_bits(source.read(at), a) for source, a in zip(sources, given, strict=True)]
+            return expr.replace_all(outs, dict(zip(leaves, reads, strict=True)))
 
         static = tuple([tuple(a) if isinstance(a, list) else a for i, a in enumerate(args) if i not in operands])
         return Lowered(self.name, (self, static, compute), ranges, ranges, codes, tuple(reads), body)
@@ -334,6 +340,17 @@ class Pointwise(OpDefinition):
 
     def vjp_names(self) -> list[str]:
         return list(parameters_of(type(self).vjp)[3:])
+
+
+def through_bits(value: Any, operand: Any) -> Any:
+    """From an element of `operand` as its memory holds it to the one that is shown, or back."""
+    bits = operand._keys & BITS if isinstance(operand, _C.Tensor) else 0
+    if not bits:
+        return value
+    wide = scalars.cast(value, compute_code(value.dtype))
+    if bits & CONJUGATE:
+        wide = scalars.conj(wide)
+    return scalars.cast(-wide if bits & NEGATIVE else wide, value.dtype)
 
 
 class PointwiseVjp(Pointwise):

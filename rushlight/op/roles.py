@@ -44,6 +44,8 @@ ROLES: dict[str, str | Callable[[Tensor], Tensor]] = {
     "pairs as complex": _pairs_as_complex,
     "rows": "unbind",
     "element": "item",
+    "conjugated": "_conj",
+    "negated": "_neg_view",
 }  # in the order of csrc/roles.h
 
 _C.set_roles(*ROLES.values())

@@ -7,7 +7,7 @@ kernel. The tape follows views and in-place writes through them. Refuses to copy
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.lowered import At, Lowered, Memory, NotLowerable
@@ -23,6 +23,7 @@ class Geometry(Record):
     strides: tuple[int, ...]
     offset: int = 0
     dtype: Any = None
+    flips: int = 0      # bits (base/bits.py) that the view has where its source has not, and the other way round
 
 
 class View(OpDefinition):
@@ -30,6 +31,8 @@ class View(OpDefinition):
 
     kind = KIND_PLANNED
     out = False
+    # the op that makes the same elements in memory of their own, of a view that shows others than lie there
+    written: ClassVar[str | None] = None
     cacheable: bool = True   # False where legality depends on more than sizes and strides (offset, storage)
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
@@ -63,7 +66,9 @@ class View(OpDefinition):
         g = self.geometry(*args)
         assert isinstance(g, Geometry), "uncacheable views have one result"
         own = t.storage_offset() * t.itemsize // (g.dtype or t.dtype).itemsize
-        return _C.alias(t, g.sizes, g.strides, own + g.offset, g.dtype or t.dtype)
+        result = _C.alias(t, g.sizes, g.strides, own + g.offset, g.dtype or t.dtype)
+        result._keys ^= g.flips
+        return result
 
     def plan(self, args: tuple) -> Any:
         if not self.cacheable:
@@ -71,7 +76,10 @@ class View(OpDefinition):
         t = args[0]
         result = self.geometry(t, *args[1:])
         found = result if isinstance(result, list) else [result]
-        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in found]
+        slots = [
+            ("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset, *((g.flips,) if g.flips else ()))
+            for g in found
+        ]
         return _C.Plan(1, t.device, slots, [], not isinstance(result, list))
 
     def lower(self, args: tuple) -> Lowered:

@@ -152,7 +152,7 @@ class LBFGS(Optimizer):
         views = []
         for p in self._params:
             grad = find_op("zeros_like")(p) if p.grad is None else p.grad.to_dense() if p.grad.is_sparse else p.grad
-            views.append((find_op("view_as_real")(grad) if grad.is_complex() else grad).reshape(-1))
+            views.append((find_op("view_as_real")(grad.resolve_conj()) if grad.is_complex() else grad).reshape(-1))
         return find_op("cat")(views, 0)
 
     def _add_grad(self, step_size: Any, update: Tensor) -> None:

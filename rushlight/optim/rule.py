@@ -327,7 +327,7 @@ class Rule:
         tensors = [param, *(state[key] for key in self.state(choices))]
         if param.is_complex():
             tensors = [find_op("view_as_real")(t) for t in tensors]
-            grad = find_op("view_as_real")(grad)
+            grad = find_op("view_as_real")(grad.resolve_conj())      # backward leaves conjugates as views
         # A recorded op may keep what it reads, which must not be overwritten below.
         reads = [t.clone() for t in tensors] if records else tensors
         numbers = Numbers(self.names, result[len(cells) :])

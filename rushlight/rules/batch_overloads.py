@@ -236,7 +236,7 @@ class BatchedView(Derived, View):
         stride = t.stride()[0]
         if g.dtype is not None and g.dtype.itemsize != t.dtype.itemsize:
             stride = stride * t.dtype.itemsize // g.dtype.itemsize
-        return Geometry((t.shape[0], *g.sizes), (stride, *g.strides), g.offset, g.dtype)
+        return Geometry((t.shape[0], *g.sizes), (stride, *g.strides), g.offset, g.dtype, g.flips)
 
 
 def view_form(overload: Any) -> Any:

@@ -86,7 +86,7 @@ def save_file(tensors: dict[str, Tensor], stream: Any, metadata: dict[str, str] 
     stream.write(text)
     for t in tensors.values():
         if t.numel():
-            whole = t.detach().contiguous()
+            whole = t.detach().contiguous().resolve_conj().resolve_neg()
             start = whole.storage_offset() * whole.itemsize
             stream.write(memoryview(whole.untyped_storage())[start : start + whole.numel() * whole.itemsize])
 

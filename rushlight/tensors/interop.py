@@ -212,15 +212,25 @@ def _warn_read_only(what: str) -> None:
     )
 
 
+def refuse_bits(what: str, t: Tensor) -> None:
+    """Refuse a tensor whose memory holds the conjugates or negatives of its elements."""
+    for is_set, bit, remedy in (
+        (t.is_conj(), "conjugate", "resolve_conj"), (t.is_neg(), "negative", "resolve_neg")
+    ):
+        if is_set:
+            raise RuntimeError(f"Can't call {what} on Tensor that has {bit} bit set. Use tensor.{remedy}() first.")
+
+
 def numpy_of(self: Tensor, *, force: bool = False) -> Any:
     """The tensor as a NumPy array over the same memory. `force` detaches, moves to the host and copies if it must."""
-    source = self.detach().cpu() if force else self
+    source = self.detach().cpu().resolve_conj().resolve_neg() if force else self
     if not source.is_cpu:
         raise TypeError(
             f"can't convert a tensor on {source.device} to numpy: it is not in host memory. Use Tensor.cpu() first."
         )
     if source.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    refuse_bits("numpy()", source)
     name = source.dtype.name
     if name not in _IN_NUMPY:
         raise TypeError(f"Got unsupported ScalarType {source.dtype.legacy_name}")
@@ -345,6 +355,7 @@ def cuda_array_of(self: Tensor) -> dict[str, Any]:
         )
     if self.dtype.name not in _ARRAY_TYPES:
         raise TypeError(f"__cuda_array_interface__: {self.dtype.name} has no such type")
+    refuse_bits("__cuda_array_interface__", self)
     strides = None if self.is_contiguous() else tuple([s * self.itemsize for s in self.stride()])
     return {"typestr": _ARRAY_TYPES[self.dtype.name], "shape": tuple(self.shape), "strides": strides,
             "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}

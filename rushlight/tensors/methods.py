@@ -159,6 +159,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors are the same elements of the same storage in the same order."""
     same = self.untyped_storage() == tensor.untyped_storage() and self.storage_offset() == tensor.storage_offset()
+    same = same and self.is_conj() == tensor.is_conj() and self.is_neg() == tensor.is_neg()
     return same and self.shape == tensor.shape and self.stride() == tensor.stride()
 
 
@@ -235,8 +236,7 @@ _METHODS: dict[str, Any] = {
     "is_shared": lambda self: self.untyped_storage().is_shared(),
     "resize_": resize_, "resize_as_": resize_as_, "set_": set_, "is_set_to": is_set_to, "is_same_size": is_same_size,
     "is_contiguous": is_contiguous, "type": legacy_types.as_type, "new": legacy_types.new, "as_subclass": as_subclass,
-    "is_conj": lambda self: False, "is_neg": lambda self: False, "resolve_conj": lambda self: self,
-    "resolve_neg": lambda self: self, "has_names": lambda self: False,
+    "has_names": lambda self: False,
 }
 
 # Methods of `rare`, in place when first looked up.

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import late
+from ..base.bits import CONJUGATE, NEGATIVE
 from ..base.shape import sparse_coo
 from ..definitions.nested.container import start as start_nested
 from ..definitions.sparse.container import COMPRESSED
@@ -43,10 +44,9 @@ def _restored_device(device: Any) -> Any:
 
 def _finish(result: Tensor, requires_grad: bool, hooks: Any, metadata: dict | None) -> Tensor:
     if metadata:
-        if metadata.get("conj"):
-            result = result.conj_physical() if hasattr(result, "conj_physical") else result.conj()
-        if metadata.get("neg"):
-            result = result.neg()
+        if metadata.get("conj") and not result.is_complex():
+            raise RuntimeError(f"load: a tensor of {result.dtype.name} is said to show conjugates")
+        result._keys |= (CONJUGATE if metadata.get("conj") else 0) | (NEGATIVE if metadata.get("neg") else 0)
     if requires_grad:
         result.requires_grad_()
     if hooks:

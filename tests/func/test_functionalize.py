@@ -111,11 +111,11 @@ def test_every_view_has_its_inverse():
         "select": (0, 1), "slice": (1, 1, 4, 2), "narrow": (1, 1, 2), "diagonal": (1, 0, 1),
         "as_strided": ((2, 2), (4, 1), 1), "split": (2, 1), "unbind": (1,), "view": ((2, 6),),
         "permute": ((1, 0),), "transpose": (0, 1), "t": (), "unsqueeze": (1,), "squeeze": (), "expand": ((3, 4), False),
-        "alias": (), "unfold": (1, 2, 2), "_basic_index": ((slice(1, 3), 0),),
+        "alias": (), "unfold": (1, 2, 2), "_basic_index": ((slice(1, 3), 0),), "_conj": (), "_neg_view": (),
     }
     for name, args in arguments.items():
         overload = rl.op.find_op(name).overload_list[0]
-        base = rl.arange(12.0).reshape(3, 4)
+        base = rl.arange(12.0).reshape(3, 4) * (1j if name == "_conj" else 1)
         shown = overload.call(base, *args)
         which = 1 if isinstance(shown, tuple) else 0
         part = shown[which] if isinstance(shown, tuple) else shown

@@ -147,7 +147,7 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
             tuple(t.shape), t.stride(), dtype=resolve(str(t.dtype).removeprefix("torch.")), device="meta"
         )
     else:
-        plain = t.detach().resolve_conj().resolve_neg()
+        plain = _stored(t.detach())
         key = ("storage", plain.untyped_storage().data_ptr())
         if key not in memo or not key[1]:
             # the original is kept, so that its address stays its own
@@ -155,11 +155,18 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
         result = memo[key][1].view(resolve(str(t.dtype).removeprefix("torch.")))
         if result.shape != t.shape or result.stride() != plain.stride():
             result = result.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
-        result = result.detach()
+        result = result.conj() if t.is_conj() else result
+        result = (result._neg_view() if t.is_neg() else result).detach()
     if t.requires_grad:
         result.requires_grad_()
     memo[id(t)] = result
     return result
+
+
+def _stored(t: torch.Tensor) -> torch.Tensor:
+    """What the memory holds, of a tensor that shows the conjugates or negatives of that."""
+    t = t.conj() if t.is_conj() else t
+    return torch._neg_view(t) if t.is_neg() else t
 
 
 def _numbers(t: torch.Tensor) -> np.ndarray:
@@ -195,7 +202,7 @@ def back(t: Any) -> torch.Tensor:
     dtype = getattr(torch, t.dtype.name)
     if not t.numel():
         return torch.empty(tuple(t.shape), dtype=dtype)
-    t = t.resolve_conj().contiguous() if t.is_complex() else t.contiguous()
+    t = t.contiguous().resolve_conj().resolve_neg()
     if t.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "complex32"):
         width = {1: "uint8", 2: "int16", 4: "int32"}[t.dtype.itemsize]
         return torch.from_numpy(t.view(getattr(rl, width)).numpy().copy()).view(dtype)

@@ -193,7 +193,7 @@ class Entry:
 def described_meta(meta: GraphMeta, describe: Callable[[Any], Any]) -> Any:
     """The wrappers' records as JSON holds them."""
     inputs = [(i.requires_grad, i.is_leaf, i.mutates_data, i.layout_after) for i in meta.inputs]
-    outputs = [(o.kind.value, o.requires_grad, o.source, o.layout, o.shown_at, o.value) for o in meta.outputs]
+    outputs = [(o.kind.value, o.requires_grad, o.source, o.layout, o.shown_at, o.value, o.flips) for o in meta.outputs]
     rest = (meta.mutated, meta.num_results, meta.differentiable, meta.is_joint, meta.num_lifted, meta.draws)
     return describe((inputs, outputs, rest))
 

@@ -159,8 +159,9 @@ class Copy(_Overwrite):
             if input.is_meta:
                 return input
             raise NotImplementedError("Cannot copy out of meta tensor: it has no data")
-        dense = src.expand(input.shape).to(input.dtype).contiguous()
-        landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
+        dense = src.expand(input.shape).to(input.dtype).contiguous().resolve_conj().resolve_neg()
+        lands_here = input._is_contiguous() and not input.is_conj() and not input.is_neg()
+        landing = input if lands_here else _C.empty(input.shape, None, input.dtype, input.device)
         transfer(landing, dense, non_blocking and dense.data_ptr() == src.data_ptr())
         if landing is not input:
             input.copy_(landing)

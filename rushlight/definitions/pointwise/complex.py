@@ -28,33 +28,6 @@ class ConjPhysicalElements(Pointwise):
         return s.conj(x)
 
 
-class Conj(Composite):
-    """The conjugate; a real tensor itself. Conjugation is never lazy here, so there is no conjugate bit to resolve."""
-
-    schema = "conj(Tensor input) -> Tensor"
-
-    def compute(self, input):
-        return input.conj_physical() if input.dtype.is_complex else input
-
-
-class ResolveConj(Composite):
-    """input itself: no tensor carries a pending conjugation."""
-
-    schema = "resolve_conj(Tensor input) -> Tensor"
-
-    def compute(self, input):
-        return input
-
-
-class ResolveNeg(Composite):
-    """input itself: no tensor carries a pending negation."""
-
-    schema = "resolve_neg(Tensor input) -> Tensor"
-
-    def compute(self, input):
-        return input
-
-
 class Angle(Pointwise):
     """The angle from the positive real axis; of a real number 0 or pi."""
 

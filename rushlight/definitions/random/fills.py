@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from ... import _C
+from ...base.bits import BITS
 from ...base.dtype import finfo, iinfo
 from ...base.tracebacks import users_level
 from ...op import Composite, OpDefinition, Spec, find_op
@@ -33,10 +35,18 @@ def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = (
     """Fill `out` by the core's sampler `name`; tensors in `reads` give per-element parameters."""
     if levels.state.stack or out._wrapped is not None:
         return draw_into(name, out, lambda t: _draw(name, generator, t, parameters, reads))
+    if out._keys & BITS:
+        return drawn_through_bits(out, lambda t: _draw(name, generator, t, parameters, reads))
     return _draw(name, generator, out, parameters, reads)
 
 
+def drawn_through_bits(out: Any, fill: Callable[[Any], Any]) -> Any:
+    """`out`, whose memory holds the conjugates or negatives of its elements, with the elements that `fill` draws."""
+    return out.copy_(fill(out.clone()))
+
+
 def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) -> Any:
+    reads = tuple([r.resolve_neg() for r in reads])
     if not _C.sample(generator, name, (out, *reads), *parameters) and not out.is_meta:
         own = own_or_reported(f"random_{name}", out.device)
         if own is not None:
@@ -126,6 +136,8 @@ def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
     if levels.state.stack or out._wrapped is not None:
         return draw_into(law[0], out, lambda t: _draw_law(law, t, generator))
+    if out._keys & BITS:
+        return drawn_through_bits(out, lambda t: _draw_law(law, t, generator))
     return _draw_law(law, out, generator)
 
 

@@ -452,6 +452,11 @@ class Unbind(View):
         return base.select_scatter(new, dim, which)
 
 
+def resolved(input: Any) -> Any:
+    """`input`, or a copy of what it shows: these ops hand memory on, and PyTorch's no bits that say how to read it."""
+    return input.resolve_conj().resolve_neg()
+
+
 class UnsafeSplit(Composite):
     """`split`, promising not to write to the parts: they share memory with the input and are not its views."""
 
@@ -460,7 +465,7 @@ class UnsafeSplit(Composite):
     views = "hide"
 
     def compute(self, input, split_size, dim):
-        return input.split(split_size, dim)
+        return resolved(input).split(split_size, dim)
 
 
 class UnsafeSplitWithSizes(Composite):
@@ -471,7 +476,7 @@ class UnsafeSplitWithSizes(Composite):
     views = "hide"
 
     def compute(self, input, split_sizes, dim):
-        return input.split(split_sizes, dim)
+        return resolved(input).split(split_sizes, dim)
 
 
 class UnsafeChunk(Composite):
@@ -482,7 +487,7 @@ class UnsafeChunk(Composite):
     views = "hide"
 
     def compute(self, input, chunks, dim):
-        return input.chunk(chunks, dim)
+        return resolved(input).chunk(chunks, dim)
 
 
 class Chunk(Composite):

@@ -1,10 +1,11 @@
-"""Views between complex numbers and their parts."""
+"""Views between complex numbers and their parts, and views that show conjugates and negatives."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ... import _C
+from ...base.bits import CONJUGATE, NEGATIVE
 from ...op import Composite, Geometry, Meta, View, find_op
 
 _PART = {_C.complex32: _C.float16, _C.complex64: _C.float32, _C.complex128: _C.float64}
@@ -20,6 +21,11 @@ class ViewAsReal(View):
     def geometry(self, t):
         if t.dtype not in _PART:
             raise RuntimeError(f"view_as_real: expected a complex tensor, got {t.dtype.name}")
+        if t.is_conj():
+            raise RuntimeError(
+                "view_as_real: the memory of unresolved conjugated tensors holds other numbers. Use"
+                " tensor.resolve_conj(), which copies them."
+            )
         return Geometry((*t.shape, 2), (*(2 * s for s in t.stride()), 1), 0, _PART[t.dtype])
 
     def vjp(self, g):
@@ -90,7 +96,8 @@ class ImagPart(View):
 
     def geometry(self, t):
         check_complex("_imag_part", t)
-        return Geometry(tuple(t.shape), tuple(2 * s for s in t.stride()), 1, _PART[t.dtype])
+        strides = tuple(2 * s for s in t.stride())
+        return Geometry(tuple(t.shape), strides, 1, _PART[t.dtype], NEGATIVE if t.is_conj() else 0)
 
     def vjp(self, g, input: Meta):
         return {"input": g.to(input.dtype) * 1j}
@@ -121,3 +128,68 @@ class Imag(Composite):
         if not input.is_complex():
             raise RuntimeError("imag: expected a complex tensor, got one of real numbers.")
         return find_op("_imag_part")(input)
+
+
+class ConjugateView(View):
+    """The conjugates, as a view: nothing is copied, the bit that says so is turned over."""
+
+    schema = "_conj(Tensor(a) input) -> Tensor(a)"
+    written = "_conj_physical"
+
+    def geometry(self, t):
+        check_complex("_conj", t)
+        return Geometry(tuple(t.shape), t.stride(), flips=CONJUGATE)
+
+    def vjp(self, g):
+        return {"input": g.conj()}
+
+    def inverse(self, base, new, which):
+        return find_op("conj_physical")(new)
+
+
+class NegativeView(View):
+    """The negatives, as a view: nothing is copied, the bit that says so is turned over."""
+
+    schema = "_neg_view(Tensor(a) input) -> Tensor(a)"
+    written = "neg"
+
+    def geometry(self, t):
+        if t.dtype is _C.bool:
+            raise NotImplementedError("\"_neg_view\" not implemented for 'bool': truth has no negative")
+        return Geometry(tuple(t.shape), t.stride(), flips=NEGATIVE)
+
+    def vjp(self, g):
+        return {"input": g.neg()}
+
+    def inverse(self, base, new, which):
+        return new.neg()
+
+
+class Conj(Composite):
+    """The conjugates, as a view; a real tensor itself."""
+
+    schema = "conj(Tensor(a) input) -> Tensor(a)"
+    out = False
+
+    def compute(self, input):
+        return find_op("_conj")(input) if input.dtype.is_complex else input
+
+
+class ResolveConj(Composite):
+    """`input` itself, or a copy of what it shows where its conjugate bit is set."""
+
+    schema = "resolve_conj(Tensor(a) input) -> Tensor(a)"
+    out = False
+
+    def compute(self, input):
+        return input.clone() if input.is_conj() else input
+
+
+class ResolveNeg(Composite):
+    """`input` itself, or a copy of what it shows where its negative bit is set."""
+
+    schema = "resolve_neg(Tensor(a) input) -> Tensor(a)"
+    out = False
+
+    def compute(self, input):
+        return input.clone() if input.is_neg() else input

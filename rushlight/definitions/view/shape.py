@@ -70,6 +70,12 @@ class ViewDtype(View):
     def geometry(self, t, dtype):
         if dtype is None:
             raise TypeError("view(): argument must be a dtype or sizes, not None")
+        if dtype is not t.dtype and (t.is_conj() or t.is_neg()):
+            bit, remedy = ("conjugate", "resolve_conj") if t.is_conj() else ("negative", "resolve_neg")
+            raise RuntimeError(
+                f"view: a tensor with the {bit} bit set cannot be viewed as {dtype.name}: its memory holds other"
+                f" numbers than it shows. Use tensor.{remedy}(), which copies them."
+            )
         old, new = t.dtype.itemsize, dtype.itemsize
         sizes, strides = tuple(t.shape), t.stride()
         if old == new:

@@ -17,6 +17,7 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ...base import settings
+from ...base.bits import BITS
 from ...devices.base import default_device
 from ...dispatch import autocast
 from ...dispatch.keys import AUTOCAST
@@ -83,6 +84,7 @@ class TensorLayout(Record):
     is_contiguous: bool | None = None      # where strides are left open
     is_inference: bool = False
     is_view: bool | None = None
+    bits: int = 0                          # whether it shows conjugates or negatives (base/bits.py)
 
     @staticmethod
     def of(t: Tensor, dynamic: Sequence[int] = ()) -> TensorLayout:
@@ -98,7 +100,7 @@ class TensorLayout(Record):
             for d, s in enumerate(t.stride())
         )
         return TensorLayout(type(t), t.dtype, t.device, t.requires_grad, sizes, strides, t.is_leaf,
-                            t.is_contiguous() if open_dims else None, t.is_inference(), None)
+                            t.is_contiguous() if open_dims else None, t.is_inference(), None, t._keys & BITS)
 
     def refusal(self, t: Any) -> str | None:
         """Why a value is no such tensor; None if it is one."""
@@ -107,6 +109,8 @@ class TensorLayout(Record):
         for name in ("dtype", "device", "requires_grad"):
             if getattr(t, name) != getattr(self, name):
                 return f"its {name} is {getattr(t, name)}, expected {getattr(self, name)}"
+        if t._keys & BITS != self.bits:
+            return "its conjugate or negative bit is another"
         if t.ndim != len(self.sizes):
             return f"it has {t.ndim} dimensions, expected {len(self.sizes)}"
         for what, given, wanted in (("size", t.shape, self.sizes), ("stride", t.stride(), self.strides)):
@@ -455,7 +459,7 @@ def _native_check(kind: Kind, value: Any) -> tuple[str, Any]:
     if kind is Kind.TENSOR:
         flags = [2 if flag is None else int(flag) for flag in (value.requires_grad, value.is_leaf, value.is_contiguous,
                                                                value.is_inference, value.is_view)]
-        return "tensor", (value.type, value.dtype, value.device, value.sizes, value.strides, *flags)
+        return "tensor", (value.type, value.dtype, value.device, value.sizes, value.strides, *flags, value.bits)
     return _CHECKS[kind], value
 
 

@@ -23,6 +23,7 @@ from ...aten.calls import aten_call
 from ...aten.plain import ASSERT_SCALAR
 from ...autograd.grad_mode import no_grad
 from ...base import late
+from ...base.bits import BITS
 from ...base.shape import INTS
 from ...dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
@@ -58,13 +59,14 @@ def _place(t: Tensor) -> tuple:
         parts = [getattr(n, "formula", n) for n in (*layout[0], *layout[1], layout[2])]      # as they were first
         if any(name in t.fake_mode.shape_env.stand_ins for n in parts for name in getattr(n, "names", ())):
             # what stands for such numbers may well be equal where they are not
-            return t.untyped_storage()._cdata, *parts, t.dtype
+            return t.untyped_storage()._cdata, *parts, t.dtype, t._keys & BITS
     return (
         t.untyped_storage()._cdata,
         Tensor.storage_offset(t),
         tuple(Tensor.shape.__get__(t)),
         Tensor.stride(t),
         t.dtype,
+        t._keys & BITS,
     )
 
 

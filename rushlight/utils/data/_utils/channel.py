@@ -109,7 +109,7 @@ class BatchPickler(ForkingPickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is UntypedStorage:
             return self._give(obj)
-        if type(obj) is Tensor and obj.layout is strided and obj.is_cpu and not obj.__dict__:
+        if type(obj) is Tensor and obj.layout is strided and obj.is_cpu and not (obj.__dict__ or obj._keys):
             return self._reduce_tensor(obj)
         if isinstance(obj, Tensor):
             refuse_graph(obj)
@@ -178,7 +178,7 @@ class _Tree:
         return _LIST if cls is list else _TUPLE, [self.describe(v) for v in value]
 
     def describe_tensor(self, t: Tensor) -> tuple:
-        if t.layout is not strided or not t.is_cpu or t.__dict__:
+        if t.layout is not strided or not t.is_cpu or t.__dict__ or t._keys:
             raise _NotPlain
         refuse_graph(t)
         storage = t.untyped_storage()
