@@ -47,7 +47,8 @@ def test_other_kernels_find_them_too():
     keep = int(np.float64(0.75).view(np.int64))
     same_from_memory(philox.dropout_nest(4), [np.zeros(300, np.bool_)], [300, 512, 0, 0, keep, 0], 75)
     p = np.full(300, 0.4, np.float32)
-    same_from_memory(philox.bernoulli_nest("f32", "f32", False), [p, np.zeros(300, np.float32)], [300, 0, 0, 0, 0, 0], 75)
+    nest = philox.bernoulli_nest("f32", "f32", False)
+    same_from_memory(nest, [p, np.zeros(300, np.float32)], [300, 0, 0, 0, 0, 0], 75)
     counts, chances = np.full(300, 8.0), np.full(300, 0.3)
     block = philox_walks.BLOCK
     same_from_memory(philox_walks.binomial_nest("f64"), [counts, chances, np.zeros(300)], [300, 0, 0], block)
