@@ -55,8 +55,8 @@ BODIES = frozenset("""
 """.split())
 
 # What differs on CUDA devices, as PyTorch's lists there do.
-LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "conv_tbc", "mkldnn_rnn_layer"}) | frozenset(
-    """addmv addr convolution einsum mv conv_tbc
+LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "_native_multi_head_attention", "mkldnn_rnn_layer"}) | frozenset(
+    """addmv addr chain_matmul convolution einsum linalg_multi_dot mv
     gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell""".split()
 )
 FLOAT32_ON_CUDA = frozenset("""
@@ -66,10 +66,12 @@ FLOAT32_ON_CUDA = frozenset("""
     log2 log_softmax logsumexp margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm
     nll_loss nll_loss2d nll_loss_nd norm nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt
     sinh smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss
-""".split())
-WIDEST_ON_CUDA = WIDEST | frozenset("""
+    gaussian_nll_loss linalg_norm local_response_norm lp_pool1d lp_pool2d lp_pool3d multilabel_soft_margin_loss
+    normalize pairwise_distance
+""".split())      # the last two lines: PyTorch writes them with ops of the others
+WIDEST_ON_CUDA = frozenset("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d grid_sample index_put
-    scatter_add
+    scatter_add tensordot
 """.split())
 
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h
@@ -190,10 +192,26 @@ def max_pool3d_policy(args: tuple, device: str) -> Any:
     return args if args[-1] else to_float32(args, device)
 
 
+def norm_of_channels_policy(args: tuple, device: str) -> Any:
+    """`local_response_norm` of images averages neighbours by avg_pool3d, which is on the float32 list."""
+    return to_float32(args, device) if args[0].ndim > 3 else args
+
+
+def lstm_policy(args: tuple, device: str) -> Any:
+    """`lstm` over padded sequences without projections is mkldnn_rnn_layer, which computes in the lower type. None for
+    others: the products in their bodies are cast one by one."""
+    rows, states, params, has_biases, layers, bidirectional = args[0], args[1], args[2], args[3], args[4], args[-2]
+    is_padded = isinstance(states, (list, tuple)) and is_eligible(rows) and rows.numel()
+    if not is_padded or len(params) != layers * (1 + bidirectional) * (4 if has_biases else 2):
+        return None
+    return to_lower(args, device)
+
+
 Policy = Callable[[tuple, str], Any]
 POLICIES: dict[str, Policy] = {
     **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest),
-    "pad": pad_policy, "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
+    "pad": pad_policy, "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy, "lstm": lstm_policy,
+    "local_response_norm": norm_of_channels_policy, "lp_pool3d": to_float32,
 }
 ON_CUDA: dict[str, Policy] = {
     **dict.fromkeys(LOWER_ON_CUDA, to_lower), **dict.fromkeys(FLOAT32_ON_CUDA, to_float32_unless_told),
@@ -237,7 +255,10 @@ def call(overload: Any, args: tuple) -> Any:
         chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
         if chosen is None and overload.name in BODIES:      # recurrent layers, off CUDA
             return NotImplemented
-        args = args if chosen is None else chosen(args, device)
+        given = args if chosen is None else chosen(args, device)
+        if given is None:
+            return NotImplemented
+        args = given
     return _C.call_below(AUTOCAST, overload, args)
 
 

@@ -2,7 +2,7 @@
 
 Enters: a layer whose gradient nobody wants, and a batch [N, L, E]. Leaves: the layer's result, without the module
 calls, dropouts and transposed copies that training needs. Refuses by answering no: layers in training, with hooks,
-tensor subclasses, autocast or weights that want a gradient take the ordinary way.
+tensor subclasses or weights that want a gradient take the ordinary way.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...dispatch.keys import AUTOCAST
 from .. import functional as F
 
 
@@ -21,7 +22,8 @@ class FastPath:
 
 
 def is_plain(module: Any, *tensors: Tensor | None) -> bool:
-    """Whether nothing watches the module's inner steps: no gradient, hook, subclass, transform or autocast."""
+    """Whether nothing watches the module's inner steps: no gradient, hook, subclass or transform. Mixed precision on
+    the CPU does not mind: the result is then of the lower type, as in PyTorch."""
     if module.training or not FastPath.is_enabled:
         return False
     wants = _C.is_grad_enabled()
@@ -29,6 +31,10 @@ def is_plain(module: Any, *tensors: Tensor | None) -> bool:
         if t is not None and (t._keys or (wants and t.requires_grad)):
             return False
     keys, _ = _C.get_thread_keys()   # modes, transforms, autocast
+    if keys == AUTOCAST:
+        from ...dispatch import autocast  # noqa: PLC0415 - it is loaded where it is on
+
+        keys = autocast.is_autocast_enabled("cuda")
     return not keys and not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
@@ -94,10 +100,10 @@ def attend(attention: Any, x: Tensor, mask: Tensor | None) -> Tensor:
 def encode(layer: Any, x: Tensor, mask: Tensor | None) -> Tensor:
     """One encoder layer."""
     if layer.norm_first:
-        x = x + attend(layer.self_attn, normed(layer.norm1, x), mask)
-        return x + feed_forward(layer, normed(layer.norm2, x))
-    x = normed(layer.norm1, x + attend(layer.self_attn, x, mask))
-    return normed(layer.norm2, x + feed_forward(layer, x))
+        x = attend(layer.self_attn, normed(layer.norm1, x), mask).add_(x)
+        return feed_forward(layer, normed(layer.norm2, x)).add_(x)
+    x = normed(layer.norm1, attend(layer.self_attn, x, mask).add_(x))
+    return normed(layer.norm2, feed_forward(layer, x).add_(x))
 
 
 def normed(norm: Any, x: Tensor) -> Tensor:

@@ -198,10 +198,11 @@ class _SpectralNorm(Module):
         return weight.movedim(self.dim, 0).flatten(1)
 
     def _iterate(self, matrix: Tensor, times: int) -> None:
+        mv = find_op("mv")      # which mixed precision leaves alone on the CPU, as it does not leave `@`
         with no_grad():
             for _ in range(times):
-                self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
-                self._v.copy_(F.normalize(matrix.mH @ self._u, dim=0, eps=self.eps))
+                self._u.copy_(F.normalize(mv(matrix, self._v), dim=0, eps=self.eps))
+                self._v.copy_(F.normalize(mv(matrix.mH, self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
@@ -211,7 +212,7 @@ class _SpectralNorm(Module):
             self._iterate(matrix, self.n_power_iterations)
         # Copies: a second forward may change the buffers before the backward of the first.
         u, v = self._u.clone(), self._v.clone()
-        return weight / find_op("vdot")(u, matrix @ v)
+        return weight / find_op("vdot")(u, find_op("mv")(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         return value

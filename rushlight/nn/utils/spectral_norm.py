@@ -36,15 +36,16 @@ class SpectralNorm:
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The weight over its largest singular value."""
+        mv = find_op("mv")      # which mixed precision leaves alone on the CPU, as it does not leave `@`
         weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
             with no_grad():
                 for _ in range(self.n_power_iterations):
-                    v.copy_(F.normalize(matrix.t() @ u, dim=0, eps=self.eps))
-                    u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
+                    v.copy_(F.normalize(mv(matrix.t(), u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(mv(matrix, v), dim=0, eps=self.eps))
             u, v = u.clone(), v.clone()  # a second forward may change the buffers before the first's backward
-        return weight / find_op("dot")(u, matrix @ v)
+        return weight / find_op("dot")(u, mv(matrix, v))
 
     def remove(self, module: Module) -> None:
         """Put the computed weight back as a parameter."""
