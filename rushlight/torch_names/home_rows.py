@@ -292,8 +292,8 @@ dynamo -> dynamo.bytecode: branches emitter instructions resume
 dynamo -> dynamo.record: acts breaks counting hidden marks recorder tensor_classes thread_modes tracing
 dynamo -> dynamo.values: attributes floats guards iterators lists locks masks operators outside sources
 dynamo -> dynamo.frames: control frame
-dynamo -> dynamo.rules: arrays checks class_bodies control_flow elements function_modes gradients layouts
-    library_rules marked natives optimizers regions selects stand_ins subclasses trials
+dynamo -> dynamo.rules: arrays checks class_bodies control_flow custom_functions elements function_modes gradients
+    layouts library_rules marked natives optimizers regions selects stand_ins subclasses trials
 dynamo -> dynamo.machine: effects interpreter rebuild
 dynamo -> dynamo.stored: fingerprints stored_frames=frames stored_values=values
 """

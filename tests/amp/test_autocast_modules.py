@@ -238,10 +238,11 @@ def test_the_lists_for_cuda_are_pytorchs() -> None:
     wrong = [name for what, names in theirs.items() for name in sorted(names & set(ops))
              if autocast.ON_CUDA.get(name) is not policies[what] and not name.startswith(("_upsample", "upsample"))]
     assert not wrong
-    composed = set("cross_entropy cross_entropy_loss linear_cross_entropy interpolate norm softmin grid_sample grid_sampler_2d"
-                   " grid_sampler_3d gaussian_nll_loss linalg_norm local_response_norm lp_pool1d lp_pool2d lp_pool3d nll_loss_nd"
-                   " multilabel_soft_margin_loss normalize pairwise_distance binary_cross_entropy gru lstm rnn_relu"
-                   " rnn_tanh".split())      # written with ops of the lists, or with rules of their own
+    composed = set("""
+        cross_entropy cross_entropy_loss linear_cross_entropy interpolate norm softmin grid_sample grid_sampler_2d
+        grid_sampler_3d gaussian_nll_loss linalg_norm local_response_norm lp_pool1d lp_pool2d lp_pool3d nll_loss_nd
+        multilabel_soft_margin_loss normalize pairwise_distance binary_cross_entropy gru lstm rnn_relu rnn_tanh
+    """.split())      # written with ops of the lists, or with rules of their own
     assert {name for name in autocast.ON_CUDA if name in ops} - set().union(*theirs.values()) <= composed
 
 

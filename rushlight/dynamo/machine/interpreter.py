@@ -39,6 +39,7 @@ from ..rules import (
     checks,
     class_bodies,
     control_flow,
+    custom_functions,
     elements,
     function_modes,
     gradients,
@@ -77,7 +78,8 @@ _WRITERS = frozenset(module.__file__ for module in (collections, dataclasses, ty
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
-assert control.OPS and control_flow and elements and layouts and optimizers, "instructions, and rules, in their tables"
+assert control.OPS and control_flow and custom_functions and elements and layouts and optimizers, (
+    "instructions, and rules, in their tables")
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunctionType, type))
 _DISPATCH = functools.singledispatch(lambda x: x).dispatch.__code__  # type: ignore[attr-defined]

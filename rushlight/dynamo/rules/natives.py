@@ -11,7 +11,6 @@ import collections
 import contextlib
 import copy
 import dataclasses
-import dis
 import enum
 import functools
 import inspect
@@ -28,7 +27,6 @@ from typing import Any
 from ... import _C, func
 from ..._C import Tensor
 from ...autograd import grad as autograd_grad
-from ...autograd.function import Function
 from ...base import late
 from ...base.shape import Size, layout, memory_format
 from ...dispatch import autocast
@@ -41,7 +39,7 @@ from ...utils import checkpoint
 from ..record.breaks import GraphBreak, Raised, shown
 from ..record.hidden import is_hidden, names_in, needs
 from ..record.machine import Machine
-from ..record.recorder import as_target, without_modes
+from ..record.recorder import without_modes
 from ..values.attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from ..values.floats import as_numbers
 from ..values.guards import Kind
@@ -745,30 +743,6 @@ def _checkpoint(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if kwargs.get("context_fn") is not None:
         raise GraphBreak("not modelled", "checkpoint with a context_fn")
     return m.call(args[0], args[1:], {k: v for k, v in kwargs.items() if k not in (*known, "context_fn")})
-
-
-@special(Function.apply.__func__)
-def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    """A custom autograd Function is one node; its forward and backward run as they are."""
-    kind, *rest = args
-    for name in ("forward", "backward", "setup_context", "vjp", "jvp"):
-        method = inspect.getattr_static(kind, name, None)
-        function = getattr(method, "__func__", method)
-        if isinstance(function, types.FunctionType) and not is_ours(function.__module__):
-            guard_names(m, function)
-    return m.record(as_target(kind.__name__, kind.apply), tuple(rest), kwargs)
-
-
-def guard_names(m: Machine, function: types.FunctionType) -> None:
-    """Plain values that a function reads from outside."""
-    for name in {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"}:
-        value = function.__globals__.get(name, MISSING)
-        if isinstance(value, (int, float, str, bool, type(None))):
-            m.outside.guard(Kind.EQUALS, Item(m.scope_source(function.__globals__), name), value)
-        elif isinstance(value, (Tensor, list, dict, set)):
-            raise GraphBreak("not modelled", f"{shown(function)} reads the global {name}")
-    if function.__closure__:
-        raise GraphBreak("not modelled", f"{shown(function)} is a closure")
 
 
 # --- functions of functions -------------------------------------------------------------------------------------------

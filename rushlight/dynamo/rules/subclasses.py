@@ -18,7 +18,7 @@ from ...dispatch.dispatcher import flat
 from ...dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, state as mode_state
 from ...dispatch.overrides import default_torch_function
 from ...tensors.methods import _make_subclass
-from ..record.breaks import GraphBreak, Raised
+from ..record.breaks import GraphBreak, Raised, shown
 from ..record.machine import Machine
 from ..record.recorder import as_target
 from ..record.tensor_classes import Way, own_attribute, parts, way_of
@@ -27,7 +27,8 @@ from ..values.guards import Kind, Predicate
 from ..values.operators import unwatched
 from ..values.outside import is_python_class
 from ..values.sources import Constant
-from .natives import detached, guard_names, is_ours, special, tensor_method
+from .custom_functions import guard_globals
+from .natives import detached, is_ours, special, tensor_method
 
 
 class TensorClasses:
@@ -167,7 +168,9 @@ def make(m: Machine, kind: type, args: tuple, kwargs: dict[str, Any]) -> Any:
             function = own_attribute(kind, name)
             function = getattr(function, "__func__", function)
             if isinstance(function, types.FunctionType):
-                guard_names(m, function)
+                guard_globals(m, function)
+                if function.__closure__:
+                    raise GraphBreak("not modelled", f"{shown(function)} is a closure")
         m.has_classes = True
         return m.record(as_target(kind.__name__, kind), args, kwargs)
     new = own_attribute(kind, "__new__")
