@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.lowered import Lowered, NotLowerable
+from .layout import Layout
 from .registry import (  # noqa: F401 - kinds import theirs from here
     KIND_PLANNED,
     KIND_POINTWISE,
@@ -27,12 +28,19 @@ from .registry import (  # noqa: F401 - kinds import theirs from here
 )
 from .schema import TYPES, Param, Schema, parse
 
-SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
+SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE, SAVE_FREED_META = 0, 1, 2, 3, 4
 OUT_POINTWISE, OUT_APART, OUT_ASKED = 0, 1, 2  # what the core may do with out= by itself
 
 
 class Meta:
     """Annotation in a vjp's signature: keep the shape, dtype and device of this tensor, not its data."""
+
+
+class FreedMeta:
+    """The same, of a tensor that PyTorch keeps whole: a second backward without retain_graph misses it."""
+
+
+SAVE_BY_ANNOTATION = {"Meta": SAVE_META, "FreedMeta": SAVE_FREED_META}
 
 
 class OpDefinition:
@@ -58,6 +66,7 @@ class OpDefinition:
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
+    layout: ClassVar[Layout] = Layout.OWN    # how results lie in memory
     begins: ClassVar[bool] = False           # its result is filled while the program goes on: begin(target, *args)
     ends: ClassVar[bool] = False             # gives its argument when what fills that is done
     # law(self, dtype, *numbers): of an op that fills its argument with random numbers: what the core's sampler takes
@@ -145,7 +154,8 @@ class OpDefinition:
         kept = {}
         rule = type(self).vjp
         for name in parameters_of(rule)[2:]:
-            kept[name] = SAVE_META if rule.__annotations__.get(name) in (Meta, "Meta") else SAVE_DATA
+            said: Any = rule.__annotations__.get(name)
+            kept[name] = SAVE_BY_ANNOTATION.get(getattr(said, "__name__", said), SAVE_DATA)
         return kept
 
     def overload(self) -> Any:
