@@ -146,7 +146,7 @@ def test_whole_graphs(name, backend):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("kind", ["numbers", "tensors"])
 def test_what_a_class_made_inside_closes_over_is_this_calls(kind, backend):
-    compiled = rl.compile(lambda x, k: _scaled(k).apply(x), backend=backend)
+    compiled = rl.compile(lambda x, k: _scaled(k).apply(x), backend=backend, fullgraph=True)
     for k in (2.0, 3.0, 4.0, 5.5):
         x = rl.ones(2, requires_grad=True)
         result = compiled(x, k if kind == "numbers" else rl.full((2,), k))
