@@ -2,6 +2,8 @@
 made inside of the compiled function. Results and gradients are those of the uncompiled function, also when what they
 close over is another the next time."""
 
+import sys
+
 import pytest
 
 import rushlight as rl
@@ -174,6 +176,32 @@ def test_what_a_cell_holds_is_guarded():
     assert compiled(rl.ones(2)).tolist() == [9.0, 9.0]
     k.fill_(4.0)      # the tensor itself is an input, not its elements
     assert compiled(rl.ones(2)).tolist() == [4.0, 4.0]
+
+
+FACTOR = 2.0
+
+
+def _by_factor(x, depth=2):
+    return _by_factor(x, depth - 1) if depth else x * FACTOR
+
+
+def test_what_helpers_read_is_guarded(monkeypatch):
+    class Helped(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return _by_factor(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return _by_factor(g)
+
+    compiled = rl.compile(lambda x: Helped.apply(x), backend="aot_eager", fullgraph=True)
+    for factor in (2.0, 5.0):
+        monkeypatch.setattr(sys.modules[__name__], "FACTOR", factor)
+        x = rl.ones(2, requires_grad=True)
+        result = compiled(x)
+        result.sum().backward()
+        assert result.tolist() == x.grad.tolist() == [factor, factor]
 
 
 def test_a_list_that_is_changed_breaks_the_graph():

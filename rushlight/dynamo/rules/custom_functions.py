@@ -72,6 +72,7 @@ class _Around:
         self.m, self.kind = m, kind
         self.lifted: list[Tensor] = []
         self.open: set[int] = set()
+        self.seen: set[int] = set()      # functions of modules
 
     def itself(self, value: Any) -> Any:
         """The function behind one that built-in functions were given, as decorators are."""
@@ -80,7 +81,7 @@ class _Around:
     def function(self, function: types.FunctionType) -> _Make:
         """A function of the program, or one of the same code that closes over what is lifted."""
         if not is_ours(function.__globals__.get("__name__")):
-            guard_globals(self.m, function)
+            self.called(guard_globals(self.m, function))
         cells = self.m.closure_of(function)
         if not cells:
             return lambda lifted, kind: function
@@ -102,6 +103,17 @@ class _Around:
             return result
 
         return make
+
+    def called(self, functions: Sequence[types.FunctionType]) -> None:
+        """Rely on what functions read that a method finds in its module; they are called as they are."""
+        for function in functions:
+            if id(function) in self.seen or _is_ours(function):
+                continue
+            self.seen.add(id(function))
+            before = len(self.lifted)
+            self.function(function)
+            if len(self.lifted) > before:
+                raise GraphBreak("not modelled", f"{shown(function)} closes over a tensor")
 
     def of_cell(self, function: types.FunctionType, name: str, cell: types.CellType) -> _Make:
         try:
@@ -141,14 +153,18 @@ def _is_ours(function: types.FunctionType) -> bool:
     return is_ours(function.__globals__.get("__name__")) and not function.__closure__
 
 
-def guard_globals(m: Machine, function: types.FunctionType) -> None:
-    """Plain values that a function reads from its module."""
+def guard_globals(m: Machine, function: types.FunctionType) -> list[types.FunctionType]:
+    """Guard the plain values that a function reads from its module; the functions that it finds there."""
+    functions = []
     for name in {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"}:
         value = function.__globals__.get(name, MISSING)
         if isinstance(value, (int, float, str, bool, type(None))):
             m.outside.guard(Kind.EQUALS, Item(m.scope_source(function.__globals__), name), value)
         elif isinstance(value, (Tensor, list, dict, set)):
             raise GraphBreak("not modelled", f"{shown(function)} reads the global {name}")
+        elif isinstance(value, types.FunctionType):
+            functions.append(value)
+    return functions
 
 
 def _may_change(code: types.CodeType) -> bool:
