@@ -102,8 +102,6 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
       if (!args.push(saved_unpack(n, n->saved() + position(full->params, p), param_text(op, p)))) return false;
     result = Ref(overload_call(rule->op, args.data()));
     if (!result || !find_zeros(rule, args, result.p, &zeros)) return false;
-  } else if (n->released && n->num_saved) {
-    return Ref(saved_unpack(n, n->saved(), "input")), false;
   }
   size_t j = 0;
   for (uint32_t k = 0; k < n->num_edges; k++) {
@@ -246,6 +244,7 @@ bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
       bool any = false;
       for (uint32_t i = 0; i < n->num_outputs; i++) any |= grads[i] != nullptr;
       if (!any) return true;
+      if (n->released) return refuse_released(n), false;
       auto* op = reinterpret_cast<Overload*>(n->op);
       TapeInfo* info = tape_info(op);
       if (!info) return false;

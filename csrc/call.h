@@ -14,7 +14,7 @@ enum class ParamType : uint8_t {
 };
 
 // What backward keeps of a parameter.
-enum class Save : uint8_t { No, Data, Meta, Value };
+enum class Save : uint8_t { No, Data, Meta, Value, FreedMeta };
 
 struct Param {
   PyObject* name;

@@ -392,10 +392,7 @@ static bool plain_slice(Node* n, PyObject* grad, Ref* result, Ref* slice) {
 }
 
 bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
-  if (n->released || !n->op) {
-    Ref unused(saved_unpack(n, n->saved(), "self"));   // words the error
-    return false;
-  }
+  if (n->released || !n->op) return refuse_released(n), false;
   if (!grads[0]) return true;
   PyObject *base = n->saved()[0].value, *view = n->saved()[1].value;
   Ref result, slice;

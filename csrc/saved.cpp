@@ -189,20 +189,22 @@ static PyObject* unpack_through_hooks(Node* n, Saved* s) {
   return attach(t, target, output_nr);
 }
 
+void refuse_released(Node* n) {
+  Ref name(node_name(n));
+  if (name)
+    PyErr_Format(
+        PyExc_RuntimeError,
+        "Trying to backward through the graph a second time (or to read saved tensors after they have already been "
+        "freed): %U gave up what it saved in an earlier backward pass. Specify retain_graph=True in the "
+        "first backward() or grad() to keep it.",
+        name.p);
+}
+
 PyObject* saved_unpack(Node* n, Saved* s, const char* what) {
-  if (n->released || s->kind == SavedKind::Empty) {
-    Ref name(node_name(n));
-    if (name)
-      PyErr_Format(
-          PyExc_RuntimeError,
-          "Trying to backward through the graph a second time (or to read saved tensors after they have already been "
-          "freed): %U gave up what it saved in an earlier backward pass. Specify retain_graph=True in the "
-          "first backward() or grad() to keep it.",
-          name.p);
-    return nullptr;
-  }
+  if (s->kind == SavedKind::Empty) return refuse_released(n), nullptr;
   switch (s->kind) {
     case SavedKind::Plain:
+    case SavedKind::Freed:
       return Py_NewRef(s->value);
     case SavedKind::Packed:
       return unpack_through_hooks(n, s);

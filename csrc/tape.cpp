@@ -174,12 +174,18 @@ NodeExtra* node_extra(Node* n) {
   return n->extra;
 }
 
+// Shapes and numbers stay: a rule that reads no tensor of its call can run again. What other kinds keep is known to
+// themselves, and they look at `released`.
 void node_release(Node* n) {
   if (n->kind == NodeKind::Accumulate) return;
-  n->released = true;
+  n->released |= n->kind != NodeKind::Op;
   n->weak_outputs = false;
   Saved* s = n->saved();
-  for (uint32_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
+  for (uint32_t i = 0; i < n->num_saved; i++) {
+    if (n->kind == NodeKind::Op && s[i].kind == SavedKind::Plain) continue;
+    n->released |= s[i].kind != SavedKind::Empty;
+    saved_clear(s + i);
+  }
   if (n->kind == NodeKind::CopySlices) Py_CLEAR(n->op);
 }
 
@@ -414,14 +420,29 @@ static PyObject* meta_to_save(PyObject* value) {
   return second.tensor_meta(as_tensor(value));
 }
 
-static bool save_param(Saved* s, Save how, PyObject* value) {
-  if (how == Save::Meta && is_tensor(value)) {
+// A number given for a tensor is freed as the tensor would be: whether a graph can be walked twice is not to hang on it.
+static bool save_operand(Saved* s, ParamType type, PyObject* value) {
+  if (!saved_pack_input(s, value)) return false;
+  bool in_place_of_tensor = type == ParamType::TensorOrScalar || type == ParamType::OptTensorOrScalar;
+  if (s->kind == SavedKind::Plain && in_place_of_tensor && value != Py_None) s->kind = SavedKind::Freed;
+  return true;
+}
+
+static bool holds_tensor(PyObject* list) {
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++)
+    if (is_tensor(PySequence_Fast_GET_ITEM(list, i))) return true;
+  return false;
+}
+
+static bool save_param(Saved* s, const Param& param, PyObject* value) {
+  Save how = param.save;
+  if ((how == Save::Meta || how == Save::FreedMeta) && is_tensor(value)) {
     s->value = meta_to_save(value);
-    s->kind = SavedKind::Plain;
+    s->kind = how == Save::Meta ? SavedKind::Plain : SavedKind::Freed;
     return s->value != nullptr;
   }
   if (PyList_Check(value) || PyTuple_Check(value)) {
-    bool tensors = PySequence_Fast_GET_SIZE(value) && is_tensor(PySequence_Fast_GET_ITEM(value, 0));
+    bool tensors = holds_tensor(value);
     if (tensors && how == Save::Data) return saved_pack_list(s, value);
     if (tensors && how == Save::Meta) {
       Ref list(PyTuple_New(PySequence_Fast_GET_SIZE(value)));
@@ -436,7 +457,7 @@ static bool save_param(Saved* s, Save how, PyObject* value) {
       return s->value != nullptr;
     }
   }
-  return saved_pack_input(s, value);
+  return save_operand(s, param.type, value);
 }
 
 static bool keeps_result(Overload* op, uint32_t i) { return op->saves_result >> (i < 63 ? i : 63) & 1; }
@@ -454,11 +475,12 @@ static bool save_all(Node* n, Overload* op, TapeInfo* info, DerivedVjp* derived,
   auto value = [&](int p) { return p == 0 && kept ? kept : args[p]; };
   if (derived) {
     for (int p : derived->params)
-      if (!(p < 0 ? save_result(n, s++, results.items()[0], 0) : saved_pack_input(s++, value(p)))) return false;
+      if (!(p < 0 ? save_result(n, s++, results.items()[0], 0) : save_operand(s++, (*op->params)[p].type, value(p))))
+        return false;
     return true;
   }
   for (int p : info->saved_params)
-    if (!save_param(s++, (*op->params)[p].save, value(p))) return false;
+    if (!save_param(s++, (*op->params)[p], value(p))) return false;
   if (op->saves_result)
     for (uint32_t i = 0; i < results.count; i++)
       if (!save_result(n, s++, keeps_result(op, i) ? results.items()[i] : nullptr, i)) return false;
@@ -569,7 +591,7 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   Saved* s = n->saved();
   for (int p : kept) {
     if (p < 0) *ok = saved_pack_output(n, s, out, 0);
-    else *ok = derived ? saved_pack_input(s, args[p]) : save_param(s, (*op->params)[p].save, args[p]);
+    else *ok = derived ? save_operand(s, (*op->params)[p].type, args[p]) : save_param(s, (*op->params)[p], args[p]);
     if (!*ok) return true;
     s++;
   }

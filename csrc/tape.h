@@ -28,7 +28,8 @@ struct OutputMeta {
 enum class SavedKind : uint8_t {
   Empty,
   Input,       // strong Tensor, checked against the version it had
-  Plain,       // strong: any Python object
+  Plain,       // strong: any Python object; stays when the node's tensors are freed
+  Freed,       // the same, but freed with them: what stands in a tensor's place
   Output,      // weak Tensor: the node's own output, still alive (strong would be a cycle)
   OutputCopy,  // strong detached Tensor: the output died or moved on to another node
   List,        // strong tuple of Tensors; `version` is the sum of theirs
@@ -67,7 +68,7 @@ struct Node {
   PyObject_VAR_HEAD
   uint64_t sequence;             // creation order within the process; accumulators sort before everything
   NodeKind kind;
-  bool released;                 // saved values were freed by a backward pass without retain_graph
+  bool released;                 // saved tensors were freed by a backward pass without retain_graph
   bool has_lists;                // some tensor parameter is a list: list_lengths() is valid
   bool weak_outputs;             // some Saved has kind Output
   bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
@@ -126,7 +127,8 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
                uint32_t lists = 0);
 NodeExtra* node_extra(Node* n);
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // metadata only
-void node_release(Node* n);                                     // frees saved values; later use is an error
+void node_release(Node* n);       // frees what was saved of tensors; where there was any, later use is an error
+void refuse_released(Node* n);                                  // words that error
 PyObject* node_name(Node* n);                                   // new reference
 bool saved_pack_input(Saved* s, PyObject* value);               // through hooks when active
 bool saved_pack_list(Saved* s, PyObject* value);

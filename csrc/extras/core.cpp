@@ -133,6 +133,7 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
 }
 NodeExtra* node_extra(Node* n) { return core->node_extra(n); }
 void node_release(Node* n) { core->node_release(n); }
+void refuse_released(Node* n) { core->refuse_released(n); }
 PyObject* node_name(Node* n) { return core->node_name(n); }
 bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
   return core->node_apply(n, grads, out, needs);

@@ -104,7 +104,7 @@ static PyObject* n_set_hooks(PyObject* self, PyObject* args) {
 
 static PyObject* n_saved_values(PyObject* self, PyObject*) {
   Node* n = as_node(self);
-  if (n->released) return saved_unpack(n, n->saved(), "saved tensor");
+  if (n->released) return refuse_released(n), nullptr;
   PyObject* tuple = PyTuple_New(n->num_saved);
   for (uint32_t i = 0; tuple && i < n->num_saved; i++) {
     PyObject* value = saved_unpack(n, n->saved() + i, "saved tensor");

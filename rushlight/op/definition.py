@@ -27,12 +27,19 @@ from .registry import (  # noqa: F401 - kinds import theirs from here
 )
 from .schema import TYPES, Param, Schema, parse
 
-SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
+SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE, SAVE_FREED_META = 0, 1, 2, 3, 4
 OUT_POINTWISE, OUT_APART, OUT_ASKED = 0, 1, 2  # what the core may do with out= by itself
 
 
 class Meta:
     """Annotation in a vjp's signature: keep the shape, dtype and device of this tensor, not its data."""
+
+
+class FreedMeta:
+    """The same, of a tensor that PyTorch keeps whole: a second backward without retain_graph misses it."""
+
+
+SAVE_BY_ANNOTATION = {"Meta": SAVE_META, "FreedMeta": SAVE_FREED_META}
 
 
 class OpDefinition:
@@ -145,7 +152,8 @@ class OpDefinition:
         kept = {}
         rule = type(self).vjp
         for name in parameters_of(rule)[2:]:
-            kept[name] = SAVE_META if rule.__annotations__.get(name) in (Meta, "Meta") else SAVE_DATA
+            said = rule.__annotations__.get(name)
+            kept[name] = SAVE_BY_ANNOTATION.get(getattr(said, "__name__", said), SAVE_DATA)
         return kept
 
     def overload(self) -> Any:
