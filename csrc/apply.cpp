@@ -258,6 +258,7 @@ bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
     case NodeKind::Callable:
       return apply_python(n, grads, out);
     case NodeKind::Region:
+      if (n->released) return refuse_released(n), false;
       return second.region_apply(n, grads, out);
     case NodeKind::Accumulate:
       return accumulate_grad(n, grads[0]);

@@ -253,6 +253,30 @@ Tensor* allocate_like(Tensor* t, DType dtype, Device device) {
   return allocate_ordered(t->sizes(), t->ndim, perm, dtype, device);
 }
 
+// Whether strides alone say channels last; sizes of one leave it open, and then the answer is no.
+bool prefers_channels_last(Tensor* t) {
+  int ndim = t->ndim;
+  if ((ndim != 4 && ndim != 5) || !t->strides()[1]) return false;
+  int order[5] = {1, ndim - 1, ndim - 2, ndim - 3 > 1 ? ndim - 3 : 0, 0};
+  int64_t reach = 0;
+  for (int k = 0; k < ndim; k++) {
+    int64_t size = t->sizes()[order[k]], stride = t->strides()[order[k]];
+    if (!size || stride < reach || (order[k] == 0 && reach == t->strides()[1])) return false;
+    reach = stride * size;
+  }
+  return true;
+}
+
+Tensor* allocate_result(PointwisePlanObject* plan, Tensor* first, const int64_t* sizes, int ndim, const int* perm,
+                        DType dtype, Device device) {
+  if (plan->layout == ResultLayout::Operands || !first) return allocate_ordered(sizes, ndim, perm, dtype, device);
+  if (plan->layout == ResultLayout::First) return allocate_like(first, dtype, device);
+  if (plan->layout == ResultLayout::Rows || !prefers_channels_last(first))
+    return tensor_empty(sizes, nullptr, ndim, dtype, device);
+  int order[5] = {1, ndim - 1, ndim - 2, ndim - 3 > 1 ? ndim - 3 : 0, 0};
+  return allocate_ordered(sizes, ndim, order, dtype, device);
+}
+
 // All operands dense row-major with one shape, or single elements: one flat run without any ordering.
 bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loop& loop, bool* failed) {
   Tensor* ref = nullptr;
@@ -280,8 +304,9 @@ bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loo
     if (call.outs[j] && !(call.outs[j]->contiguous() && matches(call.outs[j]))) return false;
   for (int j = 0; j < plan->num_out; j++) {
     if (!call.outs[j]) {
-      call.outs[j] = plan->keeps_strides ? allocate_like(ref, plan->out_dtype[j], device)
-                                         : tensor_empty(ref->sizes(), nullptr, ref->ndim, plan->out_dtype[j], device);
+      call.outs[j] = plan->layout == ResultLayout::First
+                         ? allocate_like(ref, plan->out_dtype[j], device)
+                         : tensor_empty(ref->sizes(), nullptr, ref->ndim, plan->out_dtype[j], device);
       if (!call.outs[j]) return *failed = true, false;
     }
     int k = plan->num_in + j;
@@ -316,9 +341,7 @@ bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device,
   order_dims(all, num, sizes, ndim, perm);
   for (int j = 0; j < plan->num_out; j++) {
     if (call.outs[j]) continue;
-    call.outs[j] = plan->keeps_strides && call.tensors[0]
-                       ? allocate_like(call.tensors[0], plan->out_dtype[j], device)
-                       : allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device);
+    call.outs[j] = allocate_result(plan, call.tensors[0], sizes, ndim, perm, plan->out_dtype[j], device);
     if (!call.outs[j]) return false;
   }
   loop.ndim = ndim;

@@ -94,6 +94,10 @@ PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers);
 // A copy of a filled-in plan that stays as it is.
 PlanObject* plan_copy(PlanObject* plan);
 
+// How a pointwise op lays a result out: in the order of its operands, as operand 0 is (dims of one element included),
+// in dense rows, or in these with channels last where operand 0 has them so. See op/layout.py.
+enum class ResultLayout : uint8_t { Operands, First, Rows, Format };
+
 // Shape-generic plan of a pointwise op for one combination of operand types.
 struct PointwisePlanObject {
   PyObject_HEAD
@@ -107,7 +111,7 @@ struct PointwisePlanObject {
   PyObject* wrap;
   int divisor;                       // the operand that must hold no integer 0, or -1
   int by_value;                      // the operand of one element that is read before anything is written, or -1
-  bool keeps_strides;                // a result of its own is laid out as operand 0 is, dims of one element included
+  ResultLayout layout;               // of a result of its own
 };
 extern PyTypeObject* PointwisePlanType;
 

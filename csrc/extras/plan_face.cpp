@@ -445,12 +445,12 @@ static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_T
 // --- pointwise plans ------------------------------------------------------------------------------------------------
 
 // PointwisePlan(kernel, [(param, dtype)...], [out dtype...], wrap=None, divisor=-1, by_value=-1, zero_check=None,
-//               keeps_strides=False)
+//               layout=0)
 static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *kernel, *ins, *outs, *wrap = Py_None, *zero_check = Py_None;
-  int divisor = -1, by_value = -1, keeps_strides = 0;
-  if (!PyArg_ParseTuple(args, "OO!O!|OiiOp:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap,
-                        &divisor, &by_value, &zero_check, &keeps_strides))
+  int divisor = -1, by_value = -1, layout = 0;
+  if (!PyArg_ParseTuple(args, "OO!O!|OiiOi:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap,
+                        &divisor, &by_value, &zero_check, &layout))
     return nullptr;
   Py_ssize_t num_in = PyList_GET_SIZE(ins), num_out = PyList_GET_SIZE(outs);
   if (num_in > 16 || num_out > 8)
@@ -462,7 +462,7 @@ static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   plan->num_out = static_cast<int>(num_out);
   plan->divisor = divisor < num_in ? divisor : -1;
   plan->by_value = by_value < num_in ? by_value : -1;
-  plan->keeps_strides = keeps_strides;
+  plan->layout = static_cast<ResultLayout>(layout);
   plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
   plan->zero_check = zero_check == Py_None ? nullptr : Py_NewRef(zero_check);
   if (PyLong_Check(kernel)) plan->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));

@@ -11,8 +11,8 @@ from . import roles  # noqa: F401 - tells the core which ops it calls by itself
 from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {
-    "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view",
-    "Library": "library",
+    "Composite": "composite", "Extern": "extern", "Fold": "reduction", "FreedMeta": "definition", "Fused": "fused",
+    "Geometry": "view", "Library": "library",
     "Loops": "loops", "Meta": "definition", "NamedResult": "results", "OpDefinition": "definition",
     "OwnPlans": "extern",
     "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",

@@ -19,6 +19,7 @@ from rushlight.op.fused import Fused as Fused
 from rushlight.op.view import Geometry as Geometry
 from rushlight.op.library import Library as Library
 from rushlight.op.loops import Loops as Loops
+from rushlight.op.definition import FreedMeta as FreedMeta
 from rushlight.op.definition import Meta as Meta
 from rushlight.op.results import NamedResult as NamedResult
 from rushlight.op.definition import OpDefinition as OpDefinition

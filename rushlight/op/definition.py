@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.lowered import Lowered, NotLowerable
+from .layout import Layout
 from .registry import (  # noqa: F401 - kinds import theirs from here
     KIND_PLANNED,
     KIND_POINTWISE,
@@ -65,6 +66,7 @@ class OpDefinition:
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
+    layout: ClassVar[Layout] = Layout.OWN    # how results lie in memory
     begins: ClassVar[bool] = False           # its result is filled while the program goes on: begin(target, *args)
     ends: ClassVar[bool] = False             # gives its argument when what fills that is done
     # law(self, dtype, *numbers): of an op that fills its argument with random numbers: what the core's sampler takes

@@ -254,7 +254,7 @@ _SAME = frozenset(("dtype", "device", "ndim", "dim", "itemsize", "element_size",
                    "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))
 _OWN = frozenset(("shape", "size", "stride", "numel", "nelement", "extents", "_is_contiguous", "_is_channels_last",
                   "_is_dense", "_overlaps_itself", "is_contiguous", "_view_strides", "__class__", "__torch_function__",
-                  "__dict__", "expand"))
+                  "__dict__", "expand", "permute"))
 
 
 class Outline(Tensor):
@@ -319,6 +319,11 @@ class Outline(Tensor):
                 raise RuntimeError(f"expand: the size {want} does not match {have}, which is not 1")
             found.append(stride if want == have else 0)
         return outlined(self, tuple(sizes), tuple(found))
+
+    def permute(self, order: Sequence[int]) -> Outline:   # type: ignore[override]
+        """The same elements with the dims in this order."""
+        sizes, strides = self.extents
+        return outlined(self, tuple([sizes[d] for d in order]), tuple([strides[d] for d in order]))
 
 
 def _geometry() -> Any:

@@ -27,7 +27,7 @@ from .indexed import copy_steps
 from .pack import BY_CODE, packed
 from .pointwise import Pointwise, check_devices
 from .reduction import Reduction
-from .registry import ops
+from .registry import find_op, ops
 from .results import result_type
 
 FLOATS = frozenset(("f32", "f64"))
@@ -113,6 +113,11 @@ def decayed(x: Any) -> Any:
         return (expr.call("exp_of_negative", sources[0].read(at)),)
 
     return Stand(points("decayed", (), [x.node], body), x.like)
+
+
+def in_rows(name: str, x: Any, y: Any) -> Any:
+    """mul or sub, as the last op of a body whose result lies in dense rows whatever the order of its input."""
+    return call(name, (x, y), {}) if isinstance(x, Stand) else find_op(f"_{name}_rows")(x, y)
 
 
 def multiply_add(x: Any, factor: Any, summand: Any) -> Any:

@@ -39,6 +39,7 @@ from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
+from .layout import strides_in
 from .pack import lowered_steps, packed
 from .pointwise import check_devices, device_of, scalars
 from .results import result_type
@@ -118,7 +119,7 @@ class Indexed(OpDefinition):
             return None
         spec = self.meta(*prepared)
         device = device_of(args)
-        slots: list[tuple] = [("new", spec.dtype, spec.shape, None, 0, 0)]
+        slots: list[tuple] = [("new", spec.dtype, spec.shape, spec.strides, 0, 0)]
         if device.type == "meta":     # before anything asks how the arguments are laid out
             return _C.Plan(sum(isinstance(a, _C.Tensor) for a in flatten(prepared)), device, slots, [])
         lowered = self.lowered(prepared, spec)
@@ -152,6 +153,7 @@ class Indexed(OpDefinition):
             body,
             aligned=False,
             on_error=self.raiser(prepared),
+            layout=spec.strides,
         )
 
     def raiser(self, args: tuple) -> Any:
@@ -247,7 +249,7 @@ class Scattered(Indexed):
         return new
 
     def meta(self, input: Any, *args: Any) -> Spec:
-        return Spec(tuple(input.shape), input.dtype)
+        return Spec(tuple(input.shape), input.dtype, strides_in(self.layout, input))
 
     def check(self, *args: Any) -> None:
         """Raise for arguments the op refuses."""
@@ -273,11 +275,11 @@ class Scattered(Indexed):
                 return None
             slots: list[tuple] = [("arg", None, (), None, 0, 0)]
         else:
-            slots = [("new", target.dtype, tuple(target.shape), None, 0, 0)]
+            slots = [("new", target.dtype, tuple(target.shape), strides_in(self.layout, target), 0, 0)]
         space = self.space(*prepared)
         if device.type == "meta":
             return _C.Plan(inputs, device, slots, [])
-        steps = [] if self.is_inplace else copy_steps(device, target, 0, (inputs, 0), None)
+        steps = [] if self.is_inplace else copy_steps(device, target, 0, (inputs, 0), strides_in(self.layout, target))
         steps += lowered_steps(self.scattered(bound, prepared, space), device, self.kernels, slots)
         return _C.Plan(inputs, device, slots, steps, True, None, self.raiser(prepared))
 
@@ -291,7 +293,9 @@ class Scattered(Indexed):
     def scattered(self, bound: Bound, args: tuple, space: tuple[int, ...]) -> Lowered:
         """The scatter form of a call, into a tensor that holds the first argument already."""
         target = args[0]
-        strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
+        strides = target.stride() if self.is_inplace else strides_in(self.layout, target)
+        if strides is None:
+            strides = contiguous_strides(target.shape)
         memory = Memory("out", target.dtype.code, tuple(target.shape), tuple(strides))
 
         def writes(at: At, out: Elements, sources: Sequence[Any]) -> tuple:

@@ -66,7 +66,6 @@ class Pointwise(OpDefinition):
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
     # operands that PyTorch has no derivative for: a backward pass that asks for one raises
     no_derivative: ClassVar[tuple[str, ...]] = ()
-    keeps_strides: ClassVar[bool] = False     # results are laid out as the first operand is, dims of one element too
     by_value: ClassVar[str | None] = None     # a parameter of one element, which may lie in the tensor that is written
     inplace = True
 
@@ -126,7 +125,7 @@ class Pointwise(OpDefinition):
             divisor,
             read_first,
             check,
-            self.keeps_strides,
+            self.layout.value,
         )
 
     def lower(self, args: tuple) -> Lowered:

@@ -16,7 +16,7 @@ from ...base.assertions import sym_sqrt
 from ...base.shape import reaches
 from ...op import Composite, Meta, find_op
 from ...op.extern import own_function
-from ...op.fused import decayed
+from ...op.fused import decayed, in_rows
 from ..norm.rows import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
@@ -44,7 +44,7 @@ class SafeSoftmax(_AlongDim):
         top = input.amax(dim, keepdim=True)
         e = decayed(input - top.masked_fill(top == -math.inf, 0.0))
         total = e.sum(dim, keepdim=True)
-        return e * total.masked_fill(total == 0, 1.0).reciprocal()
+        return in_rows("mul", e, total.masked_fill(total == 0, 1.0).reciprocal())
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}

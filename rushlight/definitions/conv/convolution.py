@@ -19,6 +19,7 @@ from ... import _C, rules
 from ...op import Library, Meta, Spec, find_op
 from ...op.extern import on_other_device, own_function
 from ...op.indexed import copy_steps
+from ...op.layout import channels_last_strides, ordered_strides, prefers_channels_last
 from ...op.library import Room
 from ...op.memory import check_memory
 from ...op.pointwise import check_devices
@@ -27,7 +28,6 @@ from ...planners.convolutions.convolve import PLANNED, refuse_finish, weight_ste
 from ...planners.convolutions.plan import conv_steps, own_steps
 from ...planners.convolutions.walk import Walk, Window, array_of, forward_axes
 from ...rules.levels import behind
-from ..create.copy import ordered_strides, prefers_channels_last
 
 _HALF = (_C.float16, _C.bfloat16)
 TURNED = 1 << 14         # elements from which a copy with other strides is worth its time
@@ -346,7 +346,7 @@ def dense(t: Any, slot: int, room: Room, copies: list[Step]) -> tuple[Any, int]:
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Channels last where input or weight is; None for row-major."""
     if len(shape) in (4, 5) and (prefers_channels_last(input) or prefers_channels_last(weight)):
-        return ordered_strides(shape, (1, *range(len(shape) - 1, 1, -1), 0))
+        return channels_last_strides(shape)
     return None
 
 

@@ -10,13 +10,13 @@ from ...base.shape import (
     channels_last_3d,
     contiguous_format,
     memory_format as MemoryFormat,
-    or_one,
     preserve_format,
     reaches,
 )
 from ...loops.lowered import Memory, Piece
 from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
 from ...op.factory import fresh
+from ...op.layout import Layout, channels_last_strides, prefers_channels_last, strides_like
 from ...op.view import elements
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
@@ -56,7 +56,7 @@ class Clone(_Move):
     """A copy with memory of its own."""
 
     schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor"
-    keeps_strides = True
+    layout = Layout.INPUT
 
     def expr(self, s, x, memory_format):
         return x
@@ -105,36 +105,8 @@ def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:
         want = 4 if memory_format is channels_last else 5
         if t.ndim != want:
             raise RuntimeError(f"required rank {want} tensor to use {memory_format} format, got shape {list(t.shape)}")
-        return ordered_strides(t.shape, (1, *range(want - 1, 1, -1), 0))
-    if t._is_dense():
-        return t.stride()
-    # Keep the order of dims by stride, close the gaps.
-    return ordered_strides(t.shape, by_stride(t.shape, t.stride()))
-
-
-def by_stride(shape: Any, strides: Any) -> list[int]:
-    """Dims from the fastest to the slowest; a dim of stride 0 stays where it is, for it says nothing of order."""
-    order = list(reversed(range(len(shape))))
-    for i in range(1, len(order)):
-        at = i
-        for before in reversed(range(i)):
-            a, b = order[before], order[at]
-            if 0 in (strides[a], strides[b]) or (strides[a] == strides[b] and shape[a] <= shape[b]):
-                continue
-            if strides[a] < strides[b]:
-                break
-            order[before], order[at] = b, a
-            at = before
-    return order
-
-
-def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
-    """Dense strides with dims laid out from fastest to slowest as listed."""
-    strides, step = [0] * len(shape), 1
-    for d in fastest_first:
-        strides[d] = step
-        step *= or_one(shape[d])
-    return tuple(strides)
+        return channels_last_strides(t.shape)
+    return strides_like(t)
 
 
 class Copy(_Overwrite):
@@ -235,7 +207,7 @@ class To(_Move):
         " -> Tensor"
     )
     function = False
-    keeps_strides = True
+    layout = Layout.INPUT
 
     def expr(self, s, x, dtype, non_blocking, copy, memory_format):
         return x
@@ -285,18 +257,6 @@ def has_format(t: Any, memory_format: Any, by_strides: bool = False) -> bool:
             f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}"
         )
     return prefers_channels_last(t) if by_strides else t._is_channels_last()
-
-
-def prefers_channels_last(t: Any) -> bool:
-    """Whether the strides alone say channels last; sizes of one leave it open, and then the answer is no."""
-    strides, reach = t.stride(), 0
-    if strides[1] == 0:
-        return False
-    for d in (1, *range(t.ndim - 1, 1, -1), 0):
-        if t.shape[d] == 0 or strides[d] < reach or (d == 0 and reach == strides[1]):
-            return False
-        reach = strides[d] * max(t.shape[d], 1)
-    return True
 
 
 class ToDevice(Composite):

@@ -10,6 +10,7 @@ from rushlight.base.shape import holds
 from rushlight.loops.expr import cast, const, idiv, irem
 from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim
 from rushlight.op.indexed import Indexed
+from rushlight.op.layout import by_stride, ordered_strides
 
 INDEX_TYPES = (_C.int64, _C.int32)
 LONG_ONLY = {
@@ -246,7 +247,7 @@ def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
     return found
 
 
-class Layout:
+class Places:
     """Where the broadcast index dims and the untouched dims of advanced indexing go."""
 
     def __init__(self, ndim: int, indices: Sequence[Any], common: int) -> None:
@@ -266,17 +267,33 @@ class Layout:
         others = [sizes[d] for d in self.rest]
         return (*others[: self.first], *common, *others[self.first :])
 
+    def strides(self, shape: Sequence[int], input: Any, indices: Sequence[Any]) -> tuple[int, ...] | None:
+        """Strides of the result: untouched dims as `input` has them, the others as the indices do."""
+        if input._is_contiguous() and all(i is None or i._is_contiguous() for i in indices):
+            return None
+        behind = len(shape) - self.first - self.common
+        kept = [input.stride()[d] for d in self.rest]
+        own = [*kept[: self.first], *(0,) * self.common, *kept[self.first :]]
+        shown = []
+        for i in indices:
+            if i is not None:
+                strides = [0 if n == 1 else s for n, s in zip(i.shape, i.stride(), strict=True)]
+                before = len(shape) - behind - len(strides)
+                shown.append([*(0,) * before, *strides, *(0,) * behind])
+        order = by_stride(shape, own, *shown)
+        return None if order == list(reversed(range(len(shape)))) else ordered_strides(shape, order)
 
-def layout_of(input: Any, indices: Sequence[Any]) -> tuple[Layout, tuple[int, ...]]:
+
+def layout_of(input: Any, indices: Sequence[Any]) -> tuple[Places, tuple[int, ...]]:
     """The layout, and the indices' common shape."""
     common = broadcast_shapes([tuple(i.shape) for i in indices if i is not None])
-    return Layout(input.ndim, indices, len(common)), common
+    return Places(input.ndim, indices, len(common)), common
 
 
 def index_position(at: Any, input: Any, indices: Sequence[Any]) -> tuple:
     """The input position that output position `at` shows."""
     common = max(i.ndim for i in indices if i is not None)
-    shared, position = Layout(input.ndim, indices, common).split(at)
+    shared, position = Places(input.ndim, indices, common).split(at)
     for d, i in enumerate(indices):
         if i is not None:
             position[d] = at.bounded(cast(i.broadcast(shared), "i64"), input.shape[d], d)
@@ -330,7 +347,8 @@ class Index(Indexed):
         if 0 not in common and any(input.shape[d] == 0 for d in layout.indexed):
             d = next(d for d in layout.indexed if input.shape[d] == 0)
             raise IndexError(f"index is out of bounds for dimension {d} with size 0")
-        return Spec(layout.shape(input.shape, common), input.dtype)
+        shape = layout.shape(input.shape, common)
+        return Spec(shape, input.dtype, layout.strides(shape, input, indices))
 
     def loops(self, at, input, indices):
         return input[index_position(at, input, indices)]

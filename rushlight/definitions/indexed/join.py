@@ -7,11 +7,11 @@ from typing import Any
 
 from rushlight.base.promotion import result_type_of
 from rushlight.base.shape import holds, surely
-from rushlight.definitions.create.copy import ordered_strides, prefers_channels_last
 from rushlight.definitions.reduction.restore import as_dtype
 from rushlight.loops.expr import cast, const, eq, lt, max_, min_, select
 from rushlight.loops.lowered import ONE, ZERO, At, Lowered, Memory, Piece
 from rushlight.op import Composite, Loops, Meta, find_op, wrap_dim
+from rushlight.op.layout import ordered_strides, prefers_channels_last
 from rushlight.op.pointwise import check_devices
 
 

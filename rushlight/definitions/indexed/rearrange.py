@@ -14,6 +14,7 @@ from rushlight.op import Composite, Loops, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import OpDefinition
 from rushlight.op.factory import fresh
 from rushlight.op.indexed import Indexed
+from rushlight.op.layout import Layout, strides_in
 from rushlight.op.memory import check_memory
 from rushlight.op.view import elements
 
@@ -26,6 +27,7 @@ class Flip(Loops):
 
     batch = "dim"
     schema = "flip(Tensor input, int[] dims) -> Tensor"
+    layout = Layout.INPUT
 
     def lower(self, args):
         input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim)
@@ -39,7 +41,7 @@ class Flip(Loops):
         sizes, strides, start = flipped(input.shape, input.stride(), 0)
         whole = Piece(0, (0,) * len(sizes), sizes, tuple(input.stride()), -start, dims)
         memory = Memory("input", input.dtype.code, sizes, strides, tuple(range(input.ndim)), start)
-        return elements("flip", memory, flipped).but(pieces=(whole,))
+        return elements("flip", memory, flipped).but(pieces=(whole,), layout=strides_in(self.layout, input))
 
     def vjp(self, g, dims):
         return {"input": g.flip(dims)}

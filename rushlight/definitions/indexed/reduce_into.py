@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import contiguous_format
 from rushlight.definitions.reduction.extremes import highest, lowest
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.op.definition import OpDefinition
@@ -53,7 +54,7 @@ class ScatterReduce(OpDefinition):
     def run(self, input, dim, index, src, reduce, include_self):
         if reduce not in MODES:
             raise RuntimeError(f"reduce: expected 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce}")
-        out = input if self.is_inplace else input.clone()
+        out = input if self.is_inplace else input.clone(memory_format=contiguous_format)
         if not include_self:
             out.scatter_(dim, index, identity(reduce, input.dtype.code))
         find_op("_scatter_combine_")(out, dim, index, src, reduce)

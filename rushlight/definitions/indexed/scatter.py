@@ -9,6 +9,7 @@ from rushlight.base.settings import alert_not_deterministic
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered, refuse_shared
+from rushlight.op.layout import Layout
 from rushlight.rules.levels import is_recorded
 
 from .gather import (
@@ -267,6 +268,7 @@ class IndexPut(Scattered):
 
     schema = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"
     inplace = True
+    layout = Layout.INPUT
 
     def prepare(self, args):
         input, indices, values, accumulate = args
@@ -304,8 +306,7 @@ class IndexPut(Scattered):
         mask = leading_mask(input, indices)
         if mask is not None and values.numel() == 1 and not accumulate and values.ndim <= input.ndim:
             wide = mask.view(*mask.shape, *(1,) * (input.ndim - mask.ndim)) if mask.ndim < input.ndim else mask
-            fill = input.masked_fill_ if self.is_inplace else input.masked_fill
-            return fill(wide, values.reshape(()))
+            return (input if self.is_inplace else input.clone()).masked_fill_(wide, values.reshape(()))
         found = index_tensors(self.name, input, indices)
         if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
             if self.is_inplace:
@@ -356,6 +357,7 @@ class Put(Scattered):
 
     schema = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor"
     inplace = True
+    layout = Layout.INPUT
 
     def prepare(self, args):
         input, index, source, accumulate = args

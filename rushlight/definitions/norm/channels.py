@@ -18,6 +18,7 @@ from ... import _C
 from ...autograd import is_grad_enabled, no_grad
 from ...base.shape import is_below, reaches
 from ...op import Composite, Fused, Pointwise, Promote, find_op
+from ...op.layout import Layout
 from ...op.multi_tensor import DeviceUpdate
 from ...op.reduction import product
 from ...rules.levels import readable
@@ -38,6 +39,7 @@ class ScaledChannels(Pointwise):
 
     schema = "_scaled_channels(Tensor input, Tensor mean, Tensor scale, Tensor? bias) -> Tensor"
     promote = Promote.KEEP
+    layout = Layout.FORMAT
     function = method = inplace = out = False
 
     def expr(self, s, x, mean, scale, bias):
@@ -49,12 +51,13 @@ class PairedAffine(Pointwise):
     """grad * scale + (input - mean) * slope + shift: the input gradient of every norm here."""
 
     schema = (
-        "_paired_affine(Tensor grad, Tensor input, Tensor mean, Tensor scale, Tensor slope, Tensor shift) -> Tensor"
+        "_paired_affine(Tensor input, Tensor grad, Tensor mean, Tensor scale, Tensor slope, Tensor shift) -> Tensor"
     )
     promote = Promote.KEEP
+    layout = Layout.FORMAT
     function = method = inplace = out = False
 
-    def expr(self, s, g, x, mean, scale, slope, shift):
+    def expr(self, s, x, g, mean, scale, slope, shift):
         return g * scale + (x - mean) * slope + shift
 
 
@@ -196,6 +199,11 @@ def spread(v: Any, ndim: int) -> Any:
     return None if v is None else (v.view if v._is_contiguous() else v.reshape)((-1, *(1,) * (ndim - 2)))
 
 
+def beside(t: Any, ndim: int) -> Any:
+    """[N, C, 1] as [N, C, 1, ...], or [N, C]: numbers per item and channel, to stand beside [N, C, ...]."""
+    return t.reshape((*t.shape[:2], *(1,) * (ndim - 2)))
+
+
 def scaled(input: Any, mean: Any, scale: Any, bias: Any) -> Any:
     """(input - mean) * scale + bias, with a number of each per channel."""
     kernel, numbers = find_op("_scaled_channels"), (mean, scale, bias)
@@ -275,7 +283,7 @@ class ChannelNormBackward(Composite):
             result = find_op("_channel_slopes")(total, dot, invstd, weight, -1.0 / count)
             scale, slope, shift, d_weight, total = result
         at = [spread(v, input.ndim) for v in (mean, scale, slope, shift)]
-        return find_op("_paired_affine")(grad, input, *at), d_weight, total
+        return find_op("_paired_affine")(input, grad, *at), d_weight, total
 
     def vjp(self, g, grad, input, weight, eps):
         def body(grad, input, weight):
@@ -557,13 +565,8 @@ class GroupNormRows(Composite):
         mean, rstd = mean.reshape(items, groups), rstd.reshape(items, groups)
         scale = per_channel(rstd, channels)
         scale = scale if weight is None else scale * weight.reshape(-1, 1)
-        result = find_op("_scaled_channels")(
-            input.reshape(items, channels, length),
-            per_channel(mean, channels),
-            scale,
-            None if bias is None else bias.reshape(-1, 1),
-        )
-        return result.reshape(input.shape), mean, rstd
+        over = [beside(t, input.ndim) for t in (per_channel(mean, channels), scale)]
+        return find_op("_scaled_channels")(input, *over, spread(bias, input.ndim)), mean, rstd
 
     saved_results = (1, 2)
 
@@ -636,8 +639,8 @@ class GroupNormRowsBackward(Composite):
         size = max(1, channels // groups * length)
         each = [t.reshape(items, groups, channels // groups).sum(2) * rstd * (-1.0 / size) for t in (total, dot)]
         shift, slope = per_channel(each[0], channels), per_channel(each[1] * rstd * rstd, channels)
-        d_input = find_op("_paired_affine")(grad, x, mean, scale, slope, shift)
-        return d_input.reshape(input.shape), d_weight, d_bias
+        over = [beside(t, input.ndim) for t in (mean, scale, slope, shift)]
+        return find_op("_paired_affine")(input, grad.reshape(input.shape), *over), d_weight, d_bias
 
     def vjp(self, g, grad, input, weight, groups, eps):
         items, channels = input.shape[:2]

@@ -12,10 +12,10 @@ from typing import Any
 
 from ... import _C
 from ...autograd import enable_grad, grad as grad_of
-from ...base.shape import surely
+from ...base.shape import contiguous_format, surely
 from ...base.tracebacks import users_level
 from ...op import Composite, Fused, Meta, find_op, wrap_dim
-from ...op.fused import decayed, multiply_add
+from ...op.fused import decayed, in_rows, multiply_add
 from ...rules import levels
 
 # Intermediate results of these types would be rounded at every step.
@@ -46,7 +46,7 @@ class _AlongDim(Fused):
     def run(self, *args):
         t, d = args[0], self.dim_of(args)
         if surely(t.numel() == 0):   # nothing along dim to look at
-            return t.clone()
+            return t.clone(memory_format=contiguous_format)
         if t.ndim > 64:   # amax takes no more: what is before and after the dim becomes one dim each
             d = wrap_dim(self.name, d, t.ndim)
             behind = prod(t.shape[d + 1 :])
@@ -75,7 +75,7 @@ class Softmax(_AlongDim):
 
     def compute(self, input, dim, dtype):
         e = decayed(input - input.amax(dim, keepdim=True))
-        return e * e.sum(dim, keepdim=True).reciprocal()
+        return in_rows("mul", e, e.sum(dim, keepdim=True).reciprocal())
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}
@@ -89,7 +89,7 @@ class SoftmaxBackward(_AlongDim):
 
     def compute(self, grad, soft, dim):
         weighted = grad * soft
-        return weighted - soft * weighted.sum(dim, keepdim=True)
+        return in_rows("sub", weighted, soft * weighted.sum(dim, keepdim=True))
 
     def vjp(self, g, grad, soft, dim):
         own = find_op("_softmax_backward")
@@ -112,7 +112,7 @@ class LogSoftmax(_AlongDim):
 
     def compute(self, input, dim, dtype):
         shifted = input - input.amax(dim, keepdim=True)
-        return shifted - decayed(shifted).sum(dim, keepdim=True).log()
+        return in_rows("sub", shifted, decayed(shifted).sum(dim, keepdim=True).log())
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_log_softmax_backward")(g, result, dim).to(input.dtype)}
@@ -125,7 +125,7 @@ class LogSoftmaxBackward(_AlongDim):
     function = method = False
 
     def compute(self, grad, logs, dim):
-        return grad - decayed(logs) * grad.sum(dim, keepdim=True)
+        return in_rows("sub", grad, decayed(logs) * grad.sum(dim, keepdim=True))
 
     def vjp(self, g, grad, logs, dim):
         p = logs.exp()

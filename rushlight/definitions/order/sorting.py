@@ -11,6 +11,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Library, Meta, Spec, wrap_dim
+from rushlight.op.layout import Layout, by_stride, strides_in, strides_like
 from rushlight.planners.order.few_first import few_launches
 from rushlight.planners.order.radix import radix_launches
 from rushlight.planners.order.radix_device import finds_few, sort_launches
@@ -74,10 +75,14 @@ class Sort(Library):
         "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     )
+    layout = Layout.INPUT
 
     def launches(self, args):
         input = args[0]
         dim, descending = self.options(*args)
+        if not input._is_contiguous():   # the dims as results have them in memory: these are dense rows then
+            order = by_stride(input.shape, strides_like(input))[::-1]
+            input, dim = input.permute(order), order.index(dim)
         return ordered(input, dim, input.shape[dim] if input.ndim else 1, descending)
 
     def options(self, *args: Any) -> tuple[int, bool]:
@@ -87,8 +92,8 @@ class Sort(Library):
     def meta(self, input, *rest):
         refuse_complex("sort", input)
         self.options(input, *rest)
-        shape = tuple(input.shape)
-        return Spec(shape, input.dtype), Spec(shape, _C.int64)
+        shape, strides = tuple(input.shape), strides_in(self.layout, input)
+        return Spec(shape, input.dtype, strides), Spec(shape, _C.int64, strides)
 
     def cpu(self, out, input, *rest):
         dim, descending = self.options(input, *rest)

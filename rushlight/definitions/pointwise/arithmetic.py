@@ -19,6 +19,7 @@ from rushlight.definitions.pointwise.checks import (
 )
 from rushlight.loops.expr import BITS, COMPLEX, Value
 from rushlight.op import Composite, Pointwise, Promote
+from rushlight.op.layout import Layout
 
 
 class Add(Pointwise):
@@ -81,6 +82,28 @@ class Mul(Pointwise):
 
     def expr(self, s, x, y):
         return x * y
+
+
+class MulRows(Pointwise):
+    """input * other, in dense rows whatever the order of the operands."""
+
+    schema = "_mul_rows(Tensor input, Tensor other) -> Tensor"
+    function = method = inplace = out = False
+    layout = Layout.ROWS
+
+    def expr(self, s, x, y):
+        return x * y
+
+
+class SubRows(Pointwise):
+    """input - other, in dense rows whatever the order of the operands."""
+
+    schema = "_sub_rows(Tensor input, Tensor other) -> Tensor"
+    function = method = inplace = out = False
+    layout = Layout.ROWS
+
+    def expr(self, s, x, y):
+        return x - y
 
 
 class Div(Pointwise):

@@ -12,6 +12,7 @@ from rushlight import _C, rules
 from rushlight.definitions.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise, Promote, find_op
+from rushlight.op.layout import Layout
 from rushlight.rules.levels import behind
 
 
@@ -43,6 +44,7 @@ class MaskedFill(Pointwise):
     apart = ("mask",)
     out = False
     by_value = "value"
+    layout = Layout.ROWS
 
     def check(self, input, mask, value):
         check_mask("masked_fill", "mask", mask)

@@ -374,7 +374,7 @@ class Renorm(Composite):
         dim %= input.ndim
         lengths = input.norm(p, tuple(d for d in range(input.ndim) if d != dim), True)
         factor = find_op("where")(lengths > maxnorm, maxnorm / (lengths + 1e-7), lengths.new_ones(()))
-        return input.mul_(factor) if self.is_inplace else input * factor
+        return input.mul_(factor) if self.is_inplace else find_op("_mul_rows")(input, factor)
 
 
 class Normalize(Composite):

@@ -27,10 +27,10 @@ from rushlight.loops.lowered import (
     number_value,
 )
 from rushlight.op import Composite, Loops, find_op
+from rushlight.op.layout import channels_last_strides, prefers_channels_last
 
-from ..create.copy import prefers_channels_last
 from ..window.axes import integers
-from ..window.layout import channels_last_strides, dense, is_channels_last, is_dense
+from ..window.layout import dense, is_channels_last, is_dense
 from ..window.sums import Total
 
 REFLECT, REPLICATE, CIRCULAR = "reflect", "replicate", "circular"

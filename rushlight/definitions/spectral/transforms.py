@@ -18,7 +18,7 @@ from rushlight.base.assertions import sym_sqrt
 
 from ... import _C
 from ...base.promotion import default_dtype, rank
-from ...op import Composite, Library, Meta, Spec, find_op
+from ...op import Composite, FreedMeta, Library, Meta, Spec, find_op
 from ...op.factory import OPTIONS
 from ...op.view import wrap_dim
 from ...planners.fourier.direct import direct_launch
@@ -120,7 +120,7 @@ class RealToComplex(_Transform):
             result = complex_along(result, d, True, factor(norm, result.shape[d]))
         return result
 
-    def vjp(self, g, input: Meta, dim, norm, onesided):
+    def vjp(self, g, input: FreedMeta, dim, norm, onesided):
         if onesided:
             g = resized(g, dim[-1], input.shape[dim[-1]])
         return {"input": find_op("real")(find_op("_fft_c2c")(g, dim, norm, False))}

@@ -12,10 +12,11 @@ from typing import Any
 from rushlight.loops.expr import Value, cast, const, max_, min_, shl, shr
 from rushlight.loops.lowered import ZERO, At, Fold, Folding, Lowered, Memory, Number, Table, Window
 from rushlight.op import Loops, find_op
+from rushlight.op.layout import channels_last_strides
 from rushlight.op.memory import check_memory
 
 from .axes import Table as Windows, integers, table_of, unpack
-from .layout import channels_last_strides, dense, is_channels_last, is_dense
+from .layout import dense, is_channels_last, is_dense
 
 MOST_BITS = 22
 

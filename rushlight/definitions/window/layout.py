@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.shape import channels_last, channels_last_3d
-from rushlight.definitions.create.copy import prefers_channels_last
 from rushlight.loops.expr import Value, const, idiv, irem, var
 from rushlight.loops.nest import For, Local, Statement
-from rushlight.op.indexed import contiguous_strides
+from rushlight.op.layout import prefers_channels_last
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -38,13 +37,6 @@ def in_order(t: Any, channels: bool) -> Any:
     if not channels:
         return t.contiguous()
     return t.contiguous(memory_format=channels_last if t.ndim == 4 else channels_last_3d)
-
-
-def channels_last_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a dense tensor with channels last."""
-    n, c, *space = shape
-    inner = contiguous_strides((n, *space, c))
-    return (inner[0], inner[-1], *inner[1:-1])
 
 
 def unravel(item: Value, names: Sequence[str], prefix: str) -> list[Statement]:

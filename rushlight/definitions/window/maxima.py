@@ -25,11 +25,12 @@ from rushlight.loops.lowered import (
 )
 from rushlight.op import Loops, find_op
 from rushlight.op.indexed import contiguous_strides
+from rushlight.op.layout import channels_last_strides
 from rushlight.op.memory import check_memory
 from rushlight.op.reduction import product
 
 from .axes import unpack
-from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense
+from .layout import ZERO, dense, in_order, is_channels_last, is_dense
 from .ranges import WindowRange, window_ranges
 
 INDEX_CODE = {32: "i32", 64: "i64"}

@@ -29,10 +29,11 @@ from rushlight.loops.lowered import (
     compute_code,
 )
 from rushlight.op import Loops, find_op
+from rushlight.op.layout import channels_last_strides
 from rushlight.op.memory import check_memory
 
 from .axes import Axis, Pattern, Regular, floats, integers, pack, pattern_of, regular_part, table_of, unpack
-from .layout import channels_last_strides, dense, in_order, is_channels_last, is_dense
+from .layout import dense, in_order, is_channels_last, is_dense
 
 WRITTEN = 8    # taps of a window written out one by one
 FEW_CHANNELS = 8
