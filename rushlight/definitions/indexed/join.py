@@ -112,6 +112,16 @@ def slowest_first(tensors: Sequence[Any]) -> tuple[int, ...] | None:
     return (0, *range(2, rank), 1)
 
 
+def stacked_strides(tensors: Sequence[Any], dim: int) -> tuple[int, ...] | None:
+    """Strides of the result where the tensors have channels last: as `cat` lays them out, with its dim split in two."""
+    order, model = slowest_first(tensors), tensors[0]
+    if order is None or dim == model.ndim:
+        return None
+    joined = [n * len(tensors) if d == dim else n for d, n in enumerate(model.shape)]
+    strides = ordered_strides(joined, order[::-1])
+    return (*strides[:dim], strides[dim] * model.shape[dim], *strides[dim:])
+
+
 def is_skipped(t: Any) -> bool:
     """An empty 1-D tensor joins anything, adding nothing."""
     return len(t.shape) == 1 and t.shape[0] == 0
@@ -159,7 +169,8 @@ class Stack(Loops):
                 Piece(k, start, (*shape[:dim], 1, *shape[dim + 1 :]), (*t.stride()[:dim], 0, *t.stride()[dim:]))
             )
         return Lowered(
-            "stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces)
+            "stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces),
+            layout=stacked_strides(args[0], dim),
         )
 
     def vjp(self, g, tensors: Meta, dim):

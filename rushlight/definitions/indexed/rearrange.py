@@ -97,6 +97,7 @@ class RollDim(Loops):
     schema = "_roll(Tensor input, int shift, int dim) -> Tensor"
     function = method = False
     out = False
+    layout = Layout.FORMAT
 
     def lower(self, args):
         input, dim = args[0], wrap_dim("roll", args[2], args[0].ndim)
@@ -114,7 +115,8 @@ class RollDim(Loops):
             return (sources[0][at.replace(dim, select(lt(place, ZERO), place + sources[0].shape[dim], place))],)
 
         return Lowered(
-            "roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False, pieces=tuple(pieces)
+            "roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False, pieces=tuple(pieces),
+            layout=strides_in(self.layout, input),
         )
 
     def vjp(self, g, shift, dim):

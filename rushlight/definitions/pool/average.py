@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, Axis, once_per_shape, pack
-from rushlight.definitions.window.layout import in_order, is_channels_last
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, Axis, flat_axis, once_per_shape, pack, unpack
+from rushlight.definitions.window.layout import in_order, is_channels_last, is_turned
 from rushlight.op import Composite, find_op
 
 from .largest import adaptive_sizes, check_adaptive
@@ -37,6 +37,13 @@ def sliding_axes(
     return pack([Axis(AVERAGE, n, out, k, s, p, int(counts_padding), int(whole)) for n, out, k, s, p in sizes])
 
 
+def window_sum(input: Any, axes: tuple[int, ...]) -> Any:
+    """Sums over windows along packed axes."""
+    if input.ndim == 3 and len(unpack(axes)) == 1 and is_turned(input):
+        return find_op("_window_sum")(input.unsqueeze(2), flat_axis(AVERAGE, axes)).squeeze(2)
+    return find_op("_window_sum")(input, axes)
+
+
 class AvgPool(Composite):
     """The mean of sliding windows; a window hanging over the padding is divided by the part inside the padded input."""
 
@@ -54,7 +61,7 @@ class AvgPool(Composite):
             count_include_pad,
             divisor_override is not None,
         )
-        total = find_op("_window_sum")(
+        total = window_sum(
             input, sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers)
         )
         if divisor_override is None:
@@ -116,10 +123,10 @@ class AdaptiveAvgPool(Composite):
             return in_order(result, True) if is_channels_last(input, self.count) else result
         space = input.shape[input.ndim - len(sizes) :]
         if all(out and n % out == 0 for n, out in zip(space, sizes, strict=True)):   # windows of one size, side by side
-            return find_op("_window_sum")(
+            return window_sum(
                 input, pack([Axis(AVERAGE, n, out, n // out, n // out) for n, out in zip(space, sizes, strict=True)])
             )
-        return find_op("_window_sum")(
+        return window_sum(
             input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)])
         )
 

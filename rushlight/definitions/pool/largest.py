@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.shape import INTS, NUMBERS, is_below
-from rushlight.definitions.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
+from rushlight.definitions.window.axes import ADAPTIVE, POOL, Axis, flat_axis, once_per_shape, pack
+from rushlight.definitions.window.layout import is_turned
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
 
@@ -20,6 +21,9 @@ SHORT_PLANE = 1 << 31   # positions in larger planes need 64 bits
 
 def max_windows(input: Any, axes: tuple[int, ...], count: int, return_indices: bool) -> Any:
     """Maxima over `count` packed axes; positions of 32 bits where nobody sees them."""
+    if count == 1 and is_turned(input):
+        found = max_windows(input.unsqueeze(2), flat_axis(POOL, axes), 2, return_indices)
+        return tuple(t.squeeze(2) for t in found) if return_indices else found.squeeze(2)
     plane = 1
     for n in input.shape[input.ndim - count :]:
         plane *= n
@@ -177,7 +181,7 @@ class AdaptiveMaxPool(Composite):
         check_adaptive(self.name, input, self.count)
         space = input.shape[input.ndim - self.count :]
         return max_windows(
-            input,
+            input if self.count < 3 else input.contiguous(),   # volumes: dense rows
             pack([Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)]),
             self.count,
             return_indices,

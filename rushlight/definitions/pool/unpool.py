@@ -11,8 +11,9 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.settings import alert_not_deterministic
-from rushlight.definitions.window.layout import in_order, is_channels_last
+from rushlight.definitions.window.layout import in_order
 from rushlight.op import Composite
+from rushlight.op.layout import prefers_channels_last
 
 from .sizes import per_dim
 
@@ -76,7 +77,7 @@ def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
         .scatter(-1, indices.flatten(-count), input.flatten(-count))
         .view((*lead, *sizes))
     )
-    return in_order(result, True) if is_channels_last(input, count) else result
+    return in_order(result, True) if count == 2 and input.ndim == 4 and prefers_channels_last(input) else result
 
 
 class MaxUnpool1d(MaxUnpool):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.shape import contiguous_format
 from ...op import Composite
 from ..window.layout import in_order, is_channels_last
 
@@ -31,7 +32,7 @@ class PixelShuffle(Composite):
         if r <= 0:
             raise RuntimeError(f"pixel_shuffle: expected upscale_factor above 0, got {r}")
         if r == 1:
-            return input.clone()
+            return input.clone() if is_channels_last(input, 2) else input.clone(memory_format=contiguous_format)
         *lead, c, h, w = input.shape
         if c % (r * r):
             raise RuntimeError(f"pixel_shuffle: expected channels divisible by upscale_factor ** 2, got {c} and {r}")
@@ -55,7 +56,7 @@ class PixelUnshuffle(Composite):
         if r <= 0:
             raise RuntimeError(f"pixel_unshuffle: expected downscale_factor above 0, got {r}")
         if r == 1:
-            return input.clone()
+            return input.clone() if is_channels_last(input, 2) else input.clone(memory_format=contiguous_format)
         *lead, c, h, w = input.shape
         for label, size in (("height", h), ("width", w)):
             if size % r:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight import _C
 from rushlight.base.shape import contiguous_format
 from rushlight.definitions.view import dims, parts, reinterpret, shape
 from rushlight.op import Composite, Geometry, View, find_op
@@ -36,6 +37,8 @@ def copying_form(name: str, view: type) -> type:
         if name == "narrow" and args[1] >= args[0].ndim > 0:   # not the view's IndexError
             raise RuntimeError(f"narrow_copy: expected dim to be less than {args[0].ndim}, got {args[1]}")
         keywords = {p.name: a for p, a in zip(self.spec.params, args, strict=True) if p.keyword_only}
+        if name == "view" and not isinstance(args[1], _C.dtype):   # a copy can have any elements side by side
+            return copied(find_op("reshape")(*args))
         return copied(find_op(name)(*args[: len(args) - len(keywords)], **keywords))
 
     body = {

@@ -50,6 +50,11 @@ def pack(axes: Sequence[Axis]) -> tuple[int, ...]:
     return tuple([number for axis in axes for number in axis])
 
 
+def flat_axis(kind: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """The packed axis of rows as the axes of images of one row."""
+    return pack([Axis(kind, 1, 1, 1, 1, 0, 1), *unpack(axes)])
+
+
 def unpack(numbers: Sequence[int]) -> tuple[Axis, ...]:
     """Axes from a flat list."""
     return tuple(Axis(*numbers[k : k + FIELDS]) for k in range(0, len(numbers), FIELDS))

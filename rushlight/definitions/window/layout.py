@@ -18,6 +18,11 @@ def is_channels_last(t: Any, spatial: int) -> bool:
     return spatial > 1 and t.ndim == spatial + 2 and t._is_channels_last() and prefers_channels_last(t)
 
 
+def is_turned(t: Any) -> bool:
+    """Whether a batch of rows, [N, C, L], has its channels next to each other: as images of one row they lie last."""
+    return t.ndim == 3 and not t._is_contiguous() and prefers_channels_last(t.unsqueeze(2))
+
+
 def is_dense(t: Any, spatial: int) -> bool:
     """Whether a windowed kernel can read the tensor as it lies."""
     return t._is_contiguous() or is_channels_last(t, spatial)
