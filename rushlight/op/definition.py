@@ -154,7 +154,7 @@ class OpDefinition:
         kept = {}
         rule = type(self).vjp
         for name in parameters_of(rule)[2:]:
-            said = rule.__annotations__.get(name, "")
+            said: Any = rule.__annotations__.get(name)
             kept[name] = SAVE_BY_ANNOTATION.get(getattr(said, "__name__", said), SAVE_DATA)
         return kept
 

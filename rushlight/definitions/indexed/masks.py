@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import contiguous_format
 from rushlight.codegen.schedule.forms.launch import Launch, Schedule
 from rushlight.devices import handlers
 from rushlight.op import Composite, Library, Spec, find_op
@@ -276,7 +277,7 @@ class MaskedScatter(Composite):
         else:
             target = input
         if where.is_meta and not is_recorded(where):
-            return input if self.is_inplace else input.clone()
+            return input if self.is_inplace else input.clone(memory_format=contiguous_format)
         # examples of a batch, or a graph in the making: the k-th place under the mask takes the k-th element
         if not is_readable(where) or where.is_meta:
             flat = source.reshape(-1)
