@@ -283,7 +283,7 @@ class MaskedScatter(Composite):
             flat = source.reshape(-1)
             order = (where.reshape(-1).cumsum(0) - 1).clamp(0, max(flat.numel() - 1, 0))
             result = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)
-            return target.copy_(result) if self.is_inplace else result.reshape(input.shape)
+            return target.copy_(result) if self.is_inplace else result.reshape(input.shape).contiguous()
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
         if count > source.numel():
@@ -297,4 +297,4 @@ class MaskedScatter(Composite):
                 values = values.clone()
             target.index_put_(places, values)
             return input
-        return target.index_put(places, values).reshape(input.shape)
+        return target.clone(memory_format=contiguous_format).index_put_(places, values).reshape(input.shape)

@@ -87,7 +87,7 @@ class Rot90(Composite):
             return input.flip(b).transpose(a, b)
         if turns == 2:
             return input.flip((a, b))
-        return input.flip(a).transpose(a, b) if turns == 3 else input.clone()
+        return input.flip(a).transpose(a, b) if turns == 3 else input.clone(memory_format=contiguous_format)
 
 
 class RollDim(Loops):

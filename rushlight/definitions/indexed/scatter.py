@@ -242,7 +242,7 @@ class IndexFillTensor(Composite):
             refuse_shared(self.name, input, (index,))
         chosen = find_op("zeros")(input.shape, dtype=_C.bool, device=input.device).index_fill_(dim, index, 1)
         value = value.to(input.dtype)
-        return input.masked_fill_(chosen, value) if self.is_inplace else input.masked_fill(chosen, value)
+        return (input if self.is_inplace else input.clone()).masked_fill_(chosen, value)
 
 
 class IndexFill(_Slices):
@@ -250,6 +250,7 @@ class IndexFill(_Slices):
 
     schema = "index_fill(Tensor input, int dim, Tensor index, Scalar value) -> Tensor"
     inplace = True
+    layout = Layout.INPUT
     runtime = ("value",)
     allow_negative = True
 

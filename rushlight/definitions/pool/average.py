@@ -38,10 +38,11 @@ def sliding_axes(
 
 
 def window_sum(input: Any, axes: tuple[int, ...]) -> Any:
-    """Sums over windows along packed axes."""
-    if input.ndim == 3 and len(unpack(axes)) == 1 and is_turned(input):
+    """Sums over windows along packed axes; those of volumes lie in dense rows whatever the order of the input."""
+    count = len(unpack(axes))
+    if count == 1 and is_turned(input):
         return find_op("_window_sum")(input.unsqueeze(2), flat_axis(AVERAGE, axes)).squeeze(2)
-    return find_op("_window_sum")(input, axes)
+    return find_op("_window_sum")(input.contiguous() if count == 3 else input, axes)
 
 
 class AvgPool(Composite):
