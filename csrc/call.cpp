@@ -176,12 +176,26 @@ static void adopt_views(PyObject** args, PyObject* result) {
     adopt_view(base, PySequence_Fast_GET_ITEM(result, i));
 }
 
+// Whether the graph shows an op of several as PyTorch has it (see tape_mark).
+static bool shows_own(Overload* op) {
+  if (op->shows == Shows::Unknown) {
+    PyObject* ask = op->inplace ? nullptr : PyDict_GetItemString(autograd_callbacks, "shows_own");
+    Ref answer(ask ? PyObject_CallOneArg(ask, as_object(op)) : Py_NewRef(Py_False));
+    if (!answer) PyErr_WriteUnraisable(ask);
+    op->shows = answer.p == Py_True ? Shows::Own : Shows::Body;
+  }
+  return op->shows == Shows::Own;
+}
+
 // Below the keys: autograd and the backend.
 PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner) {
   bool record = op->records && requires_grad && tls.grad_enabled;
   if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, keys, runner);
+  bool of_body = !op->records && requires_grad && tls.grad_enabled && op->shows != Shows::Body;
+  uint64_t since = tape_sequence();
   Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
+  if (of_body && shows_own(op) && !tape_mark(op, args, result.p, since)) return nullptr;
   if (op->is_view && runner) adopt_views(args, result.p);
   if (op->is_view && !runner && !mark_views(args, result.p)) return nullptr;
   if (record && result.p != args[0] && !tape_record(op, args, result.p)) return nullptr;

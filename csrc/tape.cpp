@@ -5,8 +5,6 @@
 
 #include <structmember.h>
 
-#include <string>
-
 #include "call.h"
 #include "second_module.h"
 #include "symbolic.h"
@@ -37,35 +35,9 @@ static bool has_edge(ParamType type) {
 
 static bool is_list(ParamType type) { return type == ParamType::TensorList || type == ParamType::OptTensorList; }
 
-// "log_softmax" -> "LogSoftmaxBackward0"; in-place forms share the name of the functional one.
-static PyObject* backward_name(PyObject* op_name) {
-  Py_ssize_t n = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(op_name, &n);
-  if (!text) return nullptr;
-  std::string name(text, static_cast<size_t>(n)), out;
-  size_t dot = name.rfind('.');
-  if (dot != std::string::npos) name.erase(0, dot + 1);
-  bool upper = true;
-  for (char c : name) {
-    if (c == '_') {
-      upper = true;
-    } else {
-      out.push_back(upper ? static_cast<char>(toupper(c)) : c);
-      upper = false;
-    }
-  }
-  out += "Backward0";
-  return PyUnicode_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
-}
-
 TapeInfo* tape_info(Overload* op) {
   if (op->tape) return static_cast<TapeInfo*>(op->tape);
   auto* info = new TapeInfo;
-  info->node_name = backward_name(op->name);
-  if (!info->node_name) {
-    delete info;
-    return nullptr;
-  }
   for (size_t i = 0; i < op->params->size(); i++) {
     const Param& p = (*op->params)[i];
     if (has_edge(p.type)) info->tensor_params.push_back(static_cast<int>(i));
@@ -192,6 +164,8 @@ static void extra_free(Node* n) {
   Py_XDECREF(x->tensor_hooks);
   Py_XDECREF(x->retained);
   Py_XDECREF(x->metadata);
+  Py_XDECREF(x->made);
+  Py_XDECREF(x->shown);
   delete x;
 }
 
@@ -224,7 +198,7 @@ static bool dooming = false;
 
 static void node_dealloc(PyObject* self) {
   Node* n = as_node(self);
-  if (Py_TYPE(self) == FunctionNodeType) PyObject_GC_UnTrack(self);
+  if (PyType_IS_GC(Py_TYPE(self))) PyObject_GC_UnTrack(self);
   if (n->weakrefs) PyObject_ClearWeakRefs(self);
   n->scratch.buffer = reinterpret_cast<PyObject**>(doomed);
   doomed = n;
@@ -235,7 +209,7 @@ static void node_dealloc(PyObject* self) {
     doomed = reinterpret_cast<Node*>(victim->scratch.buffer);
     node_clear(as_object(victim));
     PyTypeObject* type = Py_TYPE(victim);
-    if (type == FunctionNodeType) PyObject_GC_Del(victim);
+    if (PyType_IS_GC(type)) PyObject_GC_Del(victim);
     else PyObject_Free(victim);
     Py_DECREF(type);
   }
@@ -264,7 +238,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   Py_VISIT(t->grad_fn);
   // A native node is invisible to the collector. When only this tensor owns it, what it holds is held by the tensor.
   Node* n = t->grad_fn;
-  if (n && Py_TYPE(n) == NodeType && Py_REFCNT(n) == 1 && n->extra) {
+  if (n && !PyType_IS_GC(Py_TYPE(n)) && Py_REFCNT(n) == 1 && n->extra) {
     Py_VISIT(n->extra->hooks);
     Py_VISIT(n->extra->pre_hooks);
     Py_VISIT(n->extra->tensor_hooks);
@@ -280,30 +254,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   return 0;
 }
 
-PyObject* node_name(Node* n) {
-  switch (n->kind) {
-    case NodeKind::Op: {
-      TapeInfo* info = tape_info(reinterpret_cast<Overload*>(n->op));
-      return info ? Py_NewRef(info->node_name) : nullptr;
-    }
-    case NodeKind::Accumulate:
-      return PyUnicode_FromString("AccumulateGrad");
-    case NodeKind::CopySlices:
-      return PyUnicode_FromString("CopySlices");
-    case NodeKind::Error:
-      return PyUnicode_FromString("Error");
-    case NodeKind::Region:
-      return PyUnicode_FromString("CompiledFunctionBackward");
-    case NodeKind::Function:
-    case NodeKind::Callable: {
-      PyObject* named = n->op ? PyObject_GetAttrString(n->op, "_node_name") : nullptr;
-      if (named) return named;
-      PyErr_Clear();
-      return PyUnicode_FromFormat("%sBackward", n->op ? Py_TYPE(n->op)->tp_name : "Function");
-    }
-  }
-  return PyUnicode_FromString("Node");
-}
+PyObject* node_name(Node* n) { return second.node_name(n); }
 
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size) {
   OutputMeta& m = n->outputs()[i];
@@ -605,6 +556,47 @@ Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* 
   return results.read(result) ? make_node(op, args, results, kept_self) : nullptr;
 }
 
+uint64_t tape_sequence() { return next_sequence; }
+
+// (sizes and type, node or None, output_nr) of a tensor, a list of such for a list, other values as they are.
+static PyObject* described(PyObject* value) {
+  if (is_tensor(value)) {
+    Ref meta(meta_to_save(value));
+    Edge e;
+    if (is_differentiable(as_tensor(value)->dtype)) e = tape_edge(as_tensor(value));
+    Ref node(e.node ? as_object(e.node) : PyErr_Occurred() ? nullptr : Py_NewRef(Py_None));
+    return meta && node ? Py_BuildValue("(OOI)", meta.p, node.p, e.input_nr) : nullptr;
+  }
+  bool tensors = (PyList_Check(value) || PyTuple_Check(value)) && PySequence_Fast_GET_SIZE(value) &&
+                 is_tensor(PySequence_Fast_GET_ITEM(value, 0));
+  if (!tensors) return Py_NewRef(value);
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+  Ref list(PyList_New(count));
+  for (Py_ssize_t i = 0; list && i < count; i++) {
+    PyObject* item = described(PySequence_Fast_GET_ITEM(value, i));
+    if (!item) return nullptr;
+    PyList_SET_ITEM(list.p, i, item);
+  }
+  return list.release();
+}
+
+bool tape_mark(Overload* op, PyObject** args, PyObject* result, uint64_t since) {
+  PyObject* first = PyTuple_Check(result) && PyTuple_GET_SIZE(result) ? PyTuple_GET_ITEM(result, 0) : result;
+  Node* n = is_tensor(first) ? as_tensor(first)->grad_fn : nullptr;
+  if (!n || n->sequence < since || n->kind == NodeKind::Accumulate) return true;
+  auto count = static_cast<Py_ssize_t>(op->params->size());
+  Ref call(PyTuple_New(count + 1));
+  if (!call) return false;
+  PyTuple_SET_ITEM(call.p, 0, Py_NewRef(as_object(op)));
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject* item = described(args[i]);
+    if (!item) return false;
+    PyTuple_SET_ITEM(call.p, i + 1, item);
+  }
+  Py_XSETREF(node_extra(n)->made, call.release());
+  return true;
+}
+
 static void drop_view(Tensor* t) {
   ViewInfo* view = t->view;
   if (!view) return;
@@ -658,7 +650,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY, nullptr},
                                      {}};
 
-static PyTypeObject* make_type(const char* name, bool collected) {
+static PyTypeObject* make_type(const char* name, bool collected, PyTypeObject* base) {
   std::vector<PyType_Slot> slots = {
       {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
       {Py_tp_members, node_members},
@@ -673,14 +665,18 @@ static PyTypeObject* make_type(const char* name, bool collected) {
   slots.push_back({0, nullptr});
   PyType_Spec spec = {name, sizeof(Node), 1,
                       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-                                            (collected ? Py_TPFLAGS_HAVE_GC : 0)),
+                                            (collected ? Py_TPFLAGS_HAVE_GC : 0) | (base ? 0 : Py_TPFLAGS_BASETYPE)),
                       slots.data()};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, base ? as_object(base) : nullptr));
+}
+
+PyTypeObject* node_subtype(const char* name, bool collected) {
+  return make_type(name, collected, collected ? FunctionNodeType : NodeType);
 }
 
 int init_tape(PyObject* module) {
-  NodeType = make_type("rushlight.Node", false);
-  FunctionNodeType = make_type("rushlight.FunctionNode", true);
+  NodeType = make_type("rushlight.Node", false, nullptr);
+  FunctionNodeType = make_type("rushlight.FunctionNode", true, nullptr);
   autograd_callbacks = PyDict_New();
   if (!NodeType || !FunctionNodeType || !autograd_callbacks) return -1;
   if (PyModule_AddObjectRef(module, "Node", as_object(NodeType))) return -1;

@@ -43,7 +43,8 @@ struct Saved {
   uint16_t output_nr = 0;        // Output, OutputCopy: which output
 };
 
-enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region };
+// Face: no part of what the engine runs. It shows Python one step of a node that takes several at once (see dress).
+enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region, Face };
 
 // Rarely used state of a node.
 struct NodeExtra {
@@ -52,6 +53,9 @@ struct NodeExtra {
   PyObject* tensor_hooks = nullptr;  // list of (output_nr, dict)
   PyObject* retained = nullptr;      // list of (output_nr, weakref to the tensor that retains its gradient)
   PyObject* metadata = nullptr;      // dict (anomaly traceback lives here)
+  PyObject* made = nullptr;          // tuple: the call of several ops whose result this is (see tape_mark)
+  PyObject* shown = nullptr;  // tuple: next functions as Python sees them, where they are not the edges: places of
+                              // edges (-1: none), or pairs (node, output_nr)
 };
 
 // What a backward pass keeps about one node while it runs.
@@ -95,7 +99,9 @@ struct Node {
 extern PyTypeObject* NodeType;
 extern PyTypeObject* FunctionNodeType;   // same layout, seen by the collector: its context may refer back to it
 
-inline bool is_node(PyObject* o) { return Py_TYPE(o) == NodeType || Py_TYPE(o) == FunctionNodeType; }
+inline bool is_node(PyObject* o) {
+  return PyObject_TypeCheck(o, NodeType) || PyObject_TypeCheck(o, FunctionNodeType);
+}
 inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
 
 // What the tape derived from one overload, made at its first recording (Overload::tape).
@@ -113,7 +119,6 @@ struct TapeInfo {
   std::vector<int> saved_params;         // explicit vjp: parameters kept
   bool has_lists = false;
   bool saves_self = false;               // an explicit vjp reads the data of parameter 0
-  PyObject* node_name = nullptr;         // "AddBackward0"
   DerivedVjp* derived[8] = {};           // by needs mask over tensor_params, for the usual small masks
   std::vector<std::pair<uint64_t, DerivedVjp*>> more;
 };
@@ -127,7 +132,9 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
 NodeExtra* node_extra(Node* n);
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // metadata only
 void node_release(Node* n);                                     // frees saved values; later use is an error
-PyObject* node_name(Node* n);                                   // new reference
+PyObject* node_name(Node* n);                                   // as PyTorch has it; new reference
+// A type for nodes that Python has seen: the same layout, another name. New reference.
+PyTypeObject* node_subtype(const char* name, bool collected);
 bool saved_pack_input(Saved* s, PyObject* value);               // through hooks when active
 bool saved_pack_list(Saved* s, PyObject* value);
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr);
@@ -148,6 +155,11 @@ inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->vie
 // `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is
 // on.
 bool tape_record(Overload* op, PyObject** args, PyObject* result);
+
+uint64_t tape_sequence();            // of the next node
+// `result` came out of several recorded ops that PyTorch has as one: the node recorded last, if it is not older than
+// `since`, remembers the call (its op, sizes and edges of tensors, other arguments), for those who look at the graph.
+bool tape_mark(Overload* op, PyObject** args, PyObject* result, uint64_t since);
 
 // The node tape_record would attach to `result`, not attached. Null without an exception: nothing to record.
 Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* kept_self);
