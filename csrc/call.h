@@ -31,7 +31,8 @@ struct Param {
 enum class Autocast : uint8_t { Unknown, Ignored, Body, Cast };
 
 // Whether PyTorch's graph has other nodes for an op than those its body records: asked of Python when first recorded.
-enum class Shows : uint8_t { Unknown, Body, Own };
+// Steps: they have the same nodes, but one is called differently when the body recorded several.
+enum class Shows : uint8_t { Unknown, Body, Own, Steps };
 
 enum class Kind : uint8_t { Pointwise, Planned, Python };
 

@@ -310,7 +310,7 @@ struct EdgeList {
   }
   void push_value(PyObject* value) {
     if (is_tensor(value) && is_differentiable(as_tensor(value)->dtype)) push(tape_edge(as_tensor(value)));
-    else push({});
+    else push({nullptr, is_tensor(value) ? 0 : kNoTensor});
   }
   void move_into(Node* n) {
     Edge* e = n->edges();
@@ -493,7 +493,10 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   uint64_t mask = 0;
   for (size_t k = 0; k < params; k++) {
     PyObject* value = args[info->tensor_params[k]];
-    if (!is_tensor(value)) continue;
+    if (!is_tensor(value)) {
+      edges[k].input_nr = kNoTensor;
+      continue;
+    }
     Tensor* t = as_tensor(value);
     if (!(t->grad_fn || t->view || (t->flags & kRequiresGrad)) || !is_differentiable(t->dtype)) continue;
     edges[k] = tape_edge(t);

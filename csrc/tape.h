@@ -13,8 +13,9 @@ struct Overload;
 
 struct Edge {
   Node* node = nullptr;          // strong
-  uint32_t input_nr = 0;
+  uint32_t input_nr = 0;         // kNoTensor where there is no node because the argument is no tensor: a number, None
 };
+constexpr uint32_t kNoTensor = 1;
 
 // Shape and type of one forward output: what its gradient must look like. Sizes live in the node's tail.
 struct OutputMeta {
@@ -74,6 +75,7 @@ struct Node {
   bool released;                 // saved values were freed by a backward pass without retain_graph
   bool has_lists;                // some tensor parameter is a list: list_lengths() is valid
   bool weak_outputs;             // some Saved has kind Output
+  uint8_t steps;                 // recorded last by the body of an op that counts its nodes (Shows::Steps): how many
   bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
   uint32_t num_outputs;          // of the forward op: gradients it receives
   uint32_t num_saved;

@@ -17,11 +17,17 @@ static PyTypeObject* type_named(PyObject* name, bool collected) {
   Ref key(Py_BuildValue("(Oi)", name, collected));
   if (!key) return nullptr;
   if (PyObject* found = PyDict_GetItemWithError(node_types, key.p)) return reinterpret_cast<PyTypeObject*>(found);
-  Ref full(PyErr_Occurred() ? nullptr : PyUnicode_FromFormat("%s%U", collected ? "torch.autograd.function." : "rushlight.", name));
+  if (PyErr_Occurred()) return nullptr;
+  Ref full(PyUnicode_FromFormat("%s.%U", collected ? "torch.autograd.function" : "rushlight", name));
   const char* text = full ? PyUnicode_AsUTF8(full.p) : nullptr;
   Ref type(text ? as_object(node_subtype(text, collected)) : nullptr);
-  Ref home(type && !collected ? PyUnicode_FromString("builtins") : nullptr);   // as PyTorch's are shown: no module
-  if (!type || (home && PyObject_SetAttrString(type.p, "__module__", home.p))) return nullptr;
+  if (!type) return nullptr;
+  if (!collected) {     // as PyTorch's are: of no module
+    Ref home(PyUnicode_FromString("builtins"));
+    if (!home || PyObject_SetAttrString(type.p, "__module__", home.p)) return nullptr;
+    auto* made = reinterpret_cast<PyTypeObject*>(type.p);
+    made->tp_name = strrchr(made->tp_name, '.') + 1;
+  }
   return PyDict_SetItem(node_types, key.p, type.p) ? nullptr : reinterpret_cast<PyTypeObject*>(type.p);
 }
 
@@ -76,7 +82,7 @@ bool dress_node(Node* n) {
 
 PyObject* edge_object(Node* node, uint32_t nr) {
   if (node && !dress_node(node)) return nullptr;
-  return Py_BuildValue("(OI)", node ? as_object(node) : Py_None, nr);
+  return Py_BuildValue("(OI)", node ? as_object(node) : Py_None, node ? nr : 0);
 }
 
 static PyObject* dressed_name(Node* n) {
@@ -90,7 +96,7 @@ static PyObject* dressed_name(Node* n) {
 static PyObject* n_name(PyObject* self, PyObject*) { return dressed_name(as_node(self)); }
 static PyObject* n_sequence(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(as_node(self)->sequence); }
 
-// What the engine follows: pairs (node or None, output_nr), not dressed.
+// What the engine follows: pairs (node or None, output_nr), not dressed; (None, kNoTensor) for what is no tensor.
 static PyObject* n_edges(PyObject* self, void*) {
   Node* n = as_node(self);
   Ref tuple(PyTuple_New(n->num_edges));
@@ -165,6 +171,8 @@ static PyObject* n_overload(PyObject* self, void*) {
   return Py_NewRef(n->kind == NodeKind::Op ? n->op : Py_None);
 }
 
+static PyObject* n_steps(PyObject* self, void*) { return PyLong_FromLong(as_node(self)->steps); }
+
 static PyObject* n_shown(PyObject* self, void*) {
   NodeExtra* x = as_node(self)->extra;
   return Py_NewRef(x && x->shown ? x->shown : Py_None);
@@ -217,7 +225,7 @@ static PyObject* n_set_hooks(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-static PyObject* n_saved_values(PyObject* self, PyObject*) {
+static PyObject* n_kept_values(PyObject* self, PyObject*) {
   Node* n = as_node(self);
   if (n->released) return saved_unpack(n, n->saved(), "saved tensor");
   PyObject* tuple = PyTuple_New(n->num_saved);
@@ -403,9 +411,7 @@ static PyObject* node_getattro(PyObject* self, PyObject* name) {
 
 static PyObject* node_repr(PyObject* self) {
   if (!dress_node(as_node(self))) return nullptr;
-  const char* name = Py_TYPE(self)->tp_name;
-  bool plain = !strncmp(name, "rushlight.", 10);     // a custom Function's has its module, as in PyTorch
-  return PyUnicode_FromFormat("<%s object at %p>", plain ? name + 10 : name, self);
+  return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self);
 }
 
 static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -415,6 +421,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (PyTuple_GET_SIZE(args) != n->num_outputs)
     return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)),
            nullptr;
+  if (!dress_node(n)) return nullptr;
   PyObject* shown = n->extra ? n->extra->shown : nullptr;
   bool several = shown && PyTuple_GET_SIZE(shown) && !PyLong_Check(PyTuple_GET_ITEM(shown, 0));
   if (n->kind == NodeKind::Face || several)
@@ -434,13 +441,20 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   if (n->kind == NodeKind::Accumulate) Py_RETURN_NONE;
-  if (n->num_edges == 1) return out[0] ? out[0] : Py_NewRef(Py_None);
-  PyObject* tuple = PyTuple_New(n->num_edges);
+  Ref all(PyTuple_New(n->num_edges));
   for (uint32_t i = 0; i < n->num_edges; i++) {
-    if (tuple) PyTuple_SET_ITEM(tuple, i, out[i] ? out[i] : Py_NewRef(Py_None));
+    if (all) PyTuple_SET_ITEM(all.p, i, out[i] ? out[i] : Py_NewRef(Py_None));
     else Py_XDECREF(out[i]);
   }
-  return tuple;
+  if (all && shown) {     // in the order of the next functions
+    Ref chosen(PyTuple_New(PyTuple_GET_SIZE(shown)));
+    for (Py_ssize_t i = 0; chosen && i < PyTuple_GET_SIZE(shown); i++) {
+      long place = PyLong_AsLong(PyTuple_GET_ITEM(shown, i));
+      PyTuple_SET_ITEM(chosen.p, i, Py_NewRef(place < 0 ? Py_None : PyTuple_GET_ITEM(all.p, place)));
+    }
+    all = std::move(chosen);
+  }
+  return all && PyTuple_GET_SIZE(all.p) == 1 ? Py_NewRef(PyTuple_GET_ITEM(all.p, 0)) : all.release();
 }
 
 static PyMethodDef node_methods[] = {
@@ -455,7 +469,7 @@ static PyMethodDef node_methods[] = {
     {"_kept_meta", guarded<n_kept_meta>, METH_O, "one saved value, by place; of tensors their sizes and types"},
     {"_edge_names", guarded<n_edge_names>, METH_NOARGS, "the parameter that each edge belongs to"},
     {"_pack_again", guarded<n_pack_again>, METH_VARARGS, "(place, pack, unpack): hooks for one saved tensor"},
-    {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
+    {"_kept_values", guarded<n_kept_values>, METH_NOARGS, "everything this node saved, in order"},
     {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
     {}};
 static PyGetSetDef node_getset[] = {
@@ -463,6 +477,7 @@ static PyGetSetDef node_getset[] = {
     {"_edges", n_edges, nullptr, "((node, output_nr), ...) as the engine has them", nullptr},
     {"_made", n_made, nullptr, "the call of several ops whose result this is, or None", nullptr},
     {"_overload", n_overload, nullptr, "the op that recorded it, or None", nullptr},
+    {"_steps", n_steps, nullptr, "how many nodes the op recorded whose last this is; 0: not counted", nullptr},
     {"_shown", n_shown, nullptr, "next functions that are not the edges, or None", nullptr},
     {"_step", n_step, nullptr, "of a step that another node takes: (weak reference to that node, info)", nullptr},
     {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},

@@ -330,7 +330,8 @@ static PyObject* py_collect_edges(PyObject*, PyObject* args) {
     PyObject* a = PyTuple_GET_ITEM(args, i);
     Edge e;
     if (is_tensor(a) && is_differentiable(as_tensor(a)->dtype)) e = tape_edge(as_tensor(a));
-    PyObject* pair = e.node || !PyErr_Occurred() ? edge_object(e.node, e.input_nr) : nullptr;
+    PyObject* node = e.node ? as_object(e.node) : Py_None;   // not dressed: nobody looks at these
+    PyObject* pair = e.node || !PyErr_Occurred() ? Py_BuildValue("(OI)", node, e.input_nr) : nullptr;
     Py_XDECREF(e.node);
     if (!pair) return Py_DECREF(tuple), nullptr;
     PyTuple_SET_ITEM(tuple, i, pair);

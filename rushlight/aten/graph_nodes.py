@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .. import _C
@@ -20,10 +19,11 @@ from .overloads import AtenSchema, aten_name, schemas_of
 
 _SPELLINGS = ("{}", "_{}", "special_{}", "linalg_{}")
 _NONE = (None, 0)
-_BUILTIN = frozenset(("isinstance", "int", "float", "len", "any", "all", "list", "str"))     # conditions use these
-_BODIES = frozenset(("chunk", "max_pool2d", "split_with_sizes", "unsafe_split", "pixel_shuffle", "pixel_unshuffle"))
+_NO_TENSOR = (None, 1)      # of the tape: there is no edge because the argument is a number, or None
+_BODIES = frozenset(("chunk", "split_with_sizes", "norm"))
 # PyTorch has nodes for them, on other devices
-_WORD = re.compile(r"\s*([\w*.-]+|[(),])")
+_WORD = re.compile(r"\s*([\w*.-]+|[()])|,")
+_SUM = re.compile(r"\{(.*?)\}")      # in a name: a number that depends on arguments
 
 
 class PyTorchNode(NamedTuple):
@@ -48,9 +48,15 @@ def _nodes() -> dict[str, list[PyTorchNode]]:
 
 
 @functools.cache
-def _saved_names() -> dict[str, tuple[str, ...]]:
+def saved_names() -> dict[str, tuple[str, ...]]:
     """What a node of a name says it saved."""
     return {node.name: node.saved for nodes in _nodes().values() for node in nodes}
+
+
+@functools.cache
+def edge_names() -> dict[str, tuple[str, ...]]:
+    """PyTorch's names of the arguments that a node has edges for."""
+    return {node.name: node.edges for nodes in _nodes().values() for node in nodes}
 
 
 @functools.cache
@@ -58,12 +64,21 @@ def _chains() -> dict[str, list[tuple[Any, str]]]:
     """Rows of chains.txt by op: (condition or None, chain)."""
     found: dict[str, list[tuple[Any, str]]] = {}
     for row in rows(__file__, "chains"):
-        head, _, chain = row.partition(":")
+        head, _, chain = row.partition(": ")
         ops, _, condition = head.partition(" if ")
         test = compile(condition.strip(), f"<chain of {ops}>", "eval") if condition else None
         for op in ops.split():
-            found.setdefault(op, []).append((test, chain.strip()))
+            found.setdefault(op, []).append((test, chain.strip().replace("{Name}", _camel(op))))
     return found
+
+
+class Number:
+    """An argument that is no tensor, and whose value was not kept."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is known to be no tensor."""
+    return isinstance(value, (int, float, complex, Number))
 
 
 class Operand:
@@ -73,7 +88,7 @@ class Operand:
         self.meta, self.edges, self.places = meta, edges, places
 
     def __bool__(self) -> bool:
-        return self.meta is not None or self.needs
+        return True
 
     @property
     def needs(self) -> bool:
@@ -111,8 +126,8 @@ def _received(node: Any, nr: int) -> Any:
 class Call:
     """A recorded call as its node knows it: arguments by our names. Those it did not keep are not among them."""
 
-    def __init__(self, node: Any) -> None:
-        made = node._made
+    def __init__(self, node: Any, as_made: bool = True) -> None:
+        made = node._made if as_made else None
         self.node, self.is_made = node, made is not None
         self.overload = made[0] if made is not None else node._overload
         self.name = self.overload.name
@@ -136,8 +151,14 @@ class Call:
             value = kept.get(name)
             if value is None or isinstance(value, (_C.TensorMeta, tuple)):
                 mine = [edges[i] for i in places]
+                if mine == [_NO_TENSOR]:
+                    self.values[name] = None if self._may_be_absent(name) else Number()
+                    continue
                 meta = value if isinstance(value, _C.TensorMeta) else _received(*mine[0]) if mine[0][0] else None
                 self.values[name] = Operand(meta, mine, places)
+
+    def _may_be_absent(self, name: str) -> bool:
+        return any(p.name == name and p.type.endswith("?") for p in self.overload.definition.spec.params)
 
     def pairs(self, name: str) -> list[tuple[Any, int]]:
         """Where gradients of an argument go."""
@@ -165,11 +186,16 @@ def _described(item: Any) -> Any:
 # --- which of PyTorch's nodes ------------------------------------------------------------------------------------------
 
 
-def shows_own(overload: Any) -> bool:
+BODY, OWN, STEPS = 0, 1, 2      # csrc/call.h, Shows
+
+
+def shows_own(overload: Any) -> int:
     """Whether PyTorch's graph has nodes of its own for an op whose body is recorded here."""
     name = overload.name
+    if name == "reshape":
+        return STEPS
     if name in _chains() or name in _rules():
-        return True
+        return OWN
     return name in _nodes() and name not in _BODIES and not any(o.records for o in _op_overloads(name))
 
 
@@ -190,46 +216,53 @@ def dress(node: Any) -> tuple[str, tuple | None]:
     """(name, next functions or None for its own edges) of a node that Python is about to see."""
     call = Call(node)
     chain = _chain(call)
-    if chain is None:
-        return _plain(call)
-    return _built(call, _tree(chain))
+    if chain is None and call.is_made and (call.name in _BODIES or _row(call) is None):
+        if node._overload is None:
+            return "CopySlices", None     # the last thing the body did was a write through a view
+        call = Call(node, as_made=False)
+        chain = _chain(call)
+    return _plain(call) if chain is None else _built(call, _tree(chain))
 
 
 def _chain(call: Call) -> str | None:
-    rule = _rules().get(call.name)
+    rule = _rules().get(call.overload.definition.spec.name)
     if rule is not None:
         return rule(call)
-    for test, chain in _chains().get(call.name.rstrip("_") if call.name not in _chains() else call.name, ()):
-        if test is None or eval(test, {}, _Known(call.values, out=call.out)):  # noqa: S307 - rows of our own table
-            return chain
-    return None
-
-
-class _Known(dict):
-    """Arguments by name; those a node did not keep are None."""
-
-    def __missing__(self, name: str) -> Any:
-        if name in _BUILTIN:
-            raise KeyError(name)
+    found = _chains().get(call.name) or _chains().get(call.name.removesuffix("_"), ())
+    if not found:
         return None
+    names = {p.name: None for p in call.overload.definition.spec.params}      # not kept: None
+    names |= call.values | {"out": call.out, "overload": call.overload._overloadname, "number": is_number}
+    for test, chain in found:
+        if test is None or eval(test, names):  # noqa: S307 - rows of our own table
+            return _SUM.sub(lambda m: str(eval(m[1], names)), chain)  # noqa: S307 - as above
+    return None
 
 
 def _plain(call: Call) -> tuple[str, tuple | None]:
     """The node of an op that is one node in PyTorch too."""
     row = _row(call)
     if row is None:
-        return _default_name(call.name), None
-    known = {aten_name(p.name, _schema(row)): p.name for p in call.overload.definition.spec.params}
-    names = [known.get(edge, edge) for edge in row.edges]
+        return f"{_camel(call.name)}Backward0", None
+    names = _our_names(row, [p.name for p in call.overload.definition.spec.params])
     if call.is_made:
         return row.name, tuple(pair for name in names for pair in call.pairs(name))
     places = tuple(place for name in names for place in call.places(name))
     return row.name, None if places == tuple(range(len(call.node._edges))) else places
 
 
-def _default_name(op: str) -> str:
-    """As PyTorch makes names of nodes: `deg2rad` is `Deg2RadBackward0`."""
-    return "".join(part.title() for part in op.rstrip("_").split("_")) + "Backward0"
+def _our_names(row: PyTorchNode, ours: list[str]) -> list[str]:
+    """Our parameters that PyTorch's node has edges for: of the same name, else at the same place."""
+    schema = _schema(row)
+    known = {aten_name(name, schema): name for name in ours}
+    places = [a.name for a in schema.arguments] or list(row.edges)
+    return [known.get(edge) or ours[places.index(edge)] for edge in row.edges
+            if edge in known or (edge in places and places.index(edge) < len(ours))]
+
+
+def _camel(op: str) -> str:
+    """As PyTorch makes names of nodes: `deg2rad` is `Deg2Rad`."""
+    return "".join(part.title() for part in op.rstrip("_").split("_"))
 
 
 class _NoSchema(NamedTuple):
@@ -264,12 +297,13 @@ def _fits(call: Call, schema: AtenSchema) -> bool:
         name = aten_name(param.name, schema)
         value = call.values.get(param.name)
         if name not in known:
-            if param.required or (value is not None and not isinstance(value, Operand) and value != param.default):
+            plain = not isinstance(value, (Operand, Number, list))
+            if param.required or (value is not None and plain and value != param.default):
                 return False
         elif isinstance(value, Operand):
-            if value and not known[name].type.startswith("Tensor"):
+            if not known[name].type.startswith("Tensor"):
                 return False
-        elif isinstance(value, (int, float, complex)) and known[name].type.startswith("Tensor"):
+        elif is_number(value) and known[name].type.startswith("Tensor"):
             if schema.name.removesuffix("_") not in _NUMBERS_AS_TENSORS:
                 return False
     return True
@@ -288,22 +322,26 @@ class Step(NamedTuple):
 @functools.cache
 def _tree(text: str) -> Step:
     """`A(x, B(y))` as steps."""
-    words = iter(_WORD.findall(text))
+    words = iter([word for word in _WORD.findall(text) if word])
 
-    def step(name: str, following: Iterator[str]) -> tuple[Any, str]:
-        after = next(following, "")
+    def step(name: str) -> tuple[Any, str]:
+        after = next(words, "")
         if after != "(":
             return name, after
-        parts = []
-        while after != ")":
-            word = next(following)
-            if word == ")":
-                break
-            part, after = step(word, following)
+        parts: list[Any] = []
+        word = next(words)
+        while word != ")":
+            part, word = step(word)
             parts.append(part)
-        return Step(name, tuple(parts)), next(following, "")
+        return Step(name, tuple(parts)), next(words, "")
 
-    return step(next(words), words)[0]
+    return step(next(words))[0]
+
+
+def chain_of(call: Call) -> Step | None:
+    """The steps that a call is in PyTorch, where it is several."""
+    chain = _chain(call)
+    return None if chain is None else _tree(chain)
 
 
 def _built(call: Call, root: Step) -> tuple[str, tuple | None]:

@@ -64,6 +64,7 @@ def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
                               for m, n in zip(longer[lead:], shorter, strict=True)))
 
 
+_FAR = 2**63 - 1      # the end of a slice that has none
 _SMALL = {(1, 1): "DotBackward0(input, other)", (2, 1): "MvBackward0(input, other)",
           (1, 2): "SqueezeBackward4(MmBackward0(UnsqueezeBackward0(input), other))",
           (2, 2): "MmBackward0(input, other)"}
@@ -72,10 +73,12 @@ _SMALL = {(1, 1): "DotBackward0(input, other)", (2, 1): "MvBackward0(input, othe
 def matmul(call: Any) -> str:
     """A product of vectors, matrices or batches."""
     a, b = call.values["input"], call.values["other"]
-    if not a.ndim or not b.ndim:      # sizes of one operand are gone with what was saved
+    if a.meta is None or b.meta is None:      # sizes of one operand are gone with what was saved
         return "MmBackward0(input, other)" if call.out is not None and call.out.ndim == 2 else _unknown_batch(call)
     if (a.ndim, b.ndim) in _SMALL:
         return _SMALL[a.ndim, b.ndim]
+    if b.ndim == 3 and a.ndim >= 3 and b.shape[0] == 1:
+        return f"UnsafeViewBackward0(MmBackward0({_merged('input', a.shape, a.strides, a.ndim - 1)}, SqueezeBackward1(other)))"
     if b.ndim <= 2 and a.ndim >= 3 and _folds(a, b, False):
         folded = _merged("input", a.shape, a.strides, a.ndim - 1)
         return f"UnsafeViewBackward0({'MmBackward0' if b.ndim == 2 else 'MvBackward0'}({folded}, other))"
@@ -107,8 +110,8 @@ def _batched(a: Any, b: Any) -> str:
 def linear(call: Any) -> str:
     """Rows by a matrix, and a bias."""
     x, weight, bias = (call.values.get(name) for name in ("input", "weight", "bias"))
-    dims = call.out.ndim + (bool(weight) and weight.ndim == 1)
-    if bool(weight) and weight.ndim == 1:
+    dims = call.out.ndim + (weight is not None and weight.ndim == 1)
+    if weight is not None and weight.ndim == 1:
         return "AddBackward0(MvBackward0(input, weight), bias)" if bias else "MvBackward0(input, weight)"
     product = "MmBackward0(input, TBackward0(weight))"
     if dims == 2:
@@ -117,7 +120,7 @@ def linear(call: Any) -> str:
         if bias:
             return "ViewBackward0(AddmmBackward0(bias, ViewBackward0(input), TBackward0(weight)))"
         return "SqueezeBackward4(MmBackward0(UnsqueezeBackward0(input), TBackward0(weight)))"
-    known = bool(x) and len(x.strides) == dims
+    known = x is not None and len(x.strides) == dims
     folded = _merged("input", x.shape, x.strides, dims - 1) if known else "ViewBackward0(input)"
     if bias and (not known or _is_contiguous(x.shape, x.strides)):
         return f"ViewBackward0(AddmmBackward0(bias, {folded}, TBackward0(weight)))"
@@ -125,4 +128,56 @@ def linear(call: Any) -> str:
     return f"AddBackward0({product}, bias)" if bias else product
 
 
-RULES: dict[str, Callable[[Any], str | None]] = {"matmul": matmul, "linear": linear}
+def basic_index(call: Any) -> str:
+    """`x[1:3, None, 0]`: a step for each part of the index that changes something."""
+    index, x = call.values.get("index"), call.values.get("input")
+    if index is None or x is None or x.meta is None:      # gone, with what was saved
+        return {"select": "SelectBackward0(input)", "slice": "SliceBackward0(input)",
+                "unsqueeze": "UnsqueezeBackward0(input)"}.get(call.name, "AliasBackward0(input)")
+    chain = "input"
+    for name, _ in index_steps(index, x.shape):
+        chain = f"{name}({chain})"
+    return chain
+
+
+def index_steps(index: Any, shape: tuple[int, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """The nodes of an index of ints, slices, None and Ellipsis, and what each keeps."""
+    items = index if isinstance(index, tuple) else (index,)
+    missing = len(shape) - sum(not (i is None or i is Ellipsis) for i in items)
+    found: list[tuple[str, dict[str, Any]]] = []
+    sizes, dim = list(shape), 0
+    for item in items:
+        kept: dict[str, Any] = {"self_sym_sizes": tuple(sizes), "dim": dim}
+        if item is Ellipsis:
+            dim += missing
+        elif item is None:
+            found.append(("UnsqueezeBackward0", kept))
+            sizes.insert(dim, 1)
+            dim += 1
+        elif isinstance(item, slice):
+            start, stop, step = item.indices(sizes[dim])
+            if (start, step) != (0, 1) or stop < sizes[dim]:
+                end = _FAR if item.stop is None else item.stop
+                found.append(("SliceBackward0", {**kept, "start": item.start or 0, "end": end, "step": step}))
+                sizes[dim] = len(range(start, stop, step))
+            dim += 1
+        else:
+            found.append(("SelectBackward0", {**kept, "index": int(item)}))
+            del sizes[dim]
+    whole = {"self_sym_sizes": tuple(shape), "dim": 0, "start": 0, "end": _FAR, "step": 1}
+    is_slice = any(isinstance(i, slice) for i in items)
+    return found or [("SliceBackward0", whole) if is_slice else ("AliasBackward0", {})]
+
+
+def view(call: Any) -> str | None:
+    """`reshape` has names of its own for what it does to a tensor that lies otherwise."""
+    steps, x = call.node._steps, call.values.get("input")
+    if steps > 1:
+        return "UnsafeViewBackward0(input)"
+    turned = x is not None and x.meta is not None and not _is_contiguous(x.shape, x.strides)
+    return "ReshapeAliasBackward0(input)" if steps and turned else None
+
+
+RULES: dict[str, Callable[[Any], str | None]] = {
+    "matmul": matmul, "linear": linear, "_basic_index": basic_index, "view": view,
+}
