@@ -196,7 +196,7 @@ PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint3
   bool record = op->records && requires_grad && tls.grad_enabled;
   if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, keys, runner);
   bool of_body = !op->records && requires_grad && tls.grad_enabled && op->shows != Shows::Body;
-  uint64_t since = tape_sequence();
+  uint64_t since = of_body ? tape_sequence() : 0;
   Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
   if (of_body && !mark_shown(op, args, result.p, since)) return nullptr;

@@ -164,10 +164,11 @@ static void extra_free(Node* n) {
   Py_XDECREF(x->tensor_hooks);
   Py_XDECREF(x->retained);
   Py_XDECREF(x->metadata);
-  Py_XDECREF(x->made);
   Py_XDECREF(x->shown);
   delete x;
 }
+
+static void made_free(Made* made);
 
 static int node_clear(PyObject* self) {
   Node* n = as_node(self);
@@ -175,6 +176,10 @@ static int node_clear(PyObject* self) {
   for (uint32_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
   n->weak_outputs = false;
   extra_free(n);
+  if (Made* made = n->made) {
+    n->made = nullptr;
+    made_free(made);
+  }
   PyObject* op = n->op;
   n->op = nullptr;
   if (op) {
@@ -198,7 +203,7 @@ static bool dooming = false;
 
 static void node_dealloc(PyObject* self) {
   Node* n = as_node(self);
-  if (PyType_IS_GC(Py_TYPE(self))) PyObject_GC_UnTrack(self);
+  if (n->kind == NodeKind::Function) PyObject_GC_UnTrack(self);
   if (n->weakrefs) PyObject_ClearWeakRefs(self);
   n->scratch.buffer = reinterpret_cast<PyObject**>(doomed);
   doomed = n;
@@ -209,7 +214,7 @@ static void node_dealloc(PyObject* self) {
     doomed = reinterpret_cast<Node*>(victim->scratch.buffer);
     node_clear(as_object(victim));
     PyTypeObject* type = Py_TYPE(victim);
-    if (PyType_IS_GC(type)) PyObject_GC_Del(victim);
+    if (victim->kind == NodeKind::Function) PyObject_GC_Del(victim);
     else PyObject_Free(victim);
     Py_DECREF(type);
   }
@@ -238,7 +243,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   Py_VISIT(t->grad_fn);
   // A native node is invisible to the collector. When only this tensor owns it, what it holds is held by the tensor.
   Node* n = t->grad_fn;
-  if (n && !PyType_IS_GC(Py_TYPE(n)) && Py_REFCNT(n) == 1 && n->extra) {
+  if (n && n->kind != NodeKind::Function && Py_REFCNT(n) == 1 && n->extra) {
     Py_VISIT(n->extra->hooks);
     Py_VISIT(n->extra->pre_hooks);
     Py_VISIT(n->extra->tensor_hooks);
@@ -561,7 +566,7 @@ Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* 
 
 uint64_t tape_sequence() { return next_sequence; }
 
-// (sizes and type, node or None, output_nr) of a tensor, a list of such for a list, other values as they are.
+// A list of tensors as a list of (sizes and type, node or None, output_nr), other values as they are.
 static PyObject* described(PyObject* value) {
   if (is_tensor(value)) {
     Ref meta(meta_to_save(value));
@@ -583,20 +588,53 @@ static PyObject* described(PyObject* value) {
   return list.release();
 }
 
+static void made_free(Made* made) {
+  for (uint32_t i = 0; i < made->count; i++) {
+    Py_XDECREF(made->args[i].value);
+    Py_XDECREF(made->args[i].edge.node);
+  }
+  Py_DECREF(as_object(made->op));
+  PyMem_Free(made);
+}
+
+static bool made_argument(Made* made, PyObject* value, int64_t** tail) {
+  MadeArgument& a = made->args[made->count];
+  a = MadeArgument{};
+  if (Py_TYPE(value) != TensorType) {
+    a.value = described(value);      // numbers, lists; a subclass tells its sizes itself
+    made->count += a.value != nullptr;
+    return a.value != nullptr;
+  }
+  Tensor* t = as_tensor(value);
+  if (is_differentiable(t->dtype)) a.edge = tape_edge(t);
+  a.dtype = t->dtype;
+  a.device = t->device;
+  a.ndim = t->ndim;
+  a.geometry = *tail;
+  memcpy(*tail, t->geometry, sizeof(int64_t) * 2 * t->ndim);
+  *tail += 2 * t->ndim;
+  made->count++;
+  return a.edge.node || !PyErr_Occurred();
+}
+
 bool tape_mark(Overload* op, PyObject** args, PyObject* result, uint64_t since) {
   PyObject* first = PyTuple_Check(result) && PyTuple_GET_SIZE(result) ? PyTuple_GET_ITEM(result, 0) : result;
   Node* n = is_tensor(first) ? as_tensor(first)->grad_fn : nullptr;
   if (!n || n->sequence < since || n->kind == NodeKind::Accumulate) return true;
-  auto count = static_cast<Py_ssize_t>(op->params->size());
-  Ref call(PyTuple_New(count + 1));
-  if (!call) return false;
-  PyTuple_SET_ITEM(call.p, 0, Py_NewRef(as_object(op)));
-  for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject* item = described(args[i]);
-    if (!item) return false;
-    PyTuple_SET_ITEM(call.p, i + 1, item);
-  }
-  Py_XSETREF(node_extra(n)->made, call.release());
+  size_t count = op->params->size(), dims = 0;
+  for (size_t i = 0; i < count; i++)
+    if (Py_TYPE(args[i]) == TensorType) dims += as_tensor(args[i])->ndim;
+  size_t head = sizeof(Made) + count * sizeof(MadeArgument);
+  auto* made = static_cast<Made*>(PyMem_Malloc(head + 2 * dims * sizeof(int64_t)));
+  if (!made) return PyErr_NoMemory(), false;
+  made->op = reinterpret_cast<Overload*>(Py_NewRef(as_object(op)));
+  made->count = 0;
+  auto* tail = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(made) + head);
+  bool ok = true;
+  for (size_t i = 0; ok && i < count; i++) ok = made_argument(made, args[i], &tail);
+  if (!ok) return made_free(made), false;
+  std::swap(n->made, made);
+  if (made) made_free(made);      // of an op inside this one
   return true;
 }
 

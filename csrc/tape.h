@@ -47,6 +47,21 @@ struct Saved {
 // Face: no part of what the engine runs. It shows Python one step of a node that takes several at once (see dress).
 enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region, Face };
 
+// An argument of a call that a node remembers: a tensor by its edge, sizes and type, others as they are.
+struct MadeArgument {
+  PyObject* value = nullptr;     // strong; null: a tensor
+  Edge edge;
+  DType dtype;
+  Device device;
+  uint8_t ndim = 0;
+  int64_t* geometry = nullptr;   // sizes, then strides
+};
+struct Made {
+  Overload* op;                  // strong
+  uint32_t count;
+  MadeArgument args[];           // one per parameter; geometries follow
+};
+
 // Rarely used state of a node.
 struct NodeExtra {
   PyObject* hooks = nullptr;         // dict: post hooks
@@ -54,7 +69,6 @@ struct NodeExtra {
   PyObject* tensor_hooks = nullptr;  // list of (output_nr, dict)
   PyObject* retained = nullptr;      // list of (output_nr, weakref to the tensor that retains its gradient)
   PyObject* metadata = nullptr;      // dict (anomaly traceback lives here)
-  PyObject* made = nullptr;          // tuple: the call of several ops whose result this is (see tape_mark)
   PyObject* shown = nullptr;  // tuple: next functions as Python sees them, where they are not the edges: places of
                               // edges (-1: none), or pairs (node, output_nr)
 };
@@ -83,6 +97,7 @@ struct Node {
   uint32_t num_sizes;
   PyObject* op;  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: inner Node; Region
   NodeExtra* extra;
+  Made* made;                    // the call of several ops whose result this is (see tape_mark); mostly null
   PyObject* weakrefs;
   // Engine scratch, valid while `task` is the id of a live task.
   uint64_t task;

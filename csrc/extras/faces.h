@@ -25,8 +25,8 @@ int init_index_face(PyObject* module);     // indexing with tensors, assignment
 int init_op_face(PyObject* module);        // Overload, Op, dispatch keys of the thread
 int init_plan_face(PyObject* module);      // Plan, PointwisePlan
 
-// A TensorMeta of contiguous memory.
-PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device);
+// A TensorMeta; of contiguous memory where no strides are given.
+PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device, const int64_t* strides = nullptr);
 // Gives a node that Python is about to see its type and next functions: Note [dressing]. False with an exception.
 bool dress_node(Node* n);
 PyObject* edge_object(Node* node, uint32_t nr);   // (node or None, nr)

@@ -64,7 +64,7 @@ static PyObject* fixed_name(Node* n) {
 // See Note [dressing]. False with an exception.
 bool dress_node(Node* n) {
   if (Py_TYPE(n) != NodeType && Py_TYPE(n) != FunctionNodeType) return true;
-  Ref name(n->extra && n->extra->made ? nullptr : fixed_name(n));
+  Ref name(n->made ? nullptr : fixed_name(n));
   if (!name) {
     if (PyErr_Occurred()) return false;
     PyObject* ask = PyDict_GetItemString(autograd_helpers(), "dress");
@@ -162,8 +162,21 @@ static PyObject* n_context(PyObject* self, void*) {
 }
 
 static PyObject* n_made(PyObject* self, void*) {
-  NodeExtra* x = as_node(self)->extra;
-  return Py_NewRef(x && x->made ? x->made : Py_None);
+  Made* made = as_node(self)->made;
+  if (!made) Py_RETURN_NONE;
+  Ref call(PyTuple_New(made->count + 1));
+  if (!call) return nullptr;
+  PyTuple_SET_ITEM(call.p, 0, Py_NewRef(as_object(made->op)));
+  for (uint32_t i = 0; i < made->count; i++) {
+    MadeArgument& a = made->args[i];
+    Ref meta(a.value ? nullptr : new_meta(a.geometry, a.ndim, a.dtype, a.device, a.geometry + a.ndim));
+    PyObject* node = a.edge.node ? as_object(a.edge.node) : Py_None;
+    PyObject* item = a.value ? Py_NewRef(a.value) : nullptr;
+    if (meta) item = Py_BuildValue("(OOI)", meta.p, node, a.edge.input_nr);
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(call.p, i + 1, item);
+  }
+  return call.release();
 }
 
 static PyObject* n_overload(PyObject* self, void*) {

@@ -33,11 +33,12 @@ static TensorMeta* meta_alloc(int ndim, DType dtype, Device device) {
   return m;
 }
 
-PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device) {
+PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device, const int64_t* strides) {
   TensorMeta* m = meta_alloc(ndim, dtype, device);
   if (!m) return nullptr;
   memcpy(m->sizes, sizes, sizeof(int64_t) * ndim);
-  contiguous_strides(sizes, ndim, m->strides());
+  if (strides) memcpy(m->strides(), strides, sizeof(int64_t) * ndim);
+  else contiguous_strides(sizes, ndim, m->strides());
   return reinterpret_cast<PyObject*>(m);
 }
 
