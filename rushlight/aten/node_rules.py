@@ -74,11 +74,12 @@ def matmul(call: Any) -> str:
     """A product of vectors, matrices or batches."""
     a, b = call.values["input"], call.values["other"]
     if a.meta is None or b.meta is None:      # sizes of one operand are gone with what was saved
-        return "MmBackward0(input, other)" if call.out is not None and call.out.ndim == 2 else _unknown_batch(call)
+        return "MmBackward0(input, other)" if call.out is not None and call.out.ndim == 2 else _unknown_batch()
     if (a.ndim, b.ndim) in _SMALL:
         return _SMALL[a.ndim, b.ndim]
-    if b.ndim == 3 and a.ndim >= 3 and b.shape[0] == 1:
-        return f"UnsafeViewBackward0(MmBackward0({_merged('input', a.shape, a.strides, a.ndim - 1)}, SqueezeBackward1(other)))"
+    if b.ndim == 3 and a.ndim >= 3 and b.shape[0] == 1 and b.needs:
+        folded = _merged("input", a.shape, a.strides, a.ndim - 1)
+        return f"UnsafeViewBackward0(MmBackward0({folded}, SqueezeBackward1(other)))"
     if b.ndim <= 2 and a.ndim >= 3 and _folds(a, b, False):
         folded = _merged("input", a.shape, a.strides, a.ndim - 1)
         return f"UnsafeViewBackward0({'MmBackward0' if b.ndim == 2 else 'MvBackward0'}({folded}, other))"
@@ -87,12 +88,14 @@ def matmul(call: Any) -> str:
         folded = _merged("TransposeBackward0(other)", *turned, b.ndim - 1)
         if a.ndim == 1:
             return f"UnsafeViewBackward0(MvBackward0({folded}, input))"
-        return f"TransposeBackward0(UnsafeViewBackward0(MmBackward0({folded}, TBackward0(input))))"
+        product = f"TransposeBackward0(UnsafeViewBackward0(MmBackward0({folded}, TBackward0(input))))"
+        return product if 1 in (a.shape[0], b.shape[-1]) else f"CloneBackward0({product})"
     return _batched(a, b)
 
 
-def _unknown_batch(call: Any) -> str:
-    return "UnsafeViewBackward0(BmmBackward0(ViewBackward0(ExpandBackward0(input)), ViewBackward0(ExpandBackward0(other))))"
+def _unknown_batch() -> str:
+    operands = "ViewBackward0(ExpandBackward0(input)), ViewBackward0(ExpandBackward0(other))"
+    return f"UnsafeViewBackward0(BmmBackward0({operands}))"
 
 
 def _batched(a: Any, b: Any) -> str:
