@@ -38,9 +38,9 @@ late.provide({
     "serve torch": "compat:install",                                 # workers on Ray that import torch
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # nodes of the graph as PyTorch has them
-    "dress": "aten.graph_nodes:dress",
-    "shows_own": "aten.graph_nodes:shows_own",
-    "saved_attribute": "aten.saved_values:saved_attribute",
+    "dress": "aten.graph.nodes:dress",
+    "shows_own": "aten.graph.nodes:shows_own",
+    "saved_attribute": "aten.graph.saved:saved_attribute",
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

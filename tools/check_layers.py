@@ -156,6 +156,7 @@ CEILINGS = {
     LOOSE: 2800,
     "_decomp": 2000,
     "aot": 3900,
+    "aten": 1650,
     "autograd": 2700,
     "base": 2400,
     "codegen": 22600,

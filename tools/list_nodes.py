@@ -1,4 +1,4 @@
-"""Write rushlight/aten/nodes.txt: the graph nodes that PyTorch has for ATen's ops.
+"""Write rushlight/aten/graph/nodes.txt: the graph nodes that PyTorch has for ATen's ops.
 
 Names of nodes, which arguments they have an edge for and what they keep are what programs that walk a graph rely on.
 Run it where PyTorch and PyYAML are installed: PyTorch's code generator brings the list of its derivatives.
@@ -10,7 +10,7 @@ from typing import Any
 import torchgen
 from torchgen.packaged.autograd.load_derivatives import load_derivatives
 
-TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "nodes.txt"
+TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten" / "graph" / "nodes.txt"
 HEAD = (
     "# Graph nodes that PyTorch has: `op.overload Node arguments with an edge | what it keeps`, an overload a line.\n"
     "# Written by tools/list_nodes.py; do not edit.\n\n"

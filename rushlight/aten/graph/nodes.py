@@ -1,21 +1,22 @@
-"""The graph as PyTorch has it, shown over ours: names of nodes, their next functions, what they say they saved.
+"""Which nodes PyTorch has in the place of ours: their names and next functions.
 
 Enters: nodes of the tape, when Python first sees them (`dress`), and names of `_saved_` attributes. Leaves: the name of
 the node PyTorch would have there and where its edges lead. A call of ours is one node (or, for an op with a body,
-several); PyTorch has others for some: `chains.txt` and `node_rules.py` say which, `nodes.txt` has PyTorch's own names,
+several); PyTorch has others for some: `chains.txt` and `rules.py` say which, `nodes.txt` has PyTorch's own names,
 edges and saved values. The engine knows nothing of it: steps that it takes at once are shown by nodes that never run.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import re
 from typing import Any, NamedTuple
 
-from .. import _C
-from ..base.tables import rows
-from .calls import _NUMBERS_AS_TENSORS
-from .overloads import AtenSchema, aten_name, schemas_of
+from ... import _C
+from ...base.tables import rows
+from ..calls import _NUMBERS_AS_TENSORS
+from ..overloads import AtenSchema, aten_name, schemas_of
 
 _SPELLINGS = ("{}", "_{}", "special_{}", "linalg_{}")
 _NONE = (None, 0)
@@ -105,7 +106,7 @@ class Operand:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        return tuple(self.meta.stride()) if self.meta is not None else ()
+        return tuple(self.meta.stride()) if hasattr(self.meta, "stride") else ()
 
     @property
     def dtype(self) -> Any:
@@ -114,7 +115,7 @@ class Operand:
     @property
     def is_whole(self) -> bool:
         """Of integers."""
-        return self.meta is not None and not (self.meta.is_floating_point() or self.meta.is_complex())
+        return self.dtype is not None and not (self.dtype.is_floating_point or self.dtype.is_complex)
 
 
 def _received(node: Any, nr: int) -> Any:
@@ -176,14 +177,14 @@ class Call:
 
 
 def _described(item: Any) -> Any:
-    if isinstance(item, tuple) and len(item) == 3 and isinstance(item[0], _C.TensorMeta):
+    if isinstance(item, tuple) and len(item) == 3 and hasattr(item[0], "shape"):
         return Operand(item[0], [(item[1], item[2])], [])
     if isinstance(item, list):
         return [_described(i) for i in item]
     return item
 
 
-# --- which of PyTorch's nodes ------------------------------------------------------------------------------------------
+# --- which of PyTorch's nodes ----------------------------------------------------------------------------------------
 
 
 BODY, OWN, STEPS = 0, 1, 2      # csrc/call.h, Shows
@@ -200,14 +201,14 @@ def shows_own(overload: Any) -> int:
 
 
 def _op_overloads(name: str) -> Any:
-    from ..op import ops  # noqa: PLC0415 - the registry is large, and a graph that nobody looks at does not need it
+    from ...op import ops  # noqa: PLC0415 - the registry is large, and a graph that nobody looks at does not need it
 
     return ops[name].overload_list if name in ops else ()
 
 
 @functools.cache
 def _rules() -> dict[str, Any]:
-    from .node_rules import RULES  # noqa: PLC0415 - as above
+    from .rules import RULES  # noqa: PLC0415 - as above
 
     return RULES
 
@@ -228,15 +229,21 @@ def _chain(call: Call) -> str | None:
     rule = _rules().get(call.overload.definition.spec.name)
     if rule is not None:
         return rule(call)
-    found = _chains().get(call.name) or _chains().get(call.name.removesuffix("_"), ())
+    found = _chains().get(call.name) or _chains().get(call.name.removesuffix("_"), [])
     if not found:
         return None
-    names = {p.name: None for p in call.overload.definition.spec.params}      # not kept: None
-    names |= call.values | {"out": call.out, "overload": call.overload._overloadname, "number": is_number}
+    names = call.values | {"out": call.out, "overload": call.overload._overloadname, "number": is_number}
     for test, chain in found:
+        if test is not None:       # what was not kept, or another overload has, is None
+            names = dict.fromkeys(n for n in test.co_names if not hasattr(builtins, n)) | names
         if test is None or eval(test, names):  # noqa: S307 - rows of our own table
-            return _SUM.sub(lambda m: str(eval(m[1], names)), chain)  # noqa: S307 - as above
+            return _filled(chain, names)
     return None
+
+
+def _filled(chain: str, names: dict[str, Any]) -> str:
+    """A chain with the numbers in its names: `Pad{len(pad) // 2}D` is `Pad2D`."""
+    return _SUM.sub(lambda match: str(eval(match[1], names)), chain)  # noqa: S307 - rows of our own table
 
 
 def _plain(call: Call) -> tuple[str, tuple | None]:

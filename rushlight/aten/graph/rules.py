@@ -1,11 +1,12 @@
 """Ops whose nodes in PyTorch depend on sizes and memory: which chain of nodes a call of them is.
 
-Enters: calls as their nodes know them (`graph_nodes.Call`). Leaves: chains as in chains.txt, or None where the op is
+Enters: calls as their nodes know them (`nodes.Call`). Leaves: chains as in chains.txt, or None where the op is
 one node under its own name.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -24,7 +25,7 @@ def _is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 def _merges(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether dims can become one without a copy."""
     kept = [(n, s) for n, s in zip(sizes, strides, strict=True) if n != 1]
-    return all(a[1] == b[0] * b[1] for a, b in zip(kept, kept[1:], strict=False))
+    return all(a[1] == b[0] * b[1] for a, b in itertools.pairwise(kept))
 
 
 def _merged(inner: str, sizes: Sequence[int], strides: Sequence[int], lead: int) -> str:
@@ -73,7 +74,8 @@ _SMALL = {(1, 1): "DotBackward0(input, other)", (2, 1): "MvBackward0(input, othe
 def matmul(call: Any) -> str:
     """A product of vectors, matrices or batches."""
     a, b = call.values["input"], call.values["other"]
-    if a.meta is None or b.meta is None:      # sizes of one operand are gone with what was saved
+    known = all(x.meta is not None and len(x.strides) == x.ndim for x in (a, b))
+    if not known:      # sizes of one operand are gone with what was saved
         return "MmBackward0(input, other)" if call.out is not None and call.out.ndim == 2 else _unknown_batch()
     if (a.ndim, b.ndim) in _SMALL:
         return _SMALL[a.ndim, b.ndim]

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
-from .._C import Tensor
-from ..op import find_op
-from .graph_nodes import Call, Operand, Step, chain_of, edge_names, saved_names
-from .node_rules import index_steps
-from .overloads import aten_name, schemas_of
+from ... import _C
+from ..._C import Tensor
+from ...op import find_op
+from ..overloads import aten_name, schemas_of
+from .nodes import Call, Operand, Step, chain_of, edge_names, saved_names
+from .rules import index_steps
 
 _SIZES = re.compile(r"^(\w+?)_sym_(sizes|strides|numel|argsize_(\d+))$")
 _UNSIGNED = frozenset(("dim", "dim0", "dim1", "dims", "padding_idx", "ignore_index"))   # so PyTorch shows negative ones
@@ -154,7 +154,8 @@ class _Reader:
 
     def _inside(self, theirs: str, ours: str, operand: Operand) -> Any:
         """A tensor argument as a node of the op's body kept it."""
-        waiting, seen = [self.owner], set()
+        waiting: list[Any] = [self.owner]
+        seen: set[Any] = set()
         while waiting and len(seen) < _NEAR:
             node = waiting.pop(0)
             seen.add(node)
