@@ -262,6 +262,8 @@ bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
       return second.region_apply(n, grads, out);
     case NodeKind::Accumulate:
       return accumulate_grad(n, grads[0]);
+    case NodeKind::Face:
+      return PyErr_SetString(PyExc_RuntimeError, "a step that another node takes cannot be run by itself"), false;
   }
   return true;
 }

@@ -176,12 +176,30 @@ static void adopt_views(PyObject** args, PyObject* result) {
     adopt_view(base, PySequence_Fast_GET_ITEM(result, i));
 }
 
+// Where the graph shows an op of several nodes as PyTorch has it, the last node remembers the call.
+static bool mark_shown(Overload* op, PyObject** args, PyObject* result, uint64_t since) {
+  if (op->shows == Shows::Unknown) {
+    PyObject* ask = op->inplace ? nullptr : PyDict_GetItemString(autograd_callbacks, "shows_own");
+    Ref answer(ask ? PyObject_CallOneArg(ask, as_object(op)) : Py_NewRef(Py_False));
+    if (!answer) PyErr_WriteUnraisable(ask);
+    long shows = answer ? PyLong_AsLong(answer.p) : 0;
+    op->shows = shows == 1 ? Shows::Own : shows == 2 ? Shows::Steps : Shows::Body;
+  }
+  if (op->shows == Shows::Own) return tape_mark(op, args, result, since);
+  Node* n = op->shows == Shows::Steps && is_tensor(result) ? as_tensor(result)->grad_fn : nullptr;
+  if (n && n->sequence >= since && n->sequence - since < 255) n->steps = static_cast<uint8_t>(n->sequence - since + 1);
+  return true;
+}
+
 // Below the keys: autograd and the backend.
 PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner) {
   bool record = op->records && requires_grad && tls.grad_enabled;
   if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, keys, runner);
+  bool of_body = !op->records && requires_grad && tls.grad_enabled && op->shows != Shows::Body;
+  uint64_t since = of_body ? tape_sequence() : 0;
   Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
+  if (of_body && !mark_shown(op, args, result.p, since)) return nullptr;
   if (op->is_view && runner) adopt_views(args, result.p);
   if (op->is_view && !runner && !mark_views(args, result.p)) return nullptr;
   if (record && result.p != args[0] && !tape_record(op, args, result.p)) return nullptr;

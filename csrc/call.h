@@ -30,6 +30,10 @@ struct Param {
 // cast.
 enum class Autocast : uint8_t { Unknown, Ignored, Body, Cast };
 
+// Whether PyTorch's graph has other nodes for an op than those its body records: asked of Python when first recorded.
+// Steps: they have the same nodes, but one is called differently when the body recorded several.
+enum class Shows : uint8_t { Unknown, Body, Own, Steps };
+
 enum class Kind : uint8_t { Pointwise, Planned, Python };
 
 // Results that the body of a Python op returns as views: those of tensors it made itself become plain tensors, they
@@ -61,6 +65,7 @@ struct Overload {
   std::atomic<uint64_t>*
       overridden;  // bit i: library.impl registered something that concerns calls on devices of type i
   Autocast autocast;                 // what mixed precision does with it; asked of Python when first met
+  Shows shows;                       // whether nodes that its body records are shown as others
   void* table;                       // plans by the whole of a call's shapes
   void* families;                    // plans for many shapes, by ranks and types
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then

@@ -27,7 +27,7 @@ namespace rl {
   X(call_recorded) X(overload_call) X(overload_run) X(run_through_bits) X(resolved) X(resolved_alike) X(mark_views) X(write_into) X(args_tuple) X(bind_arguments)      \
   X(resolve_op) X(forget_tables) X(plan_count)                               \
   X(plan_run) X(plan_for_shape) X(plan_defaults) X(time_steps)                                       \
-  X(node_new) X(node_extra) X(node_name) X(node_apply) X(node_set_output) X(node_release)                            \
+  X(node_new) X(node_subtype) X(node_extra) X(node_name) X(node_apply) X(node_set_output) X(node_release)            \
   X(saved_pack_input) X(saved_pack_output) X(saved_unpack) X(refuse_released) X(saved_hooks) X(saved_hooks_top)      \
   X(tape_info) X(tape_derived) X(tape_edge) X(tape_grad_fn_slow) X(tape_set_grad_fn) X(tape_give_history)            \
   X(tape_set_view) X(tape_rebase_node)                                                                               \

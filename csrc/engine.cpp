@@ -384,12 +384,34 @@ bool run_pre_hooks(Node* n, PyObject** grads) {
   return static_cast<bool>(hooks);
 }
 
+// Gradients in the order of the next functions that Python sees, where those are edges in another order; and back.
+struct ShownOrder {
+  PyObject** out;
+  std::vector<long> places;
+  std::vector<PyObject*> chosen;   // of `out`, strong
+  ShownOrder(Node* n, PyObject** all) : out(all) {
+    PyObject* shown = n->extra->shown;
+    Py_ssize_t count = shown ? PyTuple_GET_SIZE(shown) : 0;
+    bool order = count && PyLong_Check(PyTuple_GET_ITEM(shown, 0));
+    for (Py_ssize_t i = 0; i < (order ? count : n->num_edges); i++)
+      places.push_back(order ? PyLong_AsLong(PyTuple_GET_ITEM(shown, i)) : static_cast<long>(i));
+    for (long place : places) chosen.push_back(place < 0 ? nullptr : Py_XNewRef(all[place]));
+  }
+  ~ShownOrder() {
+    for (size_t i = 0; i < places.size(); i++)
+      if (places[i] < 0) Py_XDECREF(chosen[i]);
+      else Py_XSETREF(out[places[i]], chosen[i]);
+  }
+};
+
 bool run_post_hooks(Node* n, PyObject** grads, PyObject** out) {
   if (!n->extra || !n->extra->hooks) return true;
   Ref hooks(PyDict_Values(n->extra->hooks)), received(as_tuple(grads, n->num_outputs));
+  ShownOrder order(n, out);
+  auto count = static_cast<uint32_t>(order.chosen.size());
   for (Py_ssize_t i = 0; hooks && received && i < PyList_GET_SIZE(hooks.p); i++) {
-    Ref result(as_tuple(out, n->num_edges));
-    if (!result || !replace_all(out, n->num_edges,
+    Ref result(as_tuple(order.chosen.data(), count));
+    if (!result || !replace_all(order.chosen.data(), count,
                               PyObject_CallFunctionObjArgs(PyList_GET_ITEM(hooks.p, i), result.p, received.p, nullptr)))
       return false;
   }

@@ -12,6 +12,7 @@ struct SecondModule {
   Tensor* (*tensor_from_buffer)(PyObject* object);
   PyObject* (*index_tensors)(const Parsed& p, Tensor* t, PyObject* index);   // an index with tensors in it
   objobjargproc assign_index;                                        // Tensor.__setitem__
+  PyObject* (*node_name)(Node* n);                                   // as PyTorch has it
   reprfunc node_repr;                                                // what Python sees of a node
   getattrofunc node_getattro;
   ternaryfunc node_call;

@@ -5,8 +5,6 @@
 
 #include <structmember.h>
 
-#include <string>
-
 #include "call.h"
 #include "second_module.h"
 #include "symbolic.h"
@@ -37,35 +35,9 @@ static bool has_edge(ParamType type) {
 
 static bool is_list(ParamType type) { return type == ParamType::TensorList || type == ParamType::OptTensorList; }
 
-// "log_softmax" -> "LogSoftmaxBackward0"; in-place forms share the name of the functional one.
-static PyObject* backward_name(PyObject* op_name) {
-  Py_ssize_t n = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(op_name, &n);
-  if (!text) return nullptr;
-  std::string name(text, static_cast<size_t>(n)), out;
-  size_t dot = name.rfind('.');
-  if (dot != std::string::npos) name.erase(0, dot + 1);
-  bool upper = true;
-  for (char c : name) {
-    if (c == '_') {
-      upper = true;
-    } else {
-      out.push_back(upper ? static_cast<char>(toupper(c)) : c);
-      upper = false;
-    }
-  }
-  out += "Backward0";
-  return PyUnicode_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
-}
-
 TapeInfo* tape_info(Overload* op) {
   if (op->tape) return static_cast<TapeInfo*>(op->tape);
   auto* info = new TapeInfo;
-  info->node_name = backward_name(op->name);
-  if (!info->node_name) {
-    delete info;
-    return nullptr;
-  }
   for (size_t i = 0; i < op->params->size(); i++) {
     const Param& p = (*op->params)[i];
     if (has_edge(p.type)) info->tensor_params.push_back(static_cast<int>(i));
@@ -198,8 +170,11 @@ static void extra_free(Node* n) {
   Py_XDECREF(x->tensor_hooks);
   Py_XDECREF(x->retained);
   Py_XDECREF(x->metadata);
+  Py_XDECREF(x->shown);
   delete x;
 }
+
+static void made_free(Made* made);
 
 static int node_clear(PyObject* self) {
   Node* n = as_node(self);
@@ -207,6 +182,10 @@ static int node_clear(PyObject* self) {
   for (uint32_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
   n->weak_outputs = false;
   extra_free(n);
+  if (Made* made = n->made) {
+    n->made = nullptr;
+    made_free(made);
+  }
   PyObject* op = n->op;
   n->op = nullptr;
   if (op) {
@@ -230,7 +209,7 @@ static bool dooming = false;
 
 static void node_dealloc(PyObject* self) {
   Node* n = as_node(self);
-  if (Py_TYPE(self) == FunctionNodeType) PyObject_GC_UnTrack(self);
+  if (n->kind == NodeKind::Function) PyObject_GC_UnTrack(self);
   if (n->weakrefs) PyObject_ClearWeakRefs(self);
   n->scratch.buffer = reinterpret_cast<PyObject**>(doomed);
   doomed = n;
@@ -241,7 +220,7 @@ static void node_dealloc(PyObject* self) {
     doomed = reinterpret_cast<Node*>(victim->scratch.buffer);
     node_clear(as_object(victim));
     PyTypeObject* type = Py_TYPE(victim);
-    if (type == FunctionNodeType) PyObject_GC_Del(victim);
+    if (victim->kind == NodeKind::Function) PyObject_GC_Del(victim);
     else PyObject_Free(victim);
     Py_DECREF(type);
   }
@@ -270,7 +249,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   Py_VISIT(t->grad_fn);
   // A native node is invisible to the collector. When only this tensor owns it, what it holds is held by the tensor.
   Node* n = t->grad_fn;
-  if (n && Py_TYPE(n) == NodeType && Py_REFCNT(n) == 1 && n->extra) {
+  if (n && n->kind != NodeKind::Function && Py_REFCNT(n) == 1 && n->extra) {
     Py_VISIT(n->extra->hooks);
     Py_VISIT(n->extra->pre_hooks);
     Py_VISIT(n->extra->tensor_hooks);
@@ -286,30 +265,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   return 0;
 }
 
-PyObject* node_name(Node* n) {
-  switch (n->kind) {
-    case NodeKind::Op: {
-      TapeInfo* info = tape_info(reinterpret_cast<Overload*>(n->op));
-      return info ? Py_NewRef(info->node_name) : nullptr;
-    }
-    case NodeKind::Accumulate:
-      return PyUnicode_FromString("AccumulateGrad");
-    case NodeKind::CopySlices:
-      return PyUnicode_FromString("CopySlices");
-    case NodeKind::Error:
-      return PyUnicode_FromString("Error");
-    case NodeKind::Region:
-      return PyUnicode_FromString("CompiledFunctionBackward");
-    case NodeKind::Function:
-    case NodeKind::Callable: {
-      PyObject* named = n->op ? PyObject_GetAttrString(n->op, "_node_name") : nullptr;
-      if (named) return named;
-      PyErr_Clear();
-      return PyUnicode_FromFormat("%sBackward", n->op ? Py_TYPE(n->op)->tp_name : "Function");
-    }
-  }
-  return PyUnicode_FromString("Node");
-}
+PyObject* node_name(Node* n) { return second.node_name(n); }
 
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size) {
   OutputMeta& m = n->outputs()[i];
@@ -365,7 +321,7 @@ struct EdgeList {
   }
   void push_value(PyObject* value) {
     if (is_tensor(value) && is_differentiable(as_tensor(value)->dtype)) push(tape_edge(as_tensor(value)));
-    else push({});
+    else push({nullptr, is_tensor(value) ? 0 : kNoTensor});
   }
   void move_into(Node* n) {
     Edge* e = n->edges();
@@ -564,7 +520,10 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   uint64_t mask = 0;
   for (size_t k = 0; k < params; k++) {
     PyObject* value = args[info->tensor_params[k]];
-    if (!is_tensor(value)) continue;
+    if (!is_tensor(value)) {
+      edges[k].input_nr = kNoTensor;
+      continue;
+    }
     Tensor* t = as_tensor(value);
     if (!(t->grad_fn || t->view || (t->flags & kRequiresGrad)) || !is_differentiable(t->dtype)) continue;
     edges[k] = tape_edge(t);
@@ -627,6 +586,80 @@ Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* 
   return results.read(result) ? make_node(op, args, results, kept_self) : nullptr;
 }
 
+uint64_t tape_sequence() { return next_sequence; }
+
+// A list of tensors as a list of (sizes and type, node or None, output_nr), other values as they are.
+static PyObject* described(PyObject* value) {
+  if (is_tensor(value)) {
+    Ref meta(meta_to_save(value));
+    Edge e;
+    if (is_differentiable(as_tensor(value)->dtype)) e = tape_edge(as_tensor(value));
+    Ref node(e.node ? as_object(e.node) : PyErr_Occurred() ? nullptr : Py_NewRef(Py_None));
+    return meta && node ? Py_BuildValue("(OOI)", meta.p, node.p, e.input_nr) : nullptr;
+  }
+  bool tensors = (PyList_Check(value) || PyTuple_Check(value)) && PySequence_Fast_GET_SIZE(value) &&
+                 is_tensor(PySequence_Fast_GET_ITEM(value, 0));
+  if (!tensors) return Py_NewRef(value);
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+  Ref list(PyList_New(count));
+  for (Py_ssize_t i = 0; list && i < count; i++) {
+    PyObject* item = described(PySequence_Fast_GET_ITEM(value, i));
+    if (!item) return nullptr;
+    PyList_SET_ITEM(list.p, i, item);
+  }
+  return list.release();
+}
+
+static void made_free(Made* made) {
+  for (uint32_t i = 0; i < made->count; i++) {
+    Py_XDECREF(made->args[i].value);
+    Py_XDECREF(made->args[i].edge.node);
+  }
+  Py_DECREF(as_object(made->op));
+  PyMem_Free(made);
+}
+
+static bool made_argument(Made* made, PyObject* value, int64_t** tail) {
+  MadeArgument& a = made->args[made->count];
+  a = MadeArgument{};
+  if (Py_TYPE(value) != TensorType) {
+    a.value = described(value);      // numbers, lists; a subclass tells its sizes itself
+    made->count += a.value != nullptr;
+    return a.value != nullptr;
+  }
+  Tensor* t = as_tensor(value);
+  if (is_differentiable(t->dtype)) a.edge = tape_edge(t);
+  a.dtype = t->dtype;
+  a.device = t->device;
+  a.ndim = t->ndim;
+  a.geometry = *tail;
+  memcpy(*tail, t->geometry, sizeof(int64_t) * 2 * t->ndim);
+  *tail += 2 * t->ndim;
+  made->count++;
+  return a.edge.node || !PyErr_Occurred();
+}
+
+bool tape_mark(Overload* op, PyObject** args, PyObject* result, uint64_t since) {
+  PyObject* first = PyTuple_Check(result) && PyTuple_GET_SIZE(result) ? PyTuple_GET_ITEM(result, 0) : result;
+  Node* n = is_tensor(first) ? as_tensor(first)->grad_fn : nullptr;
+  if (!n || n->sequence < since || n->kind == NodeKind::Accumulate) return true;
+  size_t count = op->params->size(), dims = 0;
+  for (size_t i = 0; i < count; i++)
+    if (Py_TYPE(args[i]) == TensorType) dims += as_tensor(args[i])->ndim;
+  size_t head = sizeof(Made) + count * sizeof(MadeArgument);
+  auto* made = static_cast<Made*>(PyMem_Malloc(head + 2 * dims * sizeof(int64_t)));
+  if (!made) return PyErr_NoMemory(), false;
+  made->op = reinterpret_cast<Overload*>(Py_NewRef(as_object(op)));
+  made->count = 0;
+  auto* tail = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(made) + head);
+  bool ok = true;
+  for (size_t i = 0; ok && i < count; i++) ok = made_argument(made, args[i], &tail);
+  if (!ok) return made_free(made), false;
+  std::swap(n->made, made);
+  if (made) made_free(made);      // of an op inside this one
+  return true;
+}
+
 static void drop_view(Tensor* t) {
   ViewInfo* view = t->view;
   if (!view) return;
@@ -680,7 +713,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY, nullptr},
                                      {}};
 
-static PyTypeObject* make_type(const char* name, bool collected) {
+static PyTypeObject* make_type(const char* name, bool collected, PyTypeObject* base) {
   std::vector<PyType_Slot> slots = {
       {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
       {Py_tp_members, node_members},
@@ -695,14 +728,18 @@ static PyTypeObject* make_type(const char* name, bool collected) {
   slots.push_back({0, nullptr});
   PyType_Spec spec = {name, sizeof(Node), 1,
                       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-                                            (collected ? Py_TPFLAGS_HAVE_GC : 0)),
+                                            (collected ? Py_TPFLAGS_HAVE_GC : 0) | (base ? 0 : Py_TPFLAGS_BASETYPE)),
                       slots.data()};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, base ? as_object(base) : nullptr));
+}
+
+PyTypeObject* node_subtype(const char* name, bool collected) {
+  return make_type(name, collected, collected ? FunctionNodeType : NodeType);
 }
 
 int init_tape(PyObject* module) {
-  NodeType = make_type("rushlight.Node", false);
-  FunctionNodeType = make_type("rushlight.FunctionNode", true);
+  NodeType = make_type("rushlight.Node", false, nullptr);
+  FunctionNodeType = make_type("rushlight.FunctionNode", true, nullptr);
   autograd_callbacks = PyDict_New();
   if (!NodeType || !FunctionNodeType || !autograd_callbacks) return -1;
   if (PyModule_AddObjectRef(module, "Node", as_object(NodeType))) return -1;

@@ -13,8 +13,9 @@ struct Overload;
 
 struct Edge {
   Node* node = nullptr;          // strong
-  uint32_t input_nr = 0;
+  uint32_t input_nr = 0;         // kNoTensor where there is no node because the argument is no tensor: a number, None
 };
+constexpr uint32_t kNoTensor = 1;
 
 // Shape and type of one forward output: what its gradient must look like. Sizes live in the node's tail.
 struct OutputMeta {
@@ -44,7 +45,23 @@ struct Saved {
   uint16_t output_nr = 0;        // Output, OutputCopy: which output
 };
 
-enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region };
+// Face: no part of what the engine runs. It shows Python one step of a node that takes several at once (see dress).
+enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region, Face };
+
+// An argument of a call that a node remembers: a tensor by its edge, sizes and type, others as they are.
+struct MadeArgument {
+  PyObject* value = nullptr;     // strong; null: a tensor
+  Edge edge;
+  DType dtype;
+  Device device;
+  uint8_t ndim = 0;
+  int64_t* geometry = nullptr;   // sizes, then strides
+};
+struct Made {
+  Overload* op;                  // strong
+  uint32_t count;
+  MadeArgument args[];           // one per parameter; geometries follow
+};
 
 // Rarely used state of a node.
 struct NodeExtra {
@@ -53,6 +70,8 @@ struct NodeExtra {
   PyObject* tensor_hooks = nullptr;  // list of (output_nr, dict)
   PyObject* retained = nullptr;      // list of (output_nr, weakref to the tensor that retains its gradient)
   PyObject* metadata = nullptr;      // dict (anomaly traceback lives here)
+  PyObject* shown = nullptr;  // tuple: next functions as Python sees them, where they are not the edges: places of
+                              // edges (-1: none), or pairs (node, output_nr)
 };
 
 // What a backward pass keeps about one node while it runs.
@@ -71,6 +90,7 @@ struct Node {
   bool released;                 // saved tensors were freed by a backward pass without retain_graph
   bool has_lists;                // some tensor parameter is a list: list_lengths() is valid
   bool weak_outputs;             // some Saved has kind Output
+  uint8_t steps;                 // recorded last by the body of an op that counts its nodes (Shows::Steps): how many
   bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
   uint32_t num_outputs;          // of the forward op: gradients it receives
   uint32_t num_saved;
@@ -78,6 +98,7 @@ struct Node {
   uint32_t num_sizes;
   PyObject* op;  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: inner Node; Region
   NodeExtra* extra;
+  Made* made;                    // the call of several ops whose result this is (see tape_mark); mostly null
   PyObject* weakrefs;
   // Engine scratch, valid while `task` is the id of a live task.
   uint64_t task;
@@ -96,7 +117,9 @@ struct Node {
 extern PyTypeObject* NodeType;
 extern PyTypeObject* FunctionNodeType;   // same layout, seen by the collector: its context may refer back to it
 
-inline bool is_node(PyObject* o) { return Py_TYPE(o) == NodeType || Py_TYPE(o) == FunctionNodeType; }
+inline bool is_node(PyObject* o) {
+  return PyObject_TypeCheck(o, NodeType) || PyObject_TypeCheck(o, FunctionNodeType);
+}
 inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
 
 // What the tape derived from one overload, made at its first recording (Overload::tape).
@@ -114,7 +137,6 @@ struct TapeInfo {
   std::vector<int> saved_params;         // explicit vjp: parameters kept
   bool has_lists = false;
   bool saves_self = false;               // an explicit vjp reads the data of parameter 0
-  PyObject* node_name = nullptr;         // "AddBackward0"
   DerivedVjp* derived[8] = {};           // by needs mask over tensor_params, for the usual small masks
   std::vector<std::pair<uint64_t, DerivedVjp*>> more;
 };
@@ -129,7 +151,9 @@ NodeExtra* node_extra(Node* n);
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // metadata only
 void node_release(Node* n);       // frees what was saved of tensors; where there was any, later use is an error
 void refuse_released(Node* n);                                  // words that error
-PyObject* node_name(Node* n);                                   // new reference
+PyObject* node_name(Node* n);                                   // as PyTorch has it; new reference
+// A type for nodes that Python has seen: the same layout, another name. New reference.
+PyTypeObject* node_subtype(const char* name, bool collected);
 bool saved_pack_input(Saved* s, PyObject* value);               // through hooks when active
 bool saved_pack_list(Saved* s, PyObject* value);
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr);
@@ -150,6 +174,11 @@ inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->vie
 // `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is
 // on.
 bool tape_record(Overload* op, PyObject** args, PyObject* result);
+
+uint64_t tape_sequence();            // of the next node
+// `result` came out of several recorded ops that PyTorch has as one: the node recorded last, if it is not older than
+// `since`, remembers the call (its op, sizes and edges of tensors, other arguments), for those who look at the graph.
+bool tape_mark(Overload* op, PyObject** args, PyObject* result, uint64_t since);
 
 // The node tape_record would attach to `result`, not attached. Null without an exception: nothing to record.
 Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* kept_self);

@@ -37,6 +37,10 @@ late.provide({
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch
     "distributed": "distributed",                                    # samplers and loaders of several processes
+    # nodes of the graph as PyTorch has them
+    "dress": "aten.graph.nodes:dress",
+    "shows_own": "aten.graph.nodes:shows_own",
+    "saved_attribute": "aten.graph.saved:saved_attribute",
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

@@ -131,6 +131,7 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
                uint32_t lists) {
   return core->node_new(kind, op, edges, saved, outputs, sizes, lists);
 }
+PyTypeObject* node_subtype(const char* name, bool collected) { return core->node_subtype(name, collected); }
 NodeExtra* node_extra(Node* n) { return core->node_extra(n); }
 void node_release(Node* n) { core->node_release(n); }
 void refuse_released(Node* n) { core->refuse_released(n); }

@@ -27,7 +27,7 @@ PyMODINIT_FUNC PyInit__extras() {
   if (!core) return nullptr;
   int (*parts[])(PyObject*) = {
       rl::use_core,          rl::init_number_face,    rl::init_storage_face, rl::init_tensor_face,
-      rl::init_tensor_functions, rl::init_tape_face,  rl::init_tape_tensor,  rl::init_plan_face,
+      rl::init_tensor_functions, rl::init_tape_face,  rl::init_node_face,    rl::init_tape_tensor,  rl::init_plan_face,
       rl::init_index_face,   rl::init_op_face,
       rl::init_build,        rl::init_buffer,         rl::init_dlpack,       rl::init_shared,
       rl::init_shared_arena, rl::init_guarded_memory, rl::init_region,       rl::init_guards,

@@ -1,4 +1,4 @@
-// The tape as Python sees it: attributes of nodes, tensor metadata, thread modes, and the engine's entry point.
+// The tape as Python sees it: tensor metadata, thread modes, and the engine's entry point.
 // Everything holds the lock.
 #include "boundary.h"
 #include "call.h"
@@ -23,223 +23,6 @@ struct TensorMeta {
   int64_t* strides() { return sizes + ob_base.ob_size; }
 };
 
-// --- nodes ---------------------------------------------------------------------------------------------------------
-
-static PyObject* edge_object(Node* node, uint32_t nr) {
-  return Py_BuildValue("(OI)", node ? as_object(node) : Py_None, nr);
-}
-
-static PyObject* n_name(PyObject* self, PyObject*) { return node_name(as_node(self)); }
-static PyObject* n_sequence(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(as_node(self)->sequence); }
-
-static PyObject* n_next_functions(PyObject* self, void*) {
-  Node* n = as_node(self);
-  PyObject* tuple = PyTuple_New(n->num_edges);
-  for (uint32_t i = 0; tuple && i < n->num_edges; i++) {
-    PyObject* pair = edge_object(n->edges()[i].node, n->edges()[i].input_nr);
-    if (!pair) return Py_DECREF(tuple), nullptr;
-    PyTuple_SET_ITEM(tuple, i, pair);
-  }
-  return tuple;
-}
-
-static PyObject* n_metadata(PyObject* self, void*) {
-  NodeExtra* x = node_extra(as_node(self));
-  if (!x->metadata && !(x->metadata = PyDict_New())) return nullptr;
-  return Py_NewRef(x->metadata);
-}
-
-static PyObject* n_variable(PyObject* self, void*) {
-  Node* n = as_node(self);
-  if (n->kind == NodeKind::Accumulate && n->op) return Py_NewRef(n->op);
-  PyErr_SetString(PyExc_AttributeError, "only AccumulateGrad has a variable");
-  return nullptr;
-}
-
-static PyObject* n_context(PyObject* self, void*) {
-  Node* n = as_node(self);
-  return Py_NewRef(n->kind == NodeKind::Function && n->op ? n->op : Py_None);
-}
-
-static PyObject* n_released(PyObject* self, void*) { return PyBool_FromLong(as_node(self)->released); }
-
-static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device device);
-static PyObject* tensor_meta(Tensor* t);
-
-static PyObject* n_input_metadata(PyObject* self, void*) {
-  Node* n = as_node(self);
-  PyObject* list = PyList_New(n->num_outputs);
-  for (uint32_t i = 0; list && i < n->num_outputs; i++) {
-    OutputMeta& m = n->outputs()[i];
-    PyObject* item;
-    if (n->kind == NodeKind::Accumulate) item = tensor_meta(as_tensor(n->op));
-    else item = m.defined ? meta_new(n->sizes() + m.first_size, m.ndim, m.dtype, m.device) : Py_NewRef(Py_None);
-    if (!item) return Py_DECREF(list), nullptr;
-    PyList_SET_ITEM(list, i, item);
-  }
-  return list;
-}
-
-static PyObject** hook_slot(Node* n, const char* which) {
-  NodeExtra* x = node_extra(n);
-  if (!strcmp(which, "post")) return &x->hooks;
-  if (!strcmp(which, "pre")) return &x->pre_hooks;
-  PyErr_Format(PyExc_ValueError, "hooks are \"pre\" or \"post\", got %s", which);
-  return nullptr;
-}
-
-static PyObject* n_get_hooks(PyObject* self, PyObject* which) {
-  const char* text = PyUnicode_AsUTF8(which);
-  PyObject** slot = text ? hook_slot(as_node(self), text) : nullptr;
-  return slot ? Py_NewRef(*slot ? *slot : Py_None) : nullptr;
-}
-
-static PyObject* n_set_hooks(PyObject* self, PyObject* args) {
-  const char* which;
-  PyObject* dict;
-  if (!PyArg_ParseTuple(args, "sO!", &which, &PyDict_Type, &dict)) return nullptr;
-  PyObject** slot = hook_slot(as_node(self), which);
-  if (!slot) return nullptr;
-  Py_XSETREF(*slot, Py_NewRef(dict));
-  Py_RETURN_NONE;
-}
-
-static PyObject* n_saved_values(PyObject* self, PyObject*) {
-  Node* n = as_node(self);
-  if (n->released) return refuse_released(n), nullptr;
-  PyObject* tuple = PyTuple_New(n->num_saved);
-  for (uint32_t i = 0; tuple && i < n->num_saved; i++) {
-    PyObject* value = saved_unpack(n, n->saved() + i, "saved tensor");
-    if (!value) return Py_DECREF(tuple), nullptr;
-    PyTuple_SET_ITEM(tuple, i, value);
-  }
-  return tuple;
-}
-
-// What a node does, for those who run it otherwise: (the op, or None for a leaf's), or None where only the engine can.
-static PyObject* n_rule(PyObject* self, PyObject*) {
-  Node* n = as_node(self);
-  NodeExtra* x = n->extra;
-  bool watched = x && (x->hooks || x->pre_hooks || x->tensor_hooks || x->retained);
-  if (watched || n->released || (n->kind != NodeKind::Op && n->kind != NodeKind::Accumulate)) Py_RETURN_NONE;
-  return PyTuple_Pack(1, n->kind == NodeKind::Op ? n->op : Py_None);
-}
-
-static PyObject* n_release(PyObject* self, PyObject*) {
-  node_release(as_node(self));
-  Py_RETURN_NONE;
-}
-
-// Names of what an op's node keeps, in the order of its saved values.
-static std::vector<int> saved_order(Node* n) {
-  auto* op = reinterpret_cast<Overload*>(n->op);
-  TapeInfo* info = tape_info(op);
-  std::vector<int> order;
-  if (!info) return order;
-  if (op->mask_vjp) {
-    uint64_t mask = 0;
-    for (uint32_t k = 0; k < n->num_edges && k < 64; k++)
-      if (n->edges()[k].node) mask |= uint64_t{1} << k;
-    DerivedVjp* derived = tape_derived(op, info, mask);
-    return derived ? derived->params : order;
-  }
-  order = info->saved_params;
-  while (order.size() < n->num_saved) order.push_back(-1);
-  return order;
-}
-
-static PyObject* saved_attribute(Node* n, const char* name) {
-  auto* op = reinterpret_cast<Overload*>(n->op);
-  std::vector<int> order = saved_order(n);
-  for (size_t i = 0; i < order.size(); i++) {
-    const char* param = order[i] < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[order[i]].name);
-    if (strcmp(name, param)) continue;
-    GradModeGuard attached(true);
-    return saved_unpack(n, n->saved() + i, param);
-  }
-  PyErr_Format(PyExc_AttributeError, "this node saved no value named %s", name);
-  return nullptr;
-}
-
-static PyObject* n_dir(PyObject* self, PyObject*) {
-  Node* n = as_node(self);
-  Ref base(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__", "O", self));
-  Ref list(base ? PySequence_List(base.p) : nullptr);
-  if (!list || n->kind != NodeKind::Op) return list.release();
-  for (int p : saved_order(n)) {
-    Ref name(PyUnicode_FromFormat(
-        "_saved_%s", p < 0 ? "result" : PyUnicode_AsUTF8((*reinterpret_cast<Overload*>(n->op)->params)[p].name)));
-    if (!name || PyList_Append(list.p, name.p)) return nullptr;
-  }
-  return list.release();
-}
-
-static PyObject* node_getattro(PyObject* self, PyObject* name) {
-  PyObject* found = PyObject_GenericGetAttr(self, name);
-  Node* n = as_node(self);
-  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-  if (n->kind == NodeKind::Function && n->op) {
-    PyErr_Clear();
-    return PyObject_GetAttr(n->op, name);   // a custom Function's node stands for its context
-  }
-  const char* text = PyUnicode_AsUTF8(name);
-  if (!text || n->kind != NodeKind::Op || strncmp(text, "_saved_", 7)) return nullptr;
-  PyErr_Clear();
-  return saved_attribute(n, text + 7);
-}
-
-static PyObject* node_repr(PyObject* self) {
-  Ref name(node_name(as_node(self)));
-  return name ? PyUnicode_FromFormat("<%U object at %p>", name.p, self) : nullptr;
-}
-
-static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  Node* n = as_node(self);
-  if (kwargs && PyDict_GET_SIZE(kwargs))
-    return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
-  if (PyTuple_GET_SIZE(args) != n->num_outputs)
-    return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)),
-           nullptr;
-  std::vector<PyObject*> grads(n->num_outputs ? n->num_outputs : 1), out(n->num_edges ? n->num_edges : 1, nullptr);
-  for (uint32_t i = 0; i < n->num_outputs; i++) {
-    PyObject* g = PyTuple_GET_ITEM(args, i);
-    if (g != Py_None && !is_tensor(g))
-      return PyErr_Format(PyExc_TypeError, "expected a Tensor or None, got %s", Py_TYPE(g)->tp_name), nullptr;
-    grads[i] = g == Py_None ? nullptr : g;
-  }
-  if (!node_apply(n, grads.data(), out.data(), ~uint64_t{0})) {
-    for (PyObject* o : out) Py_XDECREF(o);
-    return nullptr;
-  }
-  if (n->kind == NodeKind::Accumulate) Py_RETURN_NONE;
-  if (n->num_edges == 1) return out[0] ? out[0] : Py_NewRef(Py_None);
-  PyObject* tuple = PyTuple_New(n->num_edges);
-  for (uint32_t i = 0; i < n->num_edges; i++) {
-    if (tuple) PyTuple_SET_ITEM(tuple, i, out[i] ? out[i] : Py_NewRef(Py_None));
-    else Py_XDECREF(out[i]);
-  }
-  return tuple;
-}
-
-static PyMethodDef node_methods[] = {
-    {"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
-    {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
-    {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
-    {"_set_hooks", guarded<n_set_hooks>, METH_VARARGS, "_set_hooks(which, dict)"},
-    {"_rule", guarded<n_rule>, METH_NOARGS, "(op,), (None,) for a leaf's, None where hooks or other code take part"},
-    {"_release", guarded<n_release>, METH_NOARGS, "free saved values, as backward() does behind a node"},
-    {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
-    {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
-    {}};
-static PyGetSetDef node_getset[] = {
-    {"next_functions", n_next_functions, nullptr, "((node, output_nr), ...) that gradients go to", nullptr},
-    {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},
-    {"variable", n_variable, nullptr, "AccumulateGrad: the leaf", nullptr},
-    {"_context", n_context, nullptr, "a custom Function's context, or None", nullptr},
-    {"_released", n_released, nullptr, "saved values were freed", nullptr},
-    {"_input_metadata", n_input_metadata, nullptr, "shape, dtype and device of each gradient it receives", nullptr},
-    {}};
-
 // --- TensorMeta ----------------------------------------------------------------------------------------------------
 
 static TensorMeta* meta_alloc(int ndim, DType dtype, Device device) {
@@ -252,11 +35,12 @@ static TensorMeta* meta_alloc(int ndim, DType dtype, Device device) {
   return m;
 }
 
-static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device device) {
+PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device, const int64_t* strides) {
   TensorMeta* m = meta_alloc(ndim, dtype, device);
   if (!m) return nullptr;
   memcpy(m->sizes, sizes, sizeof(int64_t) * ndim);
-  contiguous_strides(sizes, ndim, m->strides());
+  if (strides) memcpy(m->strides(), strides, sizeof(int64_t) * ndim);
+  else contiguous_strides(sizes, ndim, m->strides());
   return reinterpret_cast<PyObject*>(m);
 }
 
@@ -342,7 +126,7 @@ static PyObject* meta_like(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (shape != Py_None && (n = read_ints(shape, sizes, kMaxDims, "like")) < 0) return nullptr;
   if (dtype != Py_None && !is_dtype(dtype))
     return PyErr_Format(PyExc_TypeError, "like: expected a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
-  return meta_new(sizes, n, dtype == Py_None ? m->dtype : dtype_of(dtype), m->device);
+  return new_meta(sizes, n, dtype == Py_None ? m->dtype : dtype_of(dtype), m->device);
 }
 static PyObject* meta_repr(PyObject* self) {
   Ref shape(meta_shape(self, nullptr));
@@ -448,6 +232,12 @@ static bool edge_of(PyObject* o, Edge* edge) {
     edge->node = as_node(Py_NewRef(PyTuple_GET_ITEM(o, 0)));
     edge->input_nr = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(o, 1)));
     if (PyErr_Occurred()) return false;
+    if (edge->node->kind == NodeKind::Face)
+      return PyErr_Format(PyExc_NotImplementedError,
+                          "%s is one of several steps that run as one here: gradients can start or end at tensors, "
+                          "and at the first of the steps",
+                          Py_TYPE(edge->node)->tp_name),
+             false;
     if (edge->input_nr < edge->node->num_outputs) return true;
     PyErr_Format(PyExc_IndexError, "output %u of a node with %u outputs", edge->input_nr, edge->node->num_outputs);
     return false;
@@ -548,7 +338,8 @@ static PyObject* py_collect_edges(PyObject*, PyObject* args) {
     PyObject* a = PyTuple_GET_ITEM(args, i);
     Edge e;
     if (is_tensor(a) && is_differentiable(as_tensor(a)->dtype)) e = tape_edge(as_tensor(a));
-    PyObject* pair = e.node || !PyErr_Occurred() ? edge_object(e.node, e.input_nr) : nullptr;
+    PyObject* node = e.node ? as_object(e.node) : Py_None;   // not dressed: nobody looks at these
+    PyObject* pair = e.node || !PyErr_Occurred() ? Py_BuildValue("(OI)", node, e.input_nr) : nullptr;
     Py_XDECREF(e.node);
     if (!pair) return Py_DECREF(tuple), nullptr;
     PyTuple_SET_ITEM(tuple, i, pair);
@@ -651,12 +442,7 @@ static PyMethodDef functions[] = {
 int init_tape_face(PyObject* module) {
   TensorMetaType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&meta_spec));
   if (!TensorMetaType || PyModule_AddObjectRef(module, "TensorMeta", as_object(TensorMetaType))) return -1;
-  for (PyTypeObject* type : {NodeType, FunctionNodeType})
-    if (add_attributes(type, node_methods, node_getset)) return -1;
   for_core().tensor_meta = tensor_meta;
-  for_core().node_repr = node_repr;
-  for_core().node_getattro = node_getattro;
-  for_core().node_call = node_call;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -15,7 +15,7 @@ static PyObject* get_grad_fn(PyObject* self, void*) {
   if (!n) Py_RETURN_NONE;
   // A stale view that may not be followed: say so now rather than at backward.
   if (n->kind == NodeKind::Error && as_tensor(self)->view) return PyErr_SetObject(PyExc_RuntimeError, n->op), nullptr;
-  return Py_NewRef(as_object(n));
+  return dress_node(n) ? Py_NewRef(as_object(n)) : nullptr;
 }
 
 static PyObject* get_is_leaf(PyObject* self, void*) { return PyBool_FromLong(!tape_grad_fn(as_tensor(self))); }

@@ -72,10 +72,10 @@ class Tape:
                 self.leaves.append(node)
                 yield "leaf", self.tensor(leaf)
                 continue
-            edges = tuple(None if n is None else (self.place(n), nr) for n, nr in node.next_functions)
+            edges = tuple(None if n is None else (self.place(n), nr) for n, nr in node._edges)
             self.edges[at - 1] = edges
             shapes = tuple(None if m is None else (tuple(m.shape), m.dtype) for m in node._input_metadata)
-            yield rule[0], edges, shapes, tuple(self.value(v) for v in node._saved_values())
+            yield rule[0], edges, shapes, tuple(self.value(v) for v in node._kept_values())
 
     def value(self, value: Any) -> Any:
         """Something that a node kept, as a part of the key."""

@@ -166,7 +166,7 @@ def refusing(grads: tuple, result: tuple, node: Any) -> tuple:
     inputs of the region, whose `node` is on the tape."""
     results = tuple(g.detach() if isinstance(g, Tensor) else g for g in result)
     roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
-    edges = *_C._collect_edges(*grads), *node.next_functions
+    edges = *_C._collect_edges(*grads), *node._edges
     _C._function_node(_refuse_twice, edges, results, roles, (), True)
     return results
 

@@ -14,6 +14,7 @@ from typing import Any
 from .. import _C
 from ..op import find_op
 from ..rules import levels
+from .hooks import one_of_several
 
 
 def as_tuple(value: Any) -> tuple:
@@ -28,7 +29,11 @@ def is_edge(value: Any) -> bool:
 
 
 def _shape_of(output: Any) -> tuple:
-    return tuple(output.node._input_metadata[output.output_nr].shape) if is_edge(output) else tuple(output.shape)
+    if not is_edge(output):
+        return tuple(output.shape)
+    if output.node._step[0] is not None:
+        raise one_of_several(output.node, "GradientEdge", "a tensor, or the first of them")
+    return tuple(output.node._input_metadata[output.output_nr].shape)
 
 
 def _is_made_of_others(t: Any) -> bool:

@@ -89,7 +89,7 @@ class BackwardCFunction(FunctionCtx):
         """What `save_for_backward` got, checked for modification since."""
         if self._node is None:
             return self.saved_for_forward or self.to_save
-        return self.node._saved_values()
+        return self.node._kept_values()
 
     saved_variables = saved_tensors
 

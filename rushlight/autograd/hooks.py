@@ -84,14 +84,32 @@ def _node_hooks(node: Any, which: str) -> OrderedDict:
     return hooks
 
 
+def hook_after(node: Any, fn: Callable) -> RemovableHandle:
+    """Call `fn(grad_inputs, grad_outputs)` after the engine ran a node, whatever steps it shows."""
+    return add_hook(_node_hooks(node, "post"), fn)
+
+
 def register_node_hook(self: Any, fn: Callable) -> RemovableHandle:
     """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
-    return add_hook(_node_hooks(self, "post"), fn)
+    shown = self._shown
+    if self._step[0] is not None or (shown and not isinstance(shown[0], int)):
+        raise one_of_several(self, "register_hook", "a tensor's register_hook, register_prehook of the first of them")
+    return hook_after(self, fn)
 
 
 def register_node_prehook(self: Any, fn: Callable) -> RemovableHandle:
     """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
+    if self._step[0] is not None:
+        raise one_of_several(self, "register_prehook", "a tensor's register_hook")
     return add_hook(_node_hooks(self, "pre"), fn)
+
+
+def one_of_several(node: Any, what: str, instead: str) -> NotImplementedError:
+    """The refusal of what would need a gradient between steps that the engine takes at once."""
+    return NotImplementedError(
+        f"{what}: {type(node).__name__} is one of several steps that run as one here, so there is no gradient between"
+        f" them to hook. Use {instead}, or register_full_backward_hook of a module."
+    )
 
 
 def install() -> None:

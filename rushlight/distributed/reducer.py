@@ -302,7 +302,7 @@ def _parameters_of(outputs: list[Any]) -> set[int]:
         leaf = getattr(node, "variable", None)
         if leaf is not None:
             found.add(id(leaf))
-        for following, _ in node.next_functions:
+        for following, _ in node._edges:
             if following is not None and following not in seen:
                 seen.add(following)
                 stack.append(following)

@@ -214,7 +214,7 @@ def history(t: _C.Tensor) -> Iterator[str]:
     """The tensor's place in the autograd graph, if it has one."""
     node = getattr(t, "grad_fn", None)
     if node is not None:
-        yield f"grad_fn=<{node.name()}>"
+        yield f"grad_fn=<{type(node).__name__}>"
     elif getattr(t, "requires_grad", False):
         yield "requires_grad=True"
     tangent = unpack_dual(t).tangent if t._wrapped is not None else None

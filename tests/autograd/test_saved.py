@@ -18,7 +18,7 @@ def leaf(values):
 def test_saved_attributes() -> None:
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     node = (x * y).grad_fn
-    assert node._saved_input is x and node._saved_other is y
+    assert node._saved_self is x and node._saved_other is y
     z = x.exp()
     saved = z.grad_fn._saved_result
     assert saved.tolist() == z.tolist() and saved.grad_fn is z.grad_fn

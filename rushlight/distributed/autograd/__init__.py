@@ -194,7 +194,7 @@ def _leaves(tensors: list[Tensor]) -> list[Tensor]:
         leaf = getattr(node, "variable", None)
         if leaf is not None:
             found.setdefault(id(leaf), leaf)
-        for following, _ in node.next_functions:
+        for following, _ in node._edges:
             if following is not None and following not in seen:
                 seen.add(following)
                 waiting.append(following)

@@ -32,7 +32,7 @@ def _users(roots: list[Any]) -> dict[Any, list[Any]]:
     waiting = list(roots)
     while waiting:
         node = waiting.pop()
-        for following, _ in node.next_functions:
+        for following, _ in node._edges:
             if following is None:
                 continue
             if following not in users:

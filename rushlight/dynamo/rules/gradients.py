@@ -78,7 +78,7 @@ def _leaves(m: Machine, losses: list[Tensor]) -> list[Tensor]:
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, Tensor):
             found[id(leaf)] = leaf
-        todo += [following for following, _ in node.next_functions]
+        todo += [following for following, _ in node._edges]
     for leaf in found.values():
         _check_leaf(m, leaf)
     return list(found.values())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._C import Tensor
-from ...autograd.hooks import RemovableHandle
+from ...autograd.hooks import RemovableHandle, hook_after
 
 _global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 _global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
@@ -197,7 +197,7 @@ class Hooks:
             warnings.warn("A backward hook that is not full, on a module whose outputs come from different nodes, "
                           f"is deprecated: it misses some of grad_output. {remedy}", FutureWarning,
                           stacklevel=4)
-        elif {n[0] for n in grad_fn.next_functions} != {t.grad_fn for t in arguments if t.grad_fn is not None}:
+        elif {n[0] for n in grad_fn._edges} != {t.grad_fn for t in arguments if t.grad_fn is not None}:
             warnings.warn("A backward hook that is not full, on a module of more than one node, "
                           f"is deprecated: it misses some of grad_input. {remedy}", FutureWarning,
                           stacklevel=4)
@@ -276,7 +276,7 @@ def _hang_on_last_node(module: Any, hooks: list[Callable], args: tuple, result: 
     if node is None:
         return
     for hook in hooks:
-        node.register_hook(lambda grad_input, grad_output, hook=hook: hook(module, grad_input, grad_output))
+        hook_after(node, lambda grad_input, grad_output, hook=hook: hook(module, grad_input, grad_output))
     module._maybe_warn_non_full_backward_hook(args, result, node)
 
 
