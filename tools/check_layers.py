@@ -182,7 +182,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 10000,
-    "csrc": 25100,
+    "csrc": 25400,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
