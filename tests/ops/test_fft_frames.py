@@ -15,7 +15,7 @@ def same(ours, theirs, tol=1e-6):
     assert tuple(ours.shape) == tuple(theirs.shape)
     assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1]
     if theirs.is_complex():
-        ours, theirs = rl.view_as_real(ours), torch.view_as_real(theirs.resolve_conj())
+        ours, theirs = rl.view_as_real(ours.resolve_conj()), torch.view_as_real(theirs.resolve_conj())
     torch.testing.assert_close(
         torch.from_numpy(ours.detach().float().numpy()), theirs.detach().float(), rtol=tol, atol=tol, equal_nan=True
     )
