@@ -9,7 +9,7 @@
 namespace rl {
 
 static thread_local uint64_t current_needs = ~uint64_t{0};
-uint64_t engine_current_needs() { return current_needs; }
+uint64_t& engine_current_needs() { return current_needs; }
 
 namespace {
 struct NeedsGuard {

@@ -198,7 +198,7 @@ uint64_t engine_current_task();     // id of the innermost backward pass of this
 bool engine_call_at_end(PyObject* function);   // whether a backward pass is running here that will call it
 bool engine_has_inputs();           // it asks for certain inputs only
 bool engine_will_run(Node* n);      // the innermost backward pass of this thread delivers a gradient to n
-uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters
+uint64_t& engine_current_needs();   // needs of the vjp being run on this thread, over tensor parameters
 
 // The hook stack of saved_tensors_hooks on this thread: strong (pack, unpack) tuples, or None to suspend those below.
 std::vector<PyObject*>& saved_hooks();

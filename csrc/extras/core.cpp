@@ -160,7 +160,7 @@ void tape_give_history(Tensor* t, Node* n, uint32_t output_nr) { core->tape_give
 bool tape_rebase_node(Tensor* self, Node* n) { return core->tape_rebase_node(self, n); }
 bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured) { return core->engine_run(call, captured); }
 uint64_t engine_current_task() { return core->engine_current_task(); }
-uint64_t engine_current_needs() { return core->engine_current_needs(); }
+uint64_t& engine_current_needs() { return core->engine_current_needs(); }
 bool engine_call_at_end(PyObject* function) { return core->engine_call_at_end(function); }
 bool engine_has_inputs() { return core->engine_has_inputs(); }
 bool engine_will_run(Node* n) { return core->engine_will_run(n); }

@@ -6,6 +6,8 @@
 #include "faces.h"
 #include "geometry.h"
 
+#include <utility>
+
 namespace rl {
 
 static PyTypeObject* TensorMetaType;
@@ -400,6 +402,11 @@ static PyObject* py_set_anomaly(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 static PyObject* py_vjp_needs(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_needs()); }
+static PyObject* py_set_vjp_needs(PyObject*, PyObject* value) {
+  uint64_t needs = PyLong_AsUnsignedLongLongMask(value);
+  if (needs == ~uint64_t{0} && PyErr_Occurred()) return nullptr;
+  return PyLong_FromUnsignedLongLong(std::exchange(engine_current_needs(), needs));
+}
 
 static thread_local PyObject* hooks_disabled = nullptr;  // strong message, while saved_tensors_hooks are forbidden
 
@@ -622,6 +629,7 @@ static PyMethodDef functions[] = {
     {"_set_anomaly_enabled", guarded<py_set_anomaly>, METH_O, nullptr},
     {"vjp_needs", guarded<py_vjp_needs>, METH_NOARGS,
      "inside a vjp: bit k set when tensor parameter k needs a gradient"},
+    {"_set_vjp_needs", guarded<py_set_vjp_needs>, METH_O, "for a vjp called by hand; returns what was set before"},
     {"_push_saved_hooks", guarded<py_push_hooks>, METH_VARARGS, "(pack, unpack), or (None, None) to suspend"},
     {"_pop_saved_hooks", guarded<py_pop_hooks>, METH_NOARGS, nullptr},
     {"_disable_saved_hooks", guarded<py_disable_hooks>, METH_O,

@@ -264,8 +264,13 @@ def reverse(
         results = [levels.track(level, o) if isinstance(o, _C.Tensor) else o for o in outs]
         kept.append(results[0] if len(outs) == 1 else tuple(results))
     g = weights[0] if len(outs) == 1 else tuple(weights.get(k) for k in range(len(outs)))
-    result = overload.vjp(g, *kept)
     tensor_params = [i for i, p in enumerate(definition.spec.params) if p.is_tensor]
+    # This rule may run inside another's, of a backward pass, where other parameters are asked for.
+    asked = _C._set_vjp_needs(sum(1 << tensor_params.index(i) for i in {i for i, _, _ in places}))
+    try:
+        result = overload.vjp(g, *kept)
+    finally:
+        _C._set_vjp_needs(asked)
     if not isinstance(result, dict):
         result = result if isinstance(result, tuple) and len(result) == len(tensor_params) else (result,)
         result = {definition.spec.params[i].name: m for i, m in zip(tensor_params, result, strict=False)}
