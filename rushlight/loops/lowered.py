@@ -86,6 +86,7 @@ class TwoPass(Fold):
     """
 
     first: Fold   # type: ignore[assignment]   # the fold of the first pass, not a step of this one
+    careful: TwoPass | None = None             # what folds a run again that left doubts, on devices that ask for it
 
     def middle(self, s: Scalars, acc: Accumulators, length: Value) -> Accumulators:
         """Values the second pass knows."""
@@ -101,6 +102,10 @@ class TwoPass(Fold):
 
     def join(self, s: Scalars, known: Accumulators, second: Accumulators, length: Value) -> Accumulators:
         """This fold's accumulators for the run."""
+        raise NotImplementedError
+
+    def doubts(self, s: Scalars, known: Accumulators, second: Accumulators, length: Value) -> Value:
+        """Whether a run is one for `careful`: numbers left the range that theirs can be told apart in."""
         raise NotImplementedError
 
 

@@ -30,7 +30,7 @@ from ...loops.expr import (
     var,
     walk,
 )
-from ...loops.nest import For, If, Local, Nest, Operand, Reduce, Statement, Store, map_values, values_of
+from ...loops.nest import Assign, For, If, Local, Nest, Operand, Reduce, Statement, Store, map_values, values_of
 from ..text.primitives import SIZE
 
 TILE_BYTES = 16384  # of accumulators: a tile's stay in the first-level cache, and long rows stream from memory
@@ -87,7 +87,7 @@ class _Interchange:
                 return self.tiles(s, found)
             if s.vector:
                 return s
-            return For(s.var, s.start, s.stop, tuple(self.statement(inner) for inner in s.body), False)
+            return s.but(body=tuple(self.statement(inner) for inner in s.body))
         if isinstance(s, If):
             parts = [tuple(self.statement(inner) for inner in body) for body in (s.then, s.otherwise)]
             return If(s.condition, *parts)
@@ -149,5 +149,13 @@ def _renamed(loop: For, suffix: str) -> For:
     names = {var(name, codes.get(name, "i64")): var(name + suffix, codes.get(name, "i64")) for name in old}
     values = values_of(loop.body)
     body = map_values(loop.body, dict(zip(values, replace_all(values, names), strict=True)))
-    body = tuple(Local(s.name + suffix, s.value) if isinstance(s, Local) else s for s in body)
+    body = tuple(Local(s.name + suffix, s.value) if isinstance(s, Local) else _assigned(s, old, suffix) for s in body)
     return For(loop.var + suffix, loop.start, loop.stop, body, loop.vector)
+
+
+def _assigned(s: Statement, old: list[str], suffix: str) -> Statement:
+    """A statement whose Assigns, those of inner loops and branches too, name what `old` locals are called now."""
+    if isinstance(s, Assign):
+        return s.but(name=s.name + suffix) if s.name in old else s
+    fields = {For: ("body",), If: ("then", "otherwise")}.get(type(s), ())
+    return s.but(**{f: tuple(_assigned(inner, old, suffix) for inner in getattr(s, f)) for f in fields})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rushlight import _C
 from rushlight.base.promotion import can_cast
 from rushlight.op import Composite, find_op, wrap_dim
 
@@ -184,6 +185,8 @@ class WeightNorm(Composite):
     out = False
 
     def compute(self, v, g, dim):
+        if v.dtype.is_floating_point and v.dtype.itemsize < 4:   # whose norms may be numbers of single precision only
+            return self.compute(v.to(_C.float32), g.to(_C.float32), dim).to(v.dtype)
         return v * (g / find_op("norm_except_dim")(v, 2, dim))
 
 

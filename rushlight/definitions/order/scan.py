@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.dtype import finfo
 from rushlight.base.promotion import can_cast, rank, to_float
 from rushlight.definitions.reduction.extremes import highest, lowest
 from rushlight.definitions.reduction.restore import as_dtype
@@ -242,11 +243,16 @@ class LogCumSumExp(Scan):
 
 
 def summed_in_logs(g: Any, x: Any, result: Any, dim: int) -> Any:
-    """exp(x) times the reversed sum of g / exp(result), with positive and negative parts kept as logarithms."""
+    """exp(x) times the reversed sum of g / exp(result), with positive and negative parts kept as logarithms.
+
+    What is not there has the lowest number as its logarithm: of infinities derivatives would make NaN.
+    """
+    nothing = finfo(x.dtype).min
+
     def part(sign: float) -> Any:
         wanted = (g * sign) > 0
         log = (g * sign).masked_fill(~wanted, 1).log()
-        share = (log - result).masked_fill(~wanted, -math.inf)   # also where the result is -inf: no inf - inf
+        share = (log - result).masked_fill(~wanted, nothing)   # also where the result is -inf: no inf - inf
         return (share.flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
 
     return part(1.0) - part(-1.0)

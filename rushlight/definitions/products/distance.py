@@ -372,8 +372,10 @@ class Renorm(Composite):
         if not -input.ndim <= dim < input.ndim:
             raise IndexError(f"renorm: dim {dim} is out of range for a tensor of {input.ndim} dims")
         dim %= input.ndim
-        lengths = input.norm(p, tuple(d for d in range(input.ndim) if d != dim), True)
-        factor = find_op("where")(lengths > maxnorm, maxnorm / (lengths + 1e-7), lengths.new_ones(()))
+        others = tuple(d for d in range(input.ndim) if d != dim)
+        wide = _C.float32 if input.dtype in (_C.float16, _C.bfloat16) else None
+        lengths = find_op("linalg_vector_norm")(input, p, others, True, dtype=wide)
+        factor = find_op("where")(lengths > maxnorm, maxnorm / (lengths + 1e-7), lengths.new_ones(())).to(input.dtype)
         return input.mul_(factor) if self.is_inplace else find_op("_mul_rows")(input, factor)
 
 

@@ -6,6 +6,7 @@ the distances themselves, which corrects what the mean lost to rounding. Runs ar
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import cache
 from typing import Any
@@ -31,11 +32,49 @@ class Total(Fold):
         return (a[0] + b[0],)
 
 
+class SmallTotal(Fold):
+    """Sum in float64 of elements made so small that none overflows it."""
+
+    share = 2.0**-64
+
+    def init(self, s, code):
+        return (s.const(0, "f64"),)
+
+    def step(self, s, acc, x, index):
+        return (acc[0] + s.cast(x, "f64") * self.share,)
+
+    def merge(self, s, a, b):
+        return (a[0] + b[0],)
+
+
+class CarefulMoments(TwoPass):
+    """Count, mean and squared distance of a run in float64, from which squares of smaller types never fall out."""
+
+    blocked = True
+    first = SmallTotal()
+
+    def middle(self, s, acc, length):
+        return (acc[0] * (1 / self.first.share / s.cast(length, "f64")),)
+
+    def second_init(self, s, code):
+        return (s.const(0, "f64"),)
+
+    def second_step(self, s, acc, x, known):
+        distance = s.cast(x, "f64") - known[0]
+        return (acc[0] + distance * distance,)
+
+    def join(self, s, known, second, length):
+        # The mean of infinite elements is as little of a number as their distances from it.
+        return (s.cast(length, "f64"), s.where(s.isnan(second[0]), second[0], known[0]), second[0])
+
+
 class Moments(TwoPass):
     """Count, mean, squared distance. `outputs` is of "var", "std", "mean"."""
 
     blocked = True
     first = Total()
+    careful = CarefulMoments()
+    least = 2.0**-100      # mean square below which single precision loses digits of squares
 
     def __init__(self, correction: float, outputs: tuple[str, ...]) -> None:
         self.correction, self.outputs = correction, outputs
@@ -64,12 +103,19 @@ class Moments(TwoPass):
         lost = distances * distances / n
         return (n, mean, s.where(some & ~(lost > squares), squares - lost, s.like(0, n)))
 
+    def doubts(self, s, known, second, length):
+        squares = second[0]
+        surely = squares < s.like(math.inf, squares)
+        if squares.dtype != "f64":
+            surely = surely & (squares >= s.cast(length, squares.dtype) * self.least)
+        return ~surely
+
     def merge(self, s, a, b):
         n = a[0] + b[0]
         safe = s.where(n > 0, n, s.like(1, n))
         distance = b[1] - a[1]
         share = b[0] / safe
-        return (n, a[1] + distance * share, a[2] + b[2] + distance * distance * (a[0] * share))
+        return (n, a[1] + distance * share, a[2] + b[2] + distance * (a[0] * share) * distance)
 
     def finish(self, s, acc, count):
         n, mean, spread = acc

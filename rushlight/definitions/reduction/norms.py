@@ -36,6 +36,8 @@ class PowerSum(Fold):
         size = s.abs(x)
         if math.isinf(self.p):
             return self.merge(s, acc, (size,))
+        if self.p == -2:   # the square could overflow where its inverse is still a number
+            return (acc[0] + (1 / size) * (1 / size),)
         return (acc[0] + (size if self.p == 1 else s.pow(size, s.like(self.p, size))),)
 
     def merge(self, s, a, b):

@@ -137,12 +137,22 @@ def push_inplace(level: levels.JvpLevel, overload: Any, args: tuple, values: tup
         else:
             w.tangent = None
     elif not w.is_shared:
-        w.tangent = tangent
+        w.tangent = tangent if _C.is_grad_enabled() or w.tangent is None else with_history(tangent, w.tangent)
     elif w.tangent is not None and w.tangent.shape == tangent.shape and not w.tangent._overlaps_itself():
         w.tangent.copy_(tangent)
     else:
         give_tangent(level, target, w, tangent)
     return target
+
+
+def with_history(new: Any, old: Any) -> Any:
+    """What a write that is not recorded leaves of a tangent: other numbers, the same history."""
+    _C._set_grad_enabled(True)
+    try:
+        result = old.clone()
+    finally:
+        _C._set_grad_enabled(False)
+    return result.copy_(new)
 
 
 def give_tangent(level: levels.JvpLevel, target: Any, w: Dual, tangent: Any) -> None:

@@ -113,6 +113,8 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
 class CpuFoldNest(FoldNest):
     """The first nest of a fold: rows or columns."""
 
+    careful = True
+
     def nest(self) -> Nest:
         return self.columns() if self.shape.lanes else self.rows()
 

@@ -7,11 +7,11 @@ inlined epilogue reads has no stride along the folded ranges, and is read once, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from ....loops.expr import Value, cast, const, min_, var
+from ....loops.expr import Value, cast, const, min_, select, var
 from ....loops.lowered import HERE, Lowered, Placed, TwoPass
-from ....loops.nest import Assign, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ....loops.nest import Assign, Fetch, For, If, Local, Nest, Statement, Store, operands, reduction, rows
 from ....loops.record import Record
 from ....loops.vocabulary import Scalars
 from ...text.primitives import SIZE
@@ -151,6 +151,8 @@ class FoldNest:
     """What the first nest of a fold is made of, for one combination of types and shape; each kind of device divides its
     results among threads in its own way."""
 
+    careful: ClassVar[bool] = False      # runs whose numbers leave the range of their type are folded again, wider
+
     def __init__(self, lowered: Lowered, lead: int, shape: Shape) -> None:
         self.lowered, self.lead, self.shape = lowered, lead, shape
         self.fold, self.compute = lowered.folding.fold, lowered.folding.compute
@@ -244,28 +246,66 @@ class FoldNest:
     def two_passes(
         self, at: Value, offsets: list[Value], bounds: tuple[Value, Value]
     ) -> tuple[list[Statement], list[Value]]:
-        fold, code = self.fold, self.compute
-        element = self.element(offsets)
-        length = bounds[1] - bounds[0]
-        init = list(fold.first.init(scalars, code))
-        start = reduction(
-            at.attr, *bounds, names("run", len(init)), init,
-            step=lambda acc: fold.first.step(scalars, acc, element, None),
-            merge=lambda a, b: fold.first.merge(scalars, a, b), blocked=True,
+        """Statements that fold a run in two passes, and the accumulators they leave."""
+        fold, element, length = self.fold, self.element(offsets), bounds[1] - bounds[0]
+        body, known, second = self.both_passes(fold, "", at, element, length, self.reduced_run(at, bounds))
+        joined = fold.join(scalars, known, second, length)
+        body += [Local(f"joined{k}", v) for k, v in enumerate(joined)]
+        joined = [var(f"joined{k}", v.dtype) for k, v in enumerate(joined)]
+        if fold.careful is None or not self.careful:
+            return body, joined
+        doubt = var("doubt", "b1")
+        body.append(Local("doubt", fold.doubts(scalars, known, second, length)))
+        again = self.lanes_run(at, bounds, doubt) if self.shape.lanes else self.reduced_run(at, bounds)
+        more, known, second = self.both_passes(fold.careful, "careful.", at, element, length, again)
+        better = fold.careful.join(scalars, known, second, length)
+        if self.shape.lanes:
+            return [*body, *more], [select(doubt, b, j) for b, j in zip(better, joined, strict=True)]
+        more += [Assign(j.attr, b) for j, b in zip(joined, better, strict=True)]
+        return [*body, If(doubt, tuple(more))], joined
+
+    def both_passes(
+        self, fold: TwoPass, prefix: str, at: Value, element: Value, length: Value, run: Callable
+    ) -> tuple[list[Statement], list[Value], list[Value]]:
+        """The loops of both passes, what the second knows, and what it leaves; `run` makes a loop of a step."""
+        totals = run(
+            f"{prefix}run",
+            list(fold.first.init(scalars, self.compute)),
+            lambda acc: fold.first.step(scalars, acc, element, None),
+            lambda a, b: fold.first.merge(scalars, a, b),
         )
-        middle = fold.middle(scalars, [var(f"run{k}", v.dtype) for k, v in enumerate(init)], length)
-        known = [var(f"known{k}", v.dtype) for k, v in enumerate(middle)]
-        init = list(fold.second_init(scalars, code))
-        again = reduction(
-            at.attr, *bounds, names("again", len(init)), init,
-            step=lambda acc: fold.second_step(scalars, acc, element, known),
-            merge=lambda a, b: [x + y for x, y in zip(a, b, strict=True)], blocked=True,
+        middle = fold.middle(scalars, totals[1], length)
+        known = [var(f"{prefix}known{k}", v.dtype) for k, v in enumerate(middle)]
+        second = run(
+            f"{prefix}again",
+            list(fold.second_init(scalars, self.compute)),
+            lambda acc: fold.second_step(scalars, acc, element, known),
+            lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
         )
-        joined = fold.join(scalars, known, [var(f"again{k}", v.dtype) for k, v in enumerate(init)], length)
-        body = [start, *[Local(f"known{k}", v) for k, v in enumerate(middle)], again]
-        return [*body, *[Local(f"joined{k}", v) for k, v in enumerate(joined)]], [
-            var(f"joined{k}", v.dtype) for k, v in enumerate(joined)
-        ]
+        named = [Local(f"{prefix}known{k}", v) for k, v in enumerate(middle)]
+        return [*totals[0], *named, *second[0]], known, second[1]
+
+    def reduced_run(self, at: Value, bounds: tuple[Value, Value]) -> Callable:
+        """A maker of loops over a run, in vectors where it lies so."""
+
+        def run(name: str, init: list[Value], step: Callable, merge: Callable) -> tuple[list[Statement], list[Value]]:
+            loop = reduction(at.attr, *bounds, names(name, len(init)), init, step=step, merge=merge, blocked=True)
+            return [loop], [var(f"{name}{k}", v.dtype) for k, v in enumerate(init)]
+
+        return run
+
+    def lanes_run(self, at: Value, bounds: tuple[Value, Value], doubt: Value) -> Callable:
+        """A maker of loops that all lanes go through together, as long as one of them is in doubt."""
+
+        def run(name: str, init: list[Value], step: Callable, merge: Callable) -> tuple[list[Statement], list[Value]]:
+            now = [var(f"{name}{k}", v.dtype) for k, v in enumerate(init)]
+            after = step(now)
+            kept = [Local(f"{name}{k}.next", v) for k, v in enumerate(after)]
+            moved = [Assign(f"{name}{k}", var(f"{name}{k}.next", v.dtype)) for k, v in enumerate(after)]
+            loop = For(at.attr, *bounds, (*kept, *moved), going=doubt)
+            return [*[Local(f"{name}{k}", v) for k, v in enumerate(init)], loop], now
+
+        return run
 
     def stores(self, accs: list[Value], at: Value, offsets: list[Value]) -> list[Statement]:
         values = accs if self.shape.chunked else finished(self.lowered, accs, self.sources(offsets))
