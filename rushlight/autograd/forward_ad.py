@@ -12,7 +12,7 @@ import threading
 from typing import Any, NamedTuple
 
 from ..rules import levels
-from ..rules.levels import Dual, JvpLevel
+from ..rules.levels import JvpLevel
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -95,7 +95,9 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """(primal, tangent); the tangent is None for a tensor that is no dual."""
-    w = tensor._wrapped
-    if not _open.levels or not isinstance(w, Dual) or w.level is not _open.levels[-1] or w.tangent is None:
+    if not _open.levels:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(w.value, w.tangent)
+    current = _open.levels[-1]
+    levels.join_base(tensor, current)
+    tangent = levels.tangent_of(tensor, current)
+    return UnpackedDualTensor(tensor if tangent is None else tensor._wrapped.value, tangent)

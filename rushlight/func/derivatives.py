@@ -311,9 +311,9 @@ def dual_input(level: JvpLevel, p: Any, t: Any) -> Any:
 
 def tangent_of(level: JvpLevel, output: Any, value: Any, strict: bool) -> Any:
     """An output's tangent; zeros where it does not depend on the primals."""
-    w = levels.behind(output, level)
-    if w is not None and w.tangent is not None:
-        return w.tangent if w.tangent.shape == value.shape else w.tangent.expand(value.shape)
+    found = levels.tangent_of(output, level)
+    if found is not None:
+        return found if found.shape == value.shape else found.expand(value.shape)
     if strict:
         raise RuntimeError("jvp: the output of f does not depend on primals, which strict=True forbids.")
     return find_op("zeros_like")(value)

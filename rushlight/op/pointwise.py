@@ -256,6 +256,8 @@ class Pointwise(OpDefinition):
     # Derivatives
     # --------------------------------------------------------------------------------------------------------
 
+    may_read_nothing = False   # a form that mixes types, and yet what its gradient reads may be found with samples
+
     def records(self) -> bool:
         return self.differentiable and self.result != "bool" and self.promote not in (Promote.COMPARE, Promote.LOGICAL)
 
@@ -420,6 +422,8 @@ class PointwiseVjp(Pointwise):
             own = [i for i, p in enumerate(params) if p.name in names and i not in static]
             return (*static, *own, *([-1] if "result" in names else []))
         optional = [i for i, p in enumerate(params) if p.type.endswith("?") and p.type in OPERAND_TYPES]
+        if self.forward.may_read_nothing and self.reads_nothing():
+            return ()
         # the expression depends on values or types not known yet: pass everything
         if static or optional or self.is_mixed:
             return tuple(range(len(params)))
@@ -430,10 +434,17 @@ class PointwiseVjp(Pointwise):
             return (*sorted(reused), -1)
         return tuple(sorted((plain or set()) | (complex_plain or set())))
 
+    def reads_nothing(self) -> bool:
+        """Whether the gradient is that of a linear op: of real and of complex numbers it reads no operand."""
+        plain, complex_plain = self.sample_reads("f64")[0], self.sample_reads("c128")[0]
+        return plain == set() and not complex_plain
+
     def sample_reads(self, code: str) -> tuple[set[int] | None, set[int] | None]:
         """Parameters the derived gradient reads when operands have type `code`; and with the result at hand,
         if that helps."""
-        leaves = [expr.arg(i, code) for i in range(len(self.forward.spec.params))]
+        leaves = [
+            expr.arg(i, code) if p.type in OPERAND_TYPES else None for i, p in enumerate(self.forward.spec.params)
+        ]
         g = [expr.arg(100 + k, code) for k in range(self.num_grads)]
         try:
             forward = self.forward.outputs(list(leaves))

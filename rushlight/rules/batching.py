@@ -188,6 +188,10 @@ def indexed(level: VmapLevel, overload: Any, args: tuple) -> Any:
     definition = overload.definition
     check_target(overload, args, level)
     make = gather_form
+    if overload.inplace and not isinstance(definition, Scattered):   # what gathers writes nothing
+        plain = next(o for o in find_op(definition.spec.name).overload_list if o.definition.spec.overload == definition.spec.overload)
+        front(args[0], level).copy_(front(indexed(level, plain, args), level))
+        return args[0]
     if isinstance(definition, Scattered):
         make = scatter_form
         args = (batch(level, expanded(args[0], level), 0), *args[1:])   # what is written has the batch

@@ -305,9 +305,42 @@ def adopt(t: Any, level: Level) -> None:
             if isinstance(w, Batch):
                 sizes, strides = (w.level.batch_size, *sizes), (w.value.stride(0), *strides)
             t._wrapped = w.again(w.value.as_strided(sizes, strides, offset))
+            if isinstance(w, Dual):
+                w.is_shared = t._wrapped.is_shared = True
     finally:
         state.stack = stack
         refresh()
+
+
+def join_base(t: Any, level: Level) -> None:
+    """Make a view of a tensor that became one of the level, after the view was made, one of the level too."""
+    base = t._base
+    if base is not None and behind(base, level) is not None and behind(t, level) is None:
+        adopt(t, level)
+
+
+def tangent_of(t: Any, level: Level) -> Any:
+    """The tangent of a tensor at a jvp level, or None. That of a view may have come to its base through another."""
+    w = behind(t, level)
+    if w is None:
+        return None
+    if w.tangent is None and w.is_shared and t._base is not None:
+        root = behind(t._base, level)
+        if root is not None and root.tangent is not None:
+            w.tangent = seen_through(root, w.value)
+    return w.tangent
+
+
+def seen_through(root: Dual, view: Any) -> Any:
+    """The part of a base's tangent that belongs to a view of the base; both may be of parts of complex numbers."""
+    tangent, offset = root.tangent, root.value.storage_offset()
+    sizes, strides, at = tuple(view.shape), view.stride(), view.storage_offset()
+    if tangent.is_complex() and not view.is_complex():
+        tangent, offset = tangent.view_as_real(), 2 * offset
+    elif view.is_complex() and not tangent.is_complex():
+        sizes, strides, at = (*sizes, 2), (*[2 * s for s in strides], 1), 2 * at
+    result = tangent.as_strided(sizes, strides, at + tangent.storage_offset() - offset)
+    return result.view_as_complex() if len(sizes) > view.ndim else result
 
 
 def _take_in(t: Any, level: Level) -> None:

@@ -31,6 +31,12 @@ class PointwiseJvp(Pointwise):
         )
         self.compiled_in = forward.compiled_in
         self.is_mixed = True
+        # operands of `add` and `clone` are written to by in-place ops, and must not be kept for nothing
+        self.may_read_nothing = (
+            forward.result not in ("real", "complex")
+            and not getattr(forward, "is_mixed", False)
+            and all((p.type in OPERAND_TYPES) != p.type.endswith("?") for p in forward.spec.params)
+        )
         params = [Param(f"tangent{i}", "Tensor", False) for i in wanted]
         params += [Param(p.name, p.type if p.type in OPERAND_TYPES else "any", False) for p in forward.spec.params]
         text = f"{forward.name}_jvp({', '.join(p.type + ' ' + p.name for p in params)}) -> Tensor"

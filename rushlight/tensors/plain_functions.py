@@ -162,6 +162,11 @@ def _in_place(name: str) -> Callable[..., Tensor]:
                 f" x.{view_name}(...) instead."
             )
         view = getattr(self, view_name)(*args, **kwargs)
+        if view._wrapped is not None:      # of a transform: what is behind the view is now behind the tensor
+            self._wrapped = view._wrapped
+            _C.rewrap(self, view)
+            _C.bump_version(self)
+            return self
         self._set_storage(self.untyped_storage(), view.storage_offset(), view.shape, view.stride())
         _C.bump_version(self)
         return self

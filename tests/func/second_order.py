@@ -5,6 +5,7 @@ direction is taken by
 
     fr      forward over reverse, jvp of grad        rf      reverse over forward, grad of jvp
     rr      reverse over reverse, grad of grad       ff      forward over forward, jvp of jvp (one number)
+    fb      jvp of a batch of vjps, as in hessian    bf      a batch of jvps of grad
 
 All must be the same, and PyTorch's where PyTorch has one. Enters: names of records. Leaves: "pass", "none" (nothing to
 compare: the op is missing or not differentiable) or the reason of the failure.
@@ -24,13 +25,14 @@ from typing import Any
 import torch
 
 import rushlight as rl
-from tests.func.sweep import differentiable, filled, is_float, on_its_manifold, tensors_in, without_phases
+from tests.func.sweep import REFUSED, differentiable, filled, is_float, on_its_manifold, tensors_in, without_phases
 from tests.parity.checks import NotApplicable, seeded
 from tests.parity.compare import leaves
 from tests.parity.convert import Missing, back, function, thing
 from tests.parity.records import RECORDS
 
-ORDERS = ("fr", "rr", "rf", "ff")
+BATCHED = ("fb", "bf")
+ORDERS = ("fr", "rr", "rf", "ff", "fb", "bf")
 
 
 def scalar(lib: Any, result: Any) -> Any:
@@ -72,6 +74,11 @@ def product(lib: Any, order: str, f: Callable, x: tuple, v: tuple) -> list[Any]:
     slope = lib.func.grad(f, argnums=everything)
     if order == "fr":
         return list(lib.func.jvp(slope, x, v)[1])
+    if order == "fb":
+        return list(lib.func.jvp(lib.func.jacrev(f, argnums=everything), x, v)[1])
+    if order == "bf":
+        both = tuple(lib.stack([t, t * 2]) for t in v)
+        return [t[0] for t in lib.func.vmap(lambda *u: lib.func.jvp(slope, x, u)[1])(*both)]
     if order == "rr":
         return list(lib.func.grad(lambda *y: dot(lib, slope(*y), v), argnums=everything)(*x))
     along = lambda *y: lib.func.jvp(f, y, v)[1]   # noqa: E731
@@ -103,7 +110,7 @@ def check(record: Any, tries: int = 2) -> None:
         theirs = function_of(torch, without_phases(record, on_its_manifold(record, record.op)), tree, flat, at)
         f = function_of(rl, without_phases(record, on_its_manifold(record, ours, function)), own, mine, at)
         wanted, got = {}, {}
-        for order in ORDERS:
+        for order in ORDERS[:4]:
             try:
                 wanted[order] = seeded(product, torch, order, theirs, x, v)
             except NotApplicable:
@@ -117,7 +124,7 @@ def check(record: Any, tries: int = 2) -> None:
                 found = seeded(product, rl, order, f, tuple(mine[k] for k in at), tuple(thing(t) for t in v))
                 got[order] = [back(t.detach()) for t in found]
             except Exception as error:   # noqa: BLE001
-                if order in wanted:
+                if order in wanted or (order in BATCHED and not any(text in str(error) for text in REFUSED)):
                     wrong.append(f"{number} {order} raises {type(error).__name__}: {str(error)[:150]}")
         wrong += [f"{number} {line}" for line in differences(wanted, got, v)]
         seen += 1

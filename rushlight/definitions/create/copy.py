@@ -18,6 +18,8 @@ from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
 from ...op.factory import fresh
 from ...op.layout import Layout, channels_last_strides, prefers_channels_last, strides_like
 from ...op.view import elements
+from ...rules import batching
+from ...rules.levels import behind
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 LONG_ROW = 32  # elements from which on rows are copied as well by the kernel for any layout
@@ -178,6 +180,17 @@ class Fill(_Overwrite):
 
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype), "value": g}
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """A value for each example is written along the examples."""
+        input, value = args
+        if not isinstance(value, _C.Tensor) or behind(value, level) is None:
+            return batching.pointwise(level, overload, args)
+        batching.check_target(overload, args, level)
+        target = batching.expanded(input, level)
+        target = target if overload.inplace else find_op("empty_like")(target)
+        target.copy_(batching.align(batching.front(value, level), input.ndim))
+        return input if overload.inplace else batching.wrapped(target, level)
 
     def check(self, value):
         if isinstance(value, _C.Tensor) and value.ndim:

@@ -247,14 +247,26 @@ class ChannelNorm(Composite):
     saved_results = (1, 2)
 
     def vjp(self, g, input, weight, bias, eps, result):
+        statistics = None
+        if any(d is not None for d in g[1:]):   # forward mode asks how they change, their readers may be taken apart
+            statistics = through_body(lambda x: channel_statistics(x, eps), g[1:], {"input": input}).get("input")
         if g[0] is None:
-            return {}
+            return {"input": statistics}
         d_input, d_weight, d_bias = find_op("_channel_norm_backward")(g[0], input, weight, result[1], result[2], eps)
         return {
-            "input": d_input,
+            "input": d_input if statistics is None else d_input + statistics,
             "weight": None if weight is None else d_weight.to(weight.dtype),
             "bias": None if bias is None else d_bias.to(bias.dtype),
         }
+
+
+def channel_statistics(input: Any, eps: float) -> tuple[Any, Any, Any]:
+    """Mean, 1 / deviation and variance of every channel, as differentiable expressions."""
+    dims = (0, *range(2, input.ndim))
+    wide = input.to(_C.float32) if input.dtype in HALVES else input
+    centred = wide - wide.mean(dims, keepdim=True)
+    variance = (centred * centred).mean(dims)
+    return wide.mean(dims), (variance + eps).rsqrt(), variance
 
 
 class ChannelNormBackward(Composite):

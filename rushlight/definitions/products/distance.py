@@ -374,9 +374,10 @@ class Renorm(Composite):
         dim %= input.ndim
         others = tuple(d for d in range(input.ndim) if d != dim)
         wide = _C.float32 if input.dtype in (_C.float16, _C.bfloat16) else None
-        lengths = find_op("linalg_vector_norm")(input, p, others, True, dtype=wide)
+        read = input.clone() if self.is_inplace else input      # what a rule keeps must not be written
+        lengths = find_op("linalg_vector_norm")(read, p, others, True, dtype=wide)
         factor = find_op("where")(lengths > maxnorm, maxnorm / (lengths + 1e-7), lengths.new_ones(())).to(input.dtype)
-        return input.mul_(factor) if self.is_inplace else find_op("_mul_rows")(input, factor)
+        return input.copy_(read * factor) if self.is_inplace else find_op("_mul_rows")(input, factor)
 
 
 class Normalize(Composite):

@@ -8,7 +8,7 @@ from typing import Any
 from ... import _C, rules
 from ...loops.contraction import lowered_matmul, with_addend
 from ...loops.lowered import spread
-from ...op import Composite, Library, Spec, find_op
+from ...op import Composite, Library, Meta, Spec, find_op
 from ...op.pointwise import check_devices
 from ...planners.products.gemm import (
     Matrix,
@@ -126,10 +126,10 @@ class Addmm(_AddProduct):
                 f" {list(input.shape)}"
             )
 
-    def vjp(self, g, input, mat1, mat2, beta, alpha):
+    def vjp(self, g, input: Meta, mat1, mat2, beta, alpha):
         scaled = g if alpha == 1 else g * _conj(alpha)
         return {
-            "input": (g if beta == 1 else g * _conj(beta)).sum_to_size(input.shape) if input.requires_grad else None,
+            "input": (g if beta == 1 else g * _conj(beta)).sum_to_size(input.shape) if _C.vjp_needs() & 1 else None,
             "mat1": left_gradient(scaled, mat1, mat2), "mat2": right_gradient(scaled, mat1, mat2),
         }
 

@@ -23,6 +23,8 @@ from .grad import check_target
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
+    for t in tensors:
+        levels.join_base(t, level)
     if (
         is_differentiated_body(overload)
         or overload.definition.batch == "body"
@@ -66,9 +68,10 @@ def body_of(overload: Any) -> Any:
 def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
     """Values and tangents one level down."""
     values = levels.map_args(lambda t: levels.lowered(t, level), args)
+    places = duals(level, args)
     if overload.is_view and behind(args[0], level) is not None:
         match_layout(behind(args[0], level))
-    places = duals(level, args)
+        places = duals(level, args)
     if overload.inplace:
         return push_inplace(level, overload, args, values, places)
     result = overload.call(*values)
@@ -109,40 +112,47 @@ def duals(level: levels.JvpLevel, args: tuple) -> list[tuple[int, int | None, An
     found: list[tuple[int, int | None, Any]] = []
     for i, a in enumerate(args):
         for k, t in enumerate(a) if isinstance(a, (list, tuple)) else ((None, a),):
-            if isinstance(t, _C.Tensor):
-                w = behind(t, level)
-                if w is not None and w.tangent is not None:
-                    found.append((i, k, w.tangent))
+            tangent = levels.tangent_of(t, level) if isinstance(t, _C.Tensor) else None
+            if tangent is not None:
+                found.append((i, k, tangent))
     return found
 
 
 def push_inplace(level: levels.JvpLevel, overload: Any, args: tuple, values: tuple, places: list) -> Any:
     """The tangent first, from the values before the write; then the write, and the same write to the tangent."""
-    target = args[0]
+    target, w = args[0], behind(args[0], level)
+    own = levels.tangent_of(target, level)
+    if w.is_shared:   # the tangent is written below, and rules may keep what they see of it
+        places = [(i, k, t.clone() if i == 0 or is_alias(t, own) else t) for i, k, t in places]
     tangent = None
-    if behind(target, level).is_shared:   # the tangent is written below, and rules may keep what they see of it
-        places = [(i, k, t.clone() if i == 0 else t) for i, k, t in places]
     if places:
-        before = (values[0].clone(), *values[1:])
+        copied = [v.clone() if isinstance(v, _C.Tensor) and is_alias(v, values[0]) else v for v in values[1:]]
+        before = (values[0].clone(), *copied)
         out = overload.call(*levels.map_args(lambda t: t, (before[0].clone(), *values[1:])))
         tangent = tangents_of(overload, before, places, out)[0]
         if tangent is not None and tangent.shape != values[0].shape:
             tangent = tangent.expand(values[0].shape)
     overload.call(*values)
     _C.rewrap(target, values[0])
-    w = behind(target, level)
     if tangent is None:
-        if w.tangent is not None and w.is_shared:
-            w.tangent.zero_()
+        if own is not None and w.is_shared:
+            own.zero_()
         else:
             w.tangent = None
     elif not w.is_shared:
-        w.tangent = tangent if _C.is_grad_enabled() or w.tangent is None else with_history(tangent, w.tangent)
-    elif w.tangent is not None and w.tangent.shape == tangent.shape and not w.tangent._overlaps_itself():
-        w.tangent.copy_(tangent)
+        w.tangent = tangent if _C.is_grad_enabled() or own is None else with_history(tangent, own)
+    elif own is not None and own.shape == tangent.shape and not own._overlaps_itself():
+        own.copy_(tangent)
     else:
         give_tangent(level, target, w, tangent)
     return target
+
+
+def is_alias(t: Any, other: Any) -> bool:
+    """Whether two tangents are views of one, or one of the other."""
+    if other is None:
+        return False
+    return (t if t._base is None else t._base) is (other if other._base is None else other._base)
 
 
 def with_history(new: Any, old: Any) -> Any:
@@ -156,15 +166,15 @@ def with_history(new: Any, old: Any) -> Any:
 
 
 def give_tangent(level: levels.JvpLevel, target: Any, w: Dual, tangent: Any) -> None:
-    """A tangent for a tensor that had none; a view's base gets one too, so that both see it."""
+    """A tangent for a tensor that had none, where others see its memory: all look at that of their base."""
     base = target._base
-    root = None if base is None else behind(base, level)
-    if root is None or root.tangent is not None:
+    root = w if base is None else behind(base, level)
+    if root is None or not root.value._is_dense():
         w.tangent = tangent if tangent.dtype is w.value.dtype else tangent.to(w.value.dtype)
         return
-    root.tangent = find_op("empty_like")(root.value).zero_()
-    shift = root.tangent.storage_offset() - root.value.storage_offset()
-    w.tangent = root.tangent.as_strided(tuple(w.value.shape), w.value.stride(), w.value.storage_offset() + shift)
+    if root.tangent is None:
+        root.tangent = find_op("empty_like")(root.value).zero_()
+    w.tangent = root.tangent if root is w else levels.seen_through(root, w.value)
     w.tangent.copy_(tangent)
 
 
@@ -188,10 +198,7 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
             )
         return list(answer) if isinstance(answer, (tuple, list)) else [answer]
     if not definition.differentiable or not overload.records:
-        if definition.custom:
-            raise NotImplementedError(
-                f"{overload.name}: a custom op needs register_autograd to be used with forward mode"
-            )
+        check_constant(overload, outs)
         return [None] * len(outs)
     if isinstance(definition, Pointwise) and all(k is None for _, k, _ in places):
         usable = [(i, t) for i, _, t in places]
@@ -199,6 +206,15 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
         answer = list(answer) if isinstance(answer, (tuple, list)) else [answer]
         return [m if is_differentiable(o) else None for m, o in zip(answer, outs, strict=True)]
     return transposed(overload, values, places, outs)
+
+
+def check_constant(overload: Any, outs: list[Any]) -> None:
+    """Refuse an op whose results have no tangents here though they depend on tensors that have: custom ones, and
+    kernels that other ops' rules call, of which the rule of the caller should have known."""
+    if overload.definition.custom:
+        raise NotImplementedError(f"{overload.name}: a custom op needs register_autograd to be used with forward mode")
+    if overload.name.startswith("_") and overload.definition.batch != "random" and any(map(is_differentiable, outs)):
+        raise NotImplementedError(f"{overload.name}: forward mode of this op is not implemented")
 
 
 def is_differentiable(t: Any) -> bool:
@@ -226,6 +242,8 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
                 for p, (_, _, t) in zip(pulled, places, strict=True)
                 if p is not None and p.requires_grad
             ]
+            if len(pairs) < sum(p is not None for p in pulled):
+                check_zero(level, overload, values, places, outs, pulled)
             if pairs:
                 pairs = [(p, t if p.shape == t.shape else t.expand(p.shape)) for p, t in pairs]
                 result = grad(
@@ -240,6 +258,20 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
     finally:
         _C._set_grad_enabled(before)
     return [a if a is None or a.dtype is o.dtype else a.to(o.dtype) for a, o in zip(answer, outs, strict=True)]
+
+
+def check_zero(
+    level: levels.GradLevel, overload: Any, values: tuple, places: list, outs: list[Any], pulled: list[Any]
+) -> None:
+    """Refuse a reverse rule that is no differentiable function of its gradient, unless it gives 0 for every one."""
+    weights = {k: levels.track(level, find_op("ones_like")(o)) for k, o in enumerate(outs) if is_differentiable(o)}
+    for p, again in zip(pulled, reverse(level, overload, values, places, outs, weights), strict=True):
+        if p is None or p.requires_grad or again is None or not levels.readable(again):
+            continue
+        if bool((again.detach() != 0).any()):
+            raise NotImplementedError(
+                f"{overload.name}: forward mode of this op is not implemented: its gradient has no derivative"
+            )
 
 
 def as_type(t: Any, like: Any) -> Any:
