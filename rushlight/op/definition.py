@@ -82,8 +82,6 @@ class OpDefinition:
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
     saved_results: ClassVar[tuple[int, ...] | None] = None   # of several results, those the vjp reads; None: all
-    # the gradient at which forward mode transposes the vjp; for rules that take its logarithm
-    transpose_at: ClassVar[float] = 0.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

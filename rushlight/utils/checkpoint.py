@@ -22,6 +22,7 @@ from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..devices import handlers, registered
 from ..dispatch import autocast
+from ..rules import levels
 from .checkpoint_policy import (
     _IGNORED,
     CheckpointPolicy,
@@ -321,6 +322,9 @@ def _without_reentry(
         raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True is incompatible with a context_fn")
+    if any(level.kind in ("grad", "jvp") for level in levels.state.stack):
+        # What a backward pass computes again has neither tangents nor histories of the levels around it.
+        return function(*args, **kwargs)
     forward_context, recompute_context = (OpLog(), OpLog()) if debug else context_fn()
     random, precision = RandomState(preserve_rng_state), autocast.snapshot_now()
 

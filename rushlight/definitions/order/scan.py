@@ -15,6 +15,7 @@ from rushlight.op import Meta, find_op, wrap_dim
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Types
 from rushlight.op.scan import Scan
+from rushlight.rules import levels
 from rushlight.rules.levels import readable
 
 WIDE = {"f16": "f32", "bf16": "f32", "f32": "f64", "c32": "c64", "c64": "c128"}
@@ -195,7 +196,6 @@ class LogCumSumExp(Scan):
     """Logarithms of running sums of exponentials along `dim`."""
 
     schema = "logcumsumexp(Tensor input, int dim) -> Tensor"
-    transpose_at = 1.0
 
     def types(self, input, dim):
         if rank(input.dtype) < 2:
@@ -243,10 +243,14 @@ class LogCumSumExp(Scan):
 
 
 def summed_in_logs(g: Any, x: Any, result: Any, dim: int) -> Any:
-    """exp(x) times the reversed sum of g / exp(result), with positive and negative parts kept as logarithms.
+    """exp(x) times the reversed sum of g / exp(result).
 
+    Positive and negative parts are kept as logarithms, in which it is not linear in g; where derivatives by g may be
+    asked for, sums of neighbours, next neighbours and so on take exp(result - next result) along, which is at most 1.
     What is not there has the lowest number as its logarithm: of infinities derivatives would make NaN.
     """
+    if levels.state.stack or (_C.is_grad_enabled() and g.requires_grad):
+        return summed_in_steps(g, x, result, dim)
     nothing = finfo(x.dtype).min
 
     def part(sign: float) -> Any:
@@ -256,3 +260,21 @@ def summed_in_logs(g: Any, x: Any, result: Any, dim: int) -> Any:
         return (share.flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
 
     return part(1.0) - part(-1.0)
+
+
+def summed_in_steps(g: Any, x: Any, result: Any, dim: int) -> Any:
+    """The same, linear in g: after step k every sum holds 2**k terms, and what is left between it and the next."""
+    empty = result == -math.inf
+    total, after = g, result.narrow(dim, 1, result.shape[dim] - 1) if result.shape[dim] > 1 else None
+    left = None if after is None else (result.narrow(dim, 0, after.shape[dim]) - after)
+    if left is not None:
+        left = left.masked_fill(empty.narrow(dim, 0, after.shape[dim]), -math.inf).exp()
+    far = 1
+    while far < result.shape[dim]:
+        near = result.shape[dim] - far
+        moved = total.narrow(dim, 0, near) + left * total.narrow(dim, far, near)
+        total = find_op("cat")([moved, total.narrow(dim, near, far)], dim)
+        if near > far:
+            left = left.narrow(dim, 0, near - far) * left.narrow(dim, far, near - far)
+        far *= 2
+    return (x - result).masked_fill(empty, -math.inf).exp() * total

@@ -229,7 +229,7 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
     answer: list[Any] = [None] * len(outs)
     if not followed:
         return answer
-    start = {k: find_op("full_like")(outs[k].detach(), overload.definition.transpose_at) for k in followed}
+    start = {k: find_op("zeros_like")(outs[k].detach()) for k in followed}
     before = _C.is_grad_enabled()
     _C._set_grad_enabled(True)
     try:
