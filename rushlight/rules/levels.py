@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
+from ..op.registry import find_op
 
 FUNCTORCH = 1 << 2   # kKeyFunctorch of csrc/types.h
 
@@ -336,11 +337,11 @@ def seen_through(root: Dual, view: Any) -> Any:
     tangent, offset = root.tangent, root.value.storage_offset()
     sizes, strides, at = tuple(view.shape), view.stride(), view.storage_offset()
     if tangent.is_complex() and not view.is_complex():
-        tangent, offset = tangent.view_as_real(), 2 * offset
+        tangent, offset = find_op("view_as_real")(tangent), 2 * offset
     elif view.is_complex() and not tangent.is_complex():
         sizes, strides, at = (*sizes, 2), (*[2 * s for s in strides], 1), 2 * at
     result = tangent.as_strided(sizes, strides, at + tangent.storage_offset() - offset)
-    return result.view_as_complex() if len(sizes) > view.ndim else result
+    return find_op("view_as_complex")(result) if len(sizes) > view.ndim else result
 
 
 def _take_in(t: Any, level: Level) -> None:
