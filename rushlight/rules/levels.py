@@ -298,14 +298,7 @@ def adopt(t: Any, level: Level) -> None:
             _take_in(root, level)
         if base is not None:
             w = root._wrapped
-            offset, sizes, strides = (
-                w.value.storage_offset() + t.storage_offset() - base.storage_offset(),
-                tuple(t.shape),
-                t.stride(),
-            )
-            if isinstance(w, Batch):
-                sizes, strides = (w.level.batch_size, *sizes), (w.value.stride(0), *strides)
-            t._wrapped = w.again(w.value.as_strided(sizes, strides, offset))
+            t._wrapped = w.again(seen_through(w.value, base, t, isinstance(w, Batch)))
             if isinstance(w, Dual):
                 w.is_shared = t._wrapped.is_shared = True
     finally:
@@ -328,20 +321,23 @@ def tangent_of(t: Any, level: Level) -> Any:
     if w.tangent is None and w.is_shared and t._base is not None:
         root = behind(t._base, level)
         if root is not None and root.tangent is not None:
-            w.tangent = seen_through(root, w.value)
+            w.tangent = seen_through(root.tangent, root.value, w.value)
     return w.tangent
 
 
-def seen_through(root: Dual, view: Any) -> Any:
-    """The part of a base's tangent that belongs to a view of the base; both may be of parts of complex numbers."""
-    tangent, offset = root.tangent, root.value.storage_offset()
+def seen_through(whole: Any, base: Any, view: Any, is_batch: bool = False) -> Any:
+    """The part of `whole`, which lies as `base` does, each of its examples if it is a batch, that `view` is of the
+    base. A view may be one of the parts of complex numbers, or of pairs as such numbers."""
+    offset = base.storage_offset()
     sizes, strides, at = tuple(view.shape), view.stride(), view.storage_offset()
-    if tangent.is_complex() and not view.is_complex():
-        tangent, offset = find_op("view_as_real")(tangent), 2 * offset
-    elif view.is_complex() and not tangent.is_complex():
+    if whole.is_complex() and not view.is_complex():
+        whole, offset = find_op("view_as_real")(whole), 2 * offset
+    elif view.is_complex() and not whole.is_complex():
         sizes, strides, at = (*sizes, 2), (*[2 * s for s in strides], 1), 2 * at
-    result = tangent.as_strided(sizes, strides, at + tangent.storage_offset() - offset)
-    return find_op("view_as_complex")(result) if len(sizes) > view.ndim else result
+    if is_batch:
+        sizes, strides = (whole.shape[0], *sizes), (whole.stride(0), *strides)
+    result = whole.as_strided(sizes, strides, at + whole.storage_offset() - offset)
+    return find_op("view_as_complex")(result) if len(sizes) > view.ndim + is_batch else result
 
 
 def _take_in(t: Any, level: Level) -> None:

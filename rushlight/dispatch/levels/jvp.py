@@ -174,7 +174,7 @@ def give_tangent(level: levels.JvpLevel, target: Any, w: Dual, tangent: Any) -> 
         return
     if root.tangent is None:
         root.tangent = find_op("empty_like")(root.value).zero_()
-    w.tangent = root.tangent if root is w else levels.seen_through(root, w.value)
+    w.tangent = root.tangent if root is w else levels.seen_through(root.tangent, root.value, w.value)
     w.tangent.copy_(tangent)
 
 
