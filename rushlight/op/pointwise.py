@@ -442,7 +442,7 @@ class PointwiseVjp(Pointwise):
     def sample_reads(self, code: str) -> tuple[set[int] | None, set[int] | None]:
         """Parameters the derived gradient reads when operands have type `code`; and with the result at hand,
         if that helps."""
-        leaves = [
+        leaves: list[Any] = [
             expr.arg(i, code) if p.type in OPERAND_TYPES else None for i, p in enumerate(self.forward.spec.params)
         ]
         g = [expr.arg(100 + k, code) for k in range(self.num_grads)]
