@@ -189,7 +189,8 @@ def indexed(level: VmapLevel, overload: Any, args: tuple) -> Any:
     check_target(overload, args, level)
     make = gather_form
     if overload.inplace and not isinstance(definition, Scattered):   # what gathers writes nothing
-        plain = next(o for o in find_op(definition.spec.name).overload_list if o.definition.spec.overload == definition.spec.overload)
+        forms, own = find_op(definition.spec.name).overload_list, definition.spec.overload
+        plain = next(o for o in forms if o.definition.spec.overload == own)
         front(args[0], level).copy_(front(indexed(level, plain, args), level))
         return args[0]
     if isinstance(definition, Scattered):
