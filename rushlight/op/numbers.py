@@ -1,9 +1,9 @@
 """Numbers that become elements: the checked conversion of a Scalar argument, stated once.
 
-Enters: the op's name, a Python number and the dtype it is to be an element of. Leaves: the number as that dtype holds it.
-Refuses: numbers that do not fit, with PyTorch's RuntimeError. What fits is `number_fits` of the core (csrc/number.h): it is
-asked here when a call is planned or lowered, and by the core itself where numbers are packed for pointwise kernels.
-Arithmetic does not ask: there a number is an operand, and wraps round as an element of a tensor would.
+Enters: the op's name, a Python number and the dtype it is to be an element of. Leaves: the number as that dtype holds
+it. Refuses: numbers that do not fit, with PyTorch's RuntimeError. What fits is `number_fits` of the core
+(csrc/number.h): it is asked here when a call is planned or lowered, and by the core itself where numbers are packed for
+pointwise kernels. Arithmetic does not ask: there a number is an operand, and wraps round as an element would.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def wide_of(dtype: Any) -> Any:
 
 
 def filled(name: str, value: Any, dtype: Any, shape: Any = (1,)) -> Any:
-    """The number that a tensor of this shape is filled with. PyTorch writes one of one element by another way, which lets
-    narrow floats overflow to infinity."""
+    """The number that a tensor of this shape is filled with. PyTorch writes one of one element by another way, which
+    lets narrow floats overflow to infinity."""
     is_one = all(isinstance(n, int) and n == 1 for n in shape)
     check_fits(name, value, wide_of(dtype) if is_one else dtype)
     return fitting(name, value, dtype, is_checked=True)

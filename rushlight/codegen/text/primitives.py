@@ -15,7 +15,8 @@ import struct
 from collections.abc import Callable
 
 BYTE_FLOATS = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
-REGISTER = {"b1": "i1", "bf16": "i16", "f16": "half", "f32": "float", "f64": "double", **dict.fromkeys(BYTE_FLOATS, "i8")}
+REGISTER = {"b1": "i1", "bf16": "i16", "f16": "half", "f32": "float", "f64": "double"}
+REGISTER.update(dict.fromkeys(BYTE_FLOATS, "i8"))
 REGISTER.update({f"{kind}{bits}": f"i{bits}" for kind in "iu" for bits in (8, 16, 32, 64)})
 MEMORY = {**REGISTER, "b1": "i8"}
 SIZE = {"b1": 1, "bf16": 2, **dict.fromkeys(BYTE_FLOATS, 1), "c32": 4, "c64": 8, "c128": 16}
@@ -308,7 +309,7 @@ def _widen_e5m2(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
 
 def _widen_byte(out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int, nan: int) -> str:
-    """A byte float with `mantissa` bits and no infinity as float; `nan` is the code, without sign or alone, of its NaN."""
+    """A byte float with `mantissa` bits and no infinity as float; `nan` is its NaN, without a sign or alone."""
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
 
     def op(name: str, x: str, constant: int) -> str:

@@ -451,6 +451,8 @@ class Prelu(Composite):
     aliases = ("nn.functional.prelu",)
 
     def compute(self, input, weight):
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(f"prelu: expected a weight of dtype {input.dtype.name}, got {weight.dtype.name}")
         if weight.ndim > 1:
             raise RuntimeError(f"prelu: weight must be a scalar or 1-D tensor, got {weight.ndim} dims")
         if weight.numel() != 1:
