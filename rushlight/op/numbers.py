@@ -17,9 +17,25 @@ WIDE |= {d: _C.float32 for d in vars(_C).values() if isinstance(d, _C.dtype) and
 
 
 def check_fits(name: str, value: Any, dtype: Any) -> None:
-    """Refuse a number that the type cannot hold; what a trace left symbolic is not judged."""
-    if isinstance(value, (int, float, complex)) and not _C.number_fits(value, dtype):
+    """Refuse a number that the type cannot hold. Of an int that a plan leaves open the range is asked, so that the plan
+    holds for the ints in it; other symbols are not judged."""
+    if isinstance(value, (int, float, complex)):
+        fits = _C.number_fits(value, dtype)
+    elif isinstance(value, _C.Extent) and (dtype.itemsize < 8 and dtype is not _C.bool):
+        top = largest_int(dtype)
+        fits = value <= top and value >= (-top - 1 if dtype.is_signed and not dtype.is_floating_point else -top)
+    else:
+        fits = True
+    if not fits:
         raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
+
+
+def largest_int(dtype: Any) -> int:
+    """The largest int of 64 bits that fits a dtype."""
+    fitting_bits = [n for n in range(1, 64) if _C.number_fits((1 << n) - 1, dtype)]
+    known = {_C.float16: 65504, _C.float8_e4m3fn: 448, _C.float8_e4m3fnuz: 240}
+    known |= dict.fromkeys((_C.float8_e5m2, _C.float8_e5m2fnuz), 57344)
+    return known.get(dtype, (1 << fitting_bits[-1]) - 1)
 
 
 def wide_of(dtype: Any) -> Any:

@@ -239,12 +239,12 @@ class Range(Composite):
 
 def bounds_in(dtype: Any, start: Any, end: Any) -> tuple[Any, Any]:
     """The ends of a sequence as its dtype holds them: integers count between whole numbers. Refuses bool."""
-    if dtype is _C.bool:
-        raise NotImplementedError("\"linspace\" not implemented for 'bool'")
     for bound in (start, end):
         if isinstance(bound, complex) and not dtype.is_complex:
             raise RuntimeError(f"linspace: inferred dtype complex can't be safely cast to passed dtype {dtype.name}")
         check_fits("linspace", bound, dtype)
+    if dtype is _C.bool:
+        raise NotImplementedError("\"linspace\" not implemented for 'bool'")
     return (start, end) if dtype.is_floating_point or dtype.is_complex else (sym_int(start), sym_int(end))
 
 

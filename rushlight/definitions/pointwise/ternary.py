@@ -13,6 +13,7 @@ from rushlight.definitions.pointwise.checks import check_mask, check_same_dtype,
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise, Promote, find_op
 from rushlight.op.layout import Layout
+from rushlight.op.numbers import check_fits
 from rushlight.rules.levels import behind
 
 
@@ -86,7 +87,7 @@ def check_limits(name: str, input: object, *limits: object) -> None:
     if any(is_complex(operand) for operand in (input, *limits)):
         raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
     numbers = [limit for limit in limits if limit is not None and not hasattr(limit, "dtype")]
-    if numbers and all(map(is_bool, (input, *limits))):
+    if numbers and all(is_bool(operand) for operand in (input, *limits) if operand is not None):
         raise NotImplementedError(
             f"\"{name}\" not implemented for 'bool' and a number. Use logical_and() or logical_or()."
         )
@@ -161,6 +162,8 @@ class Lerp(Pointwise):
         check_same_dtype("lerp", input, end, weight)
         if is_integral(input):
             raise NotImplementedError(f"\"lerp\" not implemented for '{input.dtype.name}'")
+        if is_complex(weight) and not is_complex(input):
+            check_fits("lerp", weight, input.dtype)
 
     def expr(self, s, x, end, weight):
         return s.lerp(x, end, weight)

@@ -81,6 +81,8 @@ class _AddProduct(Library):
             biased = biased_step(*given[:5], 0, *given[5:])
             if biased is not None:
                 return biased
+        if isinstance(alpha, complex) or (isinstance(alpha, float) and not a.dtype.is_floating_point):
+            return None     # a matrix of integers is scaled by an integer, and a complex factor is no double
         product = steps(*given, 1, float(alpha), 1.0)
         if product is None:
             return None
@@ -96,6 +98,8 @@ class _AddProduct(Library):
 
     def run(self, input, a, b, beta, alpha):
         self.check(input, a, b)
+        if not (a.dtype.is_floating_point or a.dtype.is_complex):
+            beta, alpha = (fitting(self.name, factor, a.dtype) for factor in (beta, alpha))
         check_factors(self.name, a.dtype, beta, alpha)
         if rounds_once(a, a.shape[-2] * a.shape[-1] * b.shape[-1]) and beta != 0:
             wide = find_op(self.name)(*(t.to(_C.float32) for t in (input, a, b)), beta=beta, alpha=alpha)
