@@ -444,12 +444,12 @@ static bool element_fits(Tensor* t, DType dtype, const char* op) {
 // which lets narrow floats overflow to infinity.
 static bool pack_number(PointwisePlanObject* plan, int i, PyObject* number, Tensor* out, char* element,
                         const char* op) {
-  DType dtype = plan->in_dtype[i];
-  bool narrow = dtype == DType::F16 || dtype == DType::BF16;
-  bool lenient = plan->fits[i] == Fits::ManyElements && narrow && out->numel == 1 && number_fits(number, DType::F32);
-  bool checked = plan->fits[i] != Fits::Unchecked && !lenient;
-  if (store_number(number, dtype, element, checked ? Overflow::Fit : Overflow::Wrap)) return true;
-  return PyErr_ExceptionMatches(PyExc_RuntimeError) ? refuse_number(number, dtype, op) : false;
+  DType via = plan->via[i];
+  bool checked = plan->fits[i] != Fits::Unchecked;
+  if (plan->fits[i] == Fits::ManyElements && (via == DType::F16 || via == DType::BF16) && out->numel == 1)
+    checked = !number_fits(number, DType::F32);
+  if (store_rounded(number, via, plan->in_dtype[i], element, checked ? Overflow::Fit : Overflow::Wrap)) return true;
+  return PyErr_ExceptionMatches(PyExc_RuntimeError) ? refuse_number(number, via, op) : false;
 }
 
 bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op) {

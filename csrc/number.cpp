@@ -63,7 +63,8 @@ uint16_t half_from_float(float x) {
 float half_to_float(uint16_t bits) {
   uint32_t sign = bits >> 15, magnitude = bits & 0x7FFF;
   if (magnitude >= 0x7C00) return float_of((sign << 31) | 0x7F800000 | ((magnitude & 0x3FF) << 13));
-  return widen(sign, magnitude, 10, 15);
+  float value = float_of(magnitude << 13) * 0x1p112f;   // the exponent as if its bias were float's; subnormals too
+  return sign ? -value : value;
 }
 
 uint16_t bfloat16_from_float(float x) {
@@ -310,6 +311,36 @@ static bool store_as_int(PyObject* number, DType dtype, char* out, Overflow over
   if (too_big) value = static_cast<int64_t>(PyLong_AsUnsignedLongLongMask(number));
   if (overflow == Overflow::Check && !int_fits(value, dtype)) return refuse_overflow(dtype);
   store_int(value, dtype, out);
+  return true;
+}
+
+bool store_rounded(PyObject* number, DType via, DType dtype, char* out, Overflow overflow) {
+  bool plain = dtype == DType::F32 || dtype == DType::F64;
+  double value = 0;
+  if (plain && PyFloat_CheckExact(number)) {
+    value = PyFloat_AS_DOUBLE(number);
+  } else if (plain && PyLong_CheckExact(number)) {
+    int beyond = 0;
+    value = static_cast<double>(PyLong_AsLongLongAndOverflow(number, &beyond));
+    plain = !beyond;
+  } else {
+    plain = false;
+  }
+  if (plain) {   // nearly all numbers: one comparison, and what the type they go through makes of them
+    if (overflow == Overflow::Fit && !(std::fabs(value) <= largest(via)) && std::isfinite(value))
+      return refuse_overflow(via);
+    float single = static_cast<float>(value);
+    if (via == DType::F16) single = half_to_float(half_from_float(single));
+    else if (via == DType::BF16) single = bfloat16_to_float(bfloat16_from_float(single));
+    else if (via != dtype) plain = false;
+    if (plain) return dtype == DType::F32 ? write(out, single) : write(out, value), true;
+  }
+  if (via == dtype) return store_number(number, dtype, out, overflow);
+  char narrow[16];
+  if (!store_number(number, via, narrow, overflow)) return false;
+  DType part = is_complex(dtype) ? part_of(dtype) : dtype;
+  store_real(load_real(narrow, via), part, out);
+  if (is_complex(dtype)) store_real(half_to_float(read<uint16_t>(narrow + 2)), part, out + itemsize(part));
   return true;
 }
 

@@ -29,6 +29,8 @@ bool int_is_scalar(PyObject* number);
 // Writes a Python number (bool, int, float, complex, a NumPy scalar, a one-element tensor) as one element.
 // False with an exception set when it is no number or does not fit.
 bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow = Overflow::Check);
+// The same by way of a narrower floating type, which it must fit and is rounded to.
+bool store_rounded(PyObject* number, DType via, DType dtype, char* out, Overflow overflow);
 // bool, int, float or complex. New reference.
 PyObject* load_number(const char* in, DType dtype);
 double load_real(const char* in, DType dtype);       // real part, for any dtype

@@ -114,6 +114,7 @@ struct PointwisePlanObject {
   int num_in, num_out;
   uint8_t in_param[16];              // which bound parameter feeds operand i
   DType in_dtype[16];                // what the kernel loads for operand i (scalars are converted to it)
+  DType via[16];                     // what a number is rounded to first: a half type that is computed with as float
   Fits fits[16];
   DType out_dtype[8];
   PyObject* wrap;

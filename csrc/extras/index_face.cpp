@@ -173,6 +173,8 @@ static bool can_fill_directly(const Parsed& p, Tensor* t) {
 // The bytes of an assigned number. It has to fit as a Scalar argument does, but narrow floats may become infinite, and
 // an int beyond 64 bits is refused as data is.
 static bool assigned_element(Tensor* t, PyObject* value, char* element) {
+  if (PyFloat_CheckExact(value) && (t->dtype == DType::F32 || t->dtype == DType::F64))
+    return store_rounded(value, t->dtype, t->dtype, element, Overflow::Fit);
   bool narrow = is_float(t->dtype) && itemsize(t->dtype) < 4;
   int beyond = 0;
   if (PyLong_Check(value)) PyLong_AsLongLongAndOverflow(value, &beyond);

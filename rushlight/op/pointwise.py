@@ -124,10 +124,11 @@ class Pointwise(OpDefinition):
             show("lowered", lowered.name, show_lowered(lowered))
         kernel = compile_for(device_of(args), point_nest(lowered))
         in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
+        vias = self.rounded_to(operands, common, in_dtypes)
         check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None
         return _C.PointwisePlan(
             kernel,
-            [(i, d, self.fits(i, d)) for i, d in zip(operands, in_dtypes, strict=True)],
+            [(i, d, via, self.fits(i, via)) for i, d, via in zip(operands, in_dtypes, vias, strict=True)],
             out_dtypes,
             self.result_wrapper(len(out_dtypes)),
             divisor,
@@ -153,7 +154,7 @@ class Pointwise(OpDefinition):
         Without shapes it serves all of them: a plan of this kind is made once for a combination of types.
         """
         compute = compute_code(common.code) if self.upcast else common.code
-        values, in_dtypes = self.leaves(args, operands, compute, common.code)
+        values, in_dtypes = self.leaves(args, operands, compute, common.code, packed=not shaped)
         outs = self.outputs(values)
         codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
         if self.is_inplace:
@@ -225,17 +226,18 @@ class Pointwise(OpDefinition):
             raise NotImplementedError(f'"{self.name}" not implemented for \'{common.name}\'')
 
     def leaves(
-        self, args: tuple, operands: list[int], compute: str, common: str | None = None
+        self, args: tuple, operands: list[int], compute: str, common: str | None = None, packed: bool = False
     ) -> tuple[list[Any], list]:
         """Values for `expr`, one per parameter (static ones as they are), and what the kernel loads.
 
         What is wider than `common` (a number, a tensor without dims) is rounded to it first, as in PyTorch: a half that
-        was made from 0.1 equals 0.1.
+        was made from 0.1 equals 0.1. Where numbers are `packed` by the core, it has done so with them.
         """
         values, in_dtypes = list(args), []
         for k, i in enumerate(operands):
             is_tensor = isinstance(args[i], _C.Tensor)
             rounds = common is not None and common != compute and self.rounds(i, is_tensor)
+            rounds = rounds and (is_tensor or not packed)
             d = args[i].dtype if is_tensor else BY_CODE[self.number_code(args[i], common if rounds else compute)]
             in_dtypes.append(d)
             leaf = expr.arg(k, d.code)
@@ -247,6 +249,14 @@ class Pointwise(OpDefinition):
                     leaf = scalars.cast(leaf, common)
                 values[i] = scalars.cast(leaf, target)
         return values, in_dtypes
+
+    def rounded_to(self, operands: list[int], common: Any, in_dtypes: list) -> list:
+        """The type that a number for each operand is rounded to on its way to the one the kernel loads."""
+        narrows = self.upcast and compute_code(common.code) != common.code and self.promote is not Promote.LOGICAL
+        return [
+            common if narrows and d.code == compute_code(common.code) and self.rounds(i, False) else d
+            for i, d in zip(operands, in_dtypes, strict=True)
+        ]
 
     def rounds(self, i: int, is_tensor: bool) -> bool:
         """Whether operand `i` is rounded to the common type first. A tensor in the first place always is."""
