@@ -236,17 +236,17 @@ class Pointwise(OpDefinition):
         values, in_dtypes = list(args), []
         for k, i in enumerate(operands):
             is_tensor = isinstance(args[i], _C.Tensor)
-            rounds = common is not None and common != compute and self.rounds(i, is_tensor)
-            rounds = rounds and (is_tensor or not packed)
-            d = args[i].dtype if is_tensor else BY_CODE[self.number_code(args[i], common if rounds else compute)]
+            rounds = (is_tensor or not packed) and self.rounds(i, is_tensor)
+            held = common if common is not None and rounds else compute
+            d = args[i].dtype if is_tensor else BY_CODE[self.number_code(args[i], held)]
             in_dtypes.append(d)
             leaf = expr.arg(k, d.code)
             if self.promote is Promote.LOGICAL:
                 values[i] = scalars.cast(leaf, "b1")
             else:
                 target = self.operand_compute(i, compute, d.code)
-                if rounds and target == compute and d.code != common:
-                    leaf = scalars.cast(leaf, common)
+                if held not in (compute, d.code) and target == compute:
+                    leaf = scalars.cast(leaf, held)
                 values[i] = scalars.cast(leaf, target)
         return values, in_dtypes
 

@@ -10,6 +10,7 @@ and widen to float around arithmetic, f16 is half, the rest is what LLVM calls i
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable
@@ -420,12 +421,12 @@ Convert = Callable[[Output, list[str], str, int], str]
 _BYTES = {"f8e4m3fn": (3, 7, 0x7F), "f8e4m3fnuz": (3, 8, 0x80), "f8e5m2fnuz": (2, 16, 0x80)}   # mantissa, bias, NaN
 _WIDEN: dict[str, Convert] = {
     "f16": _widen_f16, "bf16": _widen_bf16, "f8e5m2": _widen_e5m2, "f8e8m0fnu": _widen_e8m0,
-    **{code: lambda *given, facts=facts: _widen_byte(*given, *facts) for code, facts in _BYTES.items()},
+    **{code: functools.partial(_widen_byte, mantissa=m, bias=b, nan=nan) for code, (m, b, nan) in _BYTES.items()},
 }
 _NARROWED: dict[str, Convert] = {
     "f16": _to_f16, "bf16": _to_bf16, "f8e8m0fnu": _to_e8m0,
-    "f8e5m2": lambda *given: _to_byte_float(*given, 2, 15),
-    **{code: lambda *given, facts=facts: _to_byte_float(*given, *facts[:2]) for code, facts in _BYTES.items()},
+    "f8e5m2": functools.partial(_to_byte_float, mantissa=2, bias=15),
+    **{code: functools.partial(_to_byte_float, mantissa=m, bias=b) for code, (m, b, _) in _BYTES.items()},
 }
 
 
