@@ -1,6 +1,7 @@
 // Binding is a walk over the overload's parameters with one cheap type test each.
 #include "bind.h"
 
+#include "number.h"
 #include "symbolic.h"
 
 namespace rl {
@@ -10,7 +11,7 @@ static PyObject* str_out;
 static PyObject *str_axis, *str_dim, *str_keepdims, *str_keepdim, *str_x, *str_x1, *str_input, *str_x2, *str_other,
     *str_self;
 
-static bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
+static bool is_python_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
 
 static bool is_integer_tensor(PyObject* o) {
   return is_tensor(o) && as_tensor(o)->numel == 1 && as_tensor(o)->ndim == 0 && as_tensor(o)->dtype != DType::Bool &&
@@ -53,7 +54,7 @@ static PyObject* numpy_number(PyObject* o, bool as_bool = false) {
 }
 
 static bool is_plain_number(PyObject* o) {
-  return is_number(o) && (PyFloat_CheckExact(o) || PyLong_Check(o) || PyComplex_CheckExact(o) || !is_numpy_scalar(o));
+  return is_python_number(o) && (PyFloat_CheckExact(o) || PyLong_Check(o) || PyComplex_CheckExact(o) || !is_numpy_scalar(o));
 }
 
 // A list or tuple with NumPy scalars in it, as a tuple with Python numbers in their places. Null if it has none.
@@ -143,6 +144,9 @@ static int accept_sequence(PyObject* o, PyObject** slot, Bound* bound) {
   return 1;
 }
 
+// An int beyond 64 bits is no argument.
+static int accept_scalar(PyObject* o) { return !PyLong_Check(o) || int_is_scalar(o) ? 1 : -1; }
+
 // 1 accepted (possibly replaced in *slot), 0 refused, -1 exception
 static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
   *slot = o;
@@ -152,7 +156,8 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::OptTensor: return o == Py_None || is_tensor(o);
     case ParamType::TensorOrScalar:
     case ParamType::OptTensorOrScalar:
-      if (is_tensor(o) || is_plain_number(o)) return 1;
+      if (is_tensor(o)) return 1;
+      if (is_plain_number(o)) return accept_scalar(o);
       if (o == Py_None) return p.type == ParamType::OptTensorOrScalar;
       if (is_symbolic_number(o)) return 1;
       converted = foreign_number(o);
@@ -161,7 +166,8 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Scalar:
-      if (is_plain_number(o) || is_symbolic_number(o)) return 1;
+      if (is_plain_number(o)) return accept_scalar(o);
+      if (is_symbolic_number(o)) return 1;
       converted = foreign_number(o);
       break;
     case ParamType::OptFloat:
@@ -170,7 +176,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::Float:
       if (PyFloat_CheckExact(o) || (PyLong_Check(o) && !PyBool_Check(o)) || (PyFloat_Check(o) && !is_numpy_scalar(o)))
         return 1;
-      if (PyBool_Check(o) || PyComplex_Check(o)) return 0;
+      if (PyComplex_Check(o)) return 0;
       if (is_symbolic_number(o)) return 1;
       converted = foreign_number(o);
       break;

@@ -427,6 +427,31 @@ bool broadcasts_to(Tensor** tensors, int count, Tensor* out) {
   return true;
 }
 
+static bool refuse_number(PyObject* number, DType dtype, const char* op) {
+  PyErr_Format(PyExc_RuntimeError, "%s: value %R cannot be converted to type %s without overflow", op, number,
+               info(dtype).name);
+  return false;
+}
+
+// PyTorch reads the one element of such a tensor as a number, on the host.
+static bool element_fits(Tensor* t, DType dtype, const char* op) {
+  if (t->dtype == dtype || t->numel != 1 || t->device.type != kCPU || !t->storage->data) return true;
+  Ref number(load_number(t->data(), t->dtype));
+  return number && (number_fits(number.p, dtype) || refuse_number(number.p, dtype, op));
+}
+
+// A number becomes an element of the type that the kernel loads. PyTorch writes a tensor of one element by another way,
+// which lets narrow floats overflow to infinity.
+static bool pack_number(PointwisePlanObject* plan, int i, PyObject* number, Tensor* out, char* element,
+                        const char* op) {
+  DType via = plan->via[i];
+  bool checked = plan->fits[i] != Fits::Unchecked;
+  if (plan->fits[i] == Fits::ManyElements && (via == DType::F16 || via == DType::BF16) && out->numel == 1)
+    checked = !number_fits(number, DType::F32);
+  if (store_rounded(number, via, plan->in_dtype[i], element, checked ? Overflow::Fit : Overflow::Wrap)) return true;
+  return PyErr_ExceptionMatches(PyExc_RuntimeError) ? refuse_number(number, via, op) : false;
+}
+
 bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op) {
   Loop loop;
   alignas(16) char scalars[16][16];
@@ -448,12 +473,11 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   if (!ready && !failed) ready = plan_general(plan, call, device, loop, op);
   // Numbers go in last: planning fills the pointers of tensors only.
   for (int i = 0; ready && i < plan->num_in; i++) {
-    if (call.tensors[i]) continue;
-    bool lost = PyComplex_Check(call.scalars[i]) && !is_complex(plan->in_dtype[i]) && plan->in_dtype[i] != DType::Bool;
-    if (lost)
-      PyErr_Format(PyExc_RuntimeError, "%s: value cannot be converted to type %s without overflow", op,
-                   info(plan->in_dtype[i]).name);
-    ready = !lost && store_number(call.scalars[i], plan->in_dtype[i], scalars[i], Overflow::Wrap);
+    if (call.tensors[i]) {
+      if (plan->fits[i] == Fits::TensorsToo) ready = element_fits(call.tensors[i], plan->out_dtype[0], op);
+      continue;
+    }
+    ready = pack_number(plan, i, call.scalars[i], call.outs[0], scalars[i], op);
     loop.ptrs[i] = scalars[i];
     for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;
   }

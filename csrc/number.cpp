@@ -63,7 +63,8 @@ uint16_t half_from_float(float x) {
 float half_to_float(uint16_t bits) {
   uint32_t sign = bits >> 15, magnitude = bits & 0x7FFF;
   if (magnitude >= 0x7C00) return float_of((sign << 31) | 0x7F800000 | ((magnitude & 0x3FF) << 13));
-  return widen(sign, magnitude, 10, 15);
+  float value = float_of(magnitude << 13) * 0x1p112f;   // the exponent as if its bias were float's; subnormals too
+  return sign ? -value : value;
 }
 
 uint16_t bfloat16_from_float(float x) {
@@ -77,6 +78,14 @@ float bfloat16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(b
 uint8_t float8_from_float(float x, DType dtype) {
   uint32_t u = bits_of(x), sign = (u >> 24) & 0x80, magnitude = u & 0x7FFFFFFF;
   bool is_nan = magnitude > 0x7F800000;
+  if (dtype == DType::F8E8M0FNU)   // a power of 2 alone: halves round up, but from the smallest; no sign, no 0
+    return static_cast<uint8_t>(magnitude >= 0x7F800000 ? 0xFF
+                                                        : (magnitude + 0x3FFFFF + (magnitude >= 0x800000)) >> 23);
+  if (dtype == DType::F8E4M3FNUZ || dtype == DType::F8E5M2FNUZ) {
+    bool long_mantissa = dtype == DType::F8E4M3FNUZ;
+    uint32_t r = magnitude >= 0x7F800000 ? 0x80 : round_to(magnitude, long_mantissa ? 3 : 2, long_mantissa ? 8 : 16);
+    return static_cast<uint8_t>(r > 0x7F ? 0x80 : r ? sign | r : 0);   // -0 is the one NaN; there is no infinity
+  }
   if (is_nan) return static_cast<uint8_t>(sign | 0x7F);
   if (dtype == DType::F8E4M3FN) {
     uint32_t r = magnitude >= 0x43F00000 ? 0x7E : round_to(magnitude, 3, 7);   // from 480 on: saturate at 448
@@ -88,6 +97,12 @@ uint8_t float8_from_float(float x, DType dtype) {
 
 float float8_to_float(uint8_t bits, DType dtype) {
   uint32_t sign = bits >> 7, magnitude = bits & 0x7F;
+  if (dtype == DType::F8E8M0FNU)
+    return float_of(bits == 0xFF ? 0x7FC00000 : bits ? static_cast<uint32_t>(bits) << 23 : 0x400000);
+  if (dtype == DType::F8E4M3FNUZ || dtype == DType::F8E5M2FNUZ) {
+    if (bits == 0x80) return float_of(0x7FC00000);
+    return dtype == DType::F8E4M3FNUZ ? widen(sign, magnitude, 3, 8) : widen(sign, magnitude, 2, 16);
+  }
   if (dtype == DType::F8E4M3FN)
     return magnitude == 0x7F ? float_of((sign << 31) | 0x7FC00000) : widen(sign, magnitude, 3, 7);
   if (magnitude >= 0x7C) return float_of((sign << 31) | 0x7F800000 | ((magnitude & 3) << 21));
@@ -131,7 +146,8 @@ double load_real(const char* in, DType dtype) {
     case DType::BF16: return bfloat16_to_float(read<uint16_t>(in));
     case DType::F32: case DType::C64: return read<float>(in);
     case DType::F64: case DType::C128: return read<double>(in);
-    case DType::F8E4M3FN: case DType::F8E5M2: return float8_to_float(read<uint8_t>(in), dtype);
+    case DType::F8E4M3FN: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: case DType::F8E8M0FNU:
+      return float8_to_float(read<uint8_t>(in), dtype);
     case DType::U64: return static_cast<double>(read<uint64_t>(in));
     default: return static_cast<double>(load_int(in, dtype));
   }
@@ -189,6 +205,58 @@ static bool int_fits(int64_t value, DType dtype) {
   return value <= top && value >= (info(dtype).is_signed ? -top - 1 : -top);
 }
 
+// --- what fits ------------------------------------------------------------------------------------------------------
+
+// The largest finite number of a floating type.
+static double largest(DType dtype) {
+  switch (dtype) {
+    case DType::F16: return 65504.0;
+    case DType::BF16: return 0x1.FEp127;
+    case DType::F32: return 0x1.FFFFFEp127;
+    case DType::F8E4M3FN: return 448.0;
+    case DType::F8E5M2: case DType::F8E5M2FNUZ: return 57344.0;
+    case DType::F8E4M3FNUZ: return 240.0;
+    case DType::F8E8M0FNU: return 0x1p127;
+    default: return HUGE_VAL;
+  }
+}
+
+static bool real_fits(double value, DType dtype) {
+  if (is_float(dtype)) return std::isnan(value) || std::isinf(value) ? dtype != DType::F8E4M3FN || std::isnan(value)
+                                                                     : std::fabs(value) <= largest(dtype);
+  int bits = itemsize(dtype) * 8 - info(dtype).is_signed;
+  // The bounds as doubles: those of 64 bits are rounded up to the power of 2, which then fits too, as in PyTorch.
+  double top = std::ldexp(1.0, bits) - (bits < 53 ? 1 : 0), bottom = info(dtype).is_signed ? -std::ldexp(1.0, bits) : 0;
+  return value >= bottom && value <= top;
+}
+
+bool number_fits(PyObject* number, DType dtype) {
+  if (dtype == DType::Bool || is_opaque(dtype)) return true;
+  if (PyComplex_Check(number)) {
+    Py_complex value = PyComplex_AsCComplex(number);
+    if (!is_complex(dtype)) return value.imag == 0 && real_fits(value.real, dtype);
+    return real_fits(value.real, part_of(dtype)) && real_fits(value.imag, part_of(dtype));
+  }
+  if (is_complex(dtype)) dtype = part_of(dtype);
+  if (PyFloat_Check(number)) return real_fits(PyFloat_AS_DOUBLE(number), dtype);
+  if (!PyLong_Check(number)) return true;
+  int beyond = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(number, &beyond);
+  if (is_float(dtype)) {
+    double real = beyond ? PyLong_AsDouble(number) : static_cast<double>(value);
+    if (real == -1.0 && PyErr_Occurred()) return PyErr_Clear(), false;   // beyond double
+    return real_fits(real, dtype);
+  }
+  return beyond ? dtype == DType::U64 && beyond > 0 : int_fits(value, dtype);
+}
+
+bool int_is_scalar(PyObject* number) {
+  int beyond = 0;
+  PyLong_AsLongLongAndOverflow(number, &beyond);
+  if (!beyond) return true;
+  return PyLong_AsUnsignedLongLong(number) != static_cast<uint64_t>(-1) || !PyErr_Occurred();
+}
+
 static bool refuse_overflow(DType dtype) {
   PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", info(dtype).name);
   return false;
@@ -204,14 +272,15 @@ static bool store_uint64(PyObject* number, char* out, Overflow overflow) {
   return true;
 }
 
+// As PyTorch's conversion between types of the machine: towards 0, and modulo 2^bits.
 static bool store_float_as_int(double value, DType dtype, char* out, Overflow overflow) {
+  if (overflow == Overflow::Check && !real_fits(value, dtype)) return refuse_overflow(dtype);
   bool in_range = value >= -9223372036854775808.0 && value < 9223372036854775808.0;
   if (dtype == DType::U64 && value >= 0 && value < 18446744073709551616.0) {
     write(out, static_cast<uint64_t>(value));
     return true;
   }
   int64_t whole = in_range ? static_cast<int64_t>(value) : INT64_MIN;
-  if (overflow == Overflow::Check && (!in_range || !int_fits(whole, dtype))) return refuse_overflow(dtype);
   store_int(whole, dtype, out);
   return true;
 }
@@ -236,7 +305,6 @@ static bool store_as_int(PyObject* number, DType dtype, char* out, Overflow over
   int too_big = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(number, &too_big);
   if (too_big && overflow == Overflow::Check) {
-    if (itemsize(dtype) < 8) return refuse_overflow(dtype);
     PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
     return false;
   }
@@ -246,8 +314,47 @@ static bool store_as_int(PyObject* number, DType dtype, char* out, Overflow over
   return true;
 }
 
+bool store_rounded(PyObject* number, DType via, DType dtype, char* out, Overflow overflow) {
+  bool plain = dtype == DType::F32 || dtype == DType::F64;
+  double value = 0;
+  if (plain && PyFloat_CheckExact(number)) {
+    value = PyFloat_AS_DOUBLE(number);
+  } else if (plain && PyLong_CheckExact(number)) {
+    int beyond = 0;
+    value = static_cast<double>(PyLong_AsLongLongAndOverflow(number, &beyond));
+    plain = !beyond;
+  } else {
+    plain = false;
+  }
+  if (plain) {   // nearly all numbers: one comparison, and what the type they go through makes of them
+    if (overflow == Overflow::Fit && !(std::fabs(value) <= largest(via)) && std::isfinite(value))
+      return refuse_overflow(via);
+    float single = static_cast<float>(value);
+    if (via == DType::F16) single = half_to_float(half_from_float(single));
+    else if (via == DType::BF16) single = bfloat16_to_float(bfloat16_from_float(single));
+    else if (via != dtype) plain = false;
+    if (plain) return dtype == DType::F32 ? write(out, single) : write(out, value), true;
+  }
+  if (via == dtype) return store_number(number, dtype, out, overflow);
+  char narrow[16];
+  if (!store_number(number, via, narrow, overflow)) return false;
+  DType part = is_complex(dtype) ? part_of(dtype) : dtype;
+  store_real(load_real(narrow, via), part, out);
+  if (is_complex(dtype)) store_real(half_to_float(read<uint16_t>(narrow + 2)), part, out + itemsize(part));
+  return true;
+}
+
 bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow) {
   if (is_opaque(dtype)) return refuse_opaque(dtype), false;
+  if (overflow != Overflow::Check) {
+    if (overflow == Overflow::Fit && !number_fits(number, dtype)) return refuse_overflow(dtype);
+    if (PyComplex_Check(number) && !is_complex(dtype) && dtype != DType::Bool) {
+      if (PyComplex_ImagAsDouble(number) != 0) return refuse_overflow(dtype);
+      Ref part(PyFloat_FromDouble(PyComplex_RealAsDouble(number)));
+      return part && store_number(part.p, dtype, out, Overflow::Wrap);
+    }
+    overflow = Overflow::Wrap;
+  }
   Ref item;
   if (is_tensor(number)) {
     Tensor* t = as_tensor(number);

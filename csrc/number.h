@@ -16,11 +16,21 @@ float float8_to_float(uint8_t bits, DType dtype);
 enum class Overflow {
   Check,   // PyTorch's refusal: RuntimeError when an integer does not fit
   Wrap,    // as a cast between tensors would: modulo 2^bits
+  Fit,     // a Scalar argument that becomes an element: RuntimeError for all that `number_fits` refuses
 };
+
+// The checked conversion of a Scalar argument, PyTorch's one rule: whether the type holds the number. A whole number
+// below 0 fits an unsigned type when its magnitude does (it is read modulo 2^bits), a float below 0 does not; infinities
+// and NaN fit where the type has them; a complex number fits a real type when its imaginary part is 0; all fit bool.
+bool number_fits(PyObject* number, DType dtype);
+// Whether an int can be an argument at all: -2^63 to 2^64 - 1. False with an OverflowError set.
+bool int_is_scalar(PyObject* number);
 
 // Writes a Python number (bool, int, float, complex, a NumPy scalar, a one-element tensor) as one element.
 // False with an exception set when it is no number or does not fit.
 bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow = Overflow::Check);
+// The same by way of a narrower floating type, which it must fit and is rounded to.
+bool store_rounded(PyObject* number, DType via, DType dtype, char* out, Overflow overflow);
 // bool, int, float or complex. New reference.
 PyObject* load_number(const char* in, DType dtype);
 double load_real(const char* in, DType dtype);       // real part, for any dtype

@@ -97,6 +97,13 @@ PlanObject* plan_copy(PlanObject* plan);
 // How a pointwise op lays a result out: in the order of its operands, as operand 0 is (dims of one element included),
 // in dense rows, or in these with channels last where operand 0 has them so. See op/layout.py.
 enum class ResultLayout : uint8_t { Operands, First, Rows, Format };
+// Whether a number given for an operand must fit the type that the kernel loads.
+enum class Fits : uint8_t {
+  Unchecked,       // it wraps round, as the element of a tensor would
+  Checked,
+  ManyElements,    // checked, but where one element is written a narrow float may become infinite
+  TensorsToo,      // checked, and so is the element of a tensor given instead: it must fit the result
+};
 
 // Shape-generic plan of a pointwise op for one combination of operand types.
 struct PointwisePlanObject {
@@ -107,6 +114,8 @@ struct PointwisePlanObject {
   int num_in, num_out;
   uint8_t in_param[16];              // which bound parameter feeds operand i
   DType in_dtype[16];                // what the kernel loads for operand i (scalars are converted to it)
+  DType via[16];                     // what a number is rounded to first: a half type that is computed with as float
+  Fits fits[16];
   DType out_dtype[8];
   PyObject* wrap;
   int divisor;                       // the operand that must hold no integer 0, or -1

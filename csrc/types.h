@@ -29,11 +29,11 @@ enum class DType : uint8_t {
   F8E4M3FN,
   F8E5M2,
   C32,
-  FirstOpaque,  // from here on: types that are stored and named but not computed with
-  F8E4M3FNUZ = FirstOpaque,
+  F8E4M3FNUZ,
   F8E5M2FNUZ,
   F8E8M0FNU,
-  F4E2M1FNX2,
+  FirstOpaque,  // from here on: types that are stored and named but not computed with
+  F4E2M1FNX2 = FirstOpaque,
   QI8,
   QU8,
   QI32,

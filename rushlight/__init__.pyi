@@ -2626,15 +2626,9 @@ def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int,
     align_corners: builtins.bool,
 ) -> Tensor: ...
-@overload
 def group_norm(
     input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True,
-) -> Tensor: ...
-@overload
-def group_norm(
-    input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: builtins.float = 1e-05,
 ) -> Tensor: ...
 @overload
 def gru(

@@ -87,6 +87,10 @@ bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow) {
 }
 bool number_dtype(PyObject* number, DType* out) { return core->number_dtype(number, out); }
 bool is_number(PyObject* o) { return core->is_number(o); }
+bool store_rounded(PyObject* number, DType via, DType dtype, char* out, Overflow overflow) {
+  return core->store_rounded(number, via, dtype, out, overflow);
+}
+bool number_fits(PyObject* number, DType dtype) { return core->number_fits(number, dtype); }
 PyObject* dtype_object(DType d) { return core->dtype_object(d); }
 PyObject* python_type_dtype(PyObject* o) { return core->python_type_dtype(o); }
 PyObject* device_object(Device d) { return core->device_object(d); }

@@ -170,10 +170,18 @@ static bool can_fill_directly(const Parsed& p, Tensor* t) {
   return n == 0 || check_host_data(t, "__setitem__");
 }
 
-// A complex number does not fit a real tensor: the same refusal as for one that is too large.
-static bool number_fits(Tensor* t, PyObject* value) {
-  if (!PyComplex_Check(value) || is_complex(t->dtype) || t->dtype == DType::Bool) return true;
-  PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", info(t->dtype).name);
+// The bytes of an assigned number. It has to fit as a Scalar argument does, but narrow floats may become infinite, and
+// an int beyond 64 bits is refused as data is.
+static bool assigned_element(Tensor* t, PyObject* value, char* element) {
+  if (PyFloat_CheckExact(value) && (t->dtype == DType::F32 || t->dtype == DType::F64))
+    return store_rounded(value, t->dtype, t->dtype, element, Overflow::Fit);
+  bool narrow = is_float(t->dtype) && itemsize(t->dtype) < 4;
+  int beyond = 0;
+  if (PyLong_Check(value)) PyLong_AsLongLongAndOverflow(value, &beyond);
+  if (beyond) return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), false;
+  if (number_fits(value, narrow ? DType::F32 : t->dtype)) return store_number(value, t->dtype, element, Overflow::Wrap);
+  PyErr_Format(PyExc_RuntimeError, "value %R cannot be converted to type %s without overflow", value,
+               info(t->dtype).name);
   return false;
 }
 
@@ -185,8 +193,9 @@ static Ref value_tensor(Tensor* t, PyObject* value) {
                  info(t->dtype).legacy);
     return Ref();
   }
-  if (!number_fits(t, value)) return Ref();
-  Ref scalar(as_object(tensor_from_data(value, &t->dtype, Device{})));
+  alignas(16) char element[16];
+  Ref number(assigned_element(t, value, element) ? load_number(element, t->dtype) : nullptr);
+  Ref scalar(number ? as_object(tensor_from_data(number.p, &t->dtype, Device{})) : nullptr);
   if (!scalar || t->device.type == kCPU) return scalar;
   Ref target(device_object(t->device));
   return Ref(target ? call_role(Role::Convert, scalar.p, target.p) : nullptr);
@@ -194,7 +203,7 @@ static Ref value_tensor(Tensor* t, PyObject* value) {
 
 static int set_number(const Parsed& p, Tensor* t, PyObject* index, PyObject* value) {
   alignas(16) char element[16];
-  if (!number_fits(t, value) || !store_number(value, t->dtype, element)) return -1;
+  if (!assigned_element(t, value, element)) return -1;
   if (can_fill_directly(p, t)) {
     int size = itemsize(t->dtype);
     if (t->storage->data) fill_geometry(p, t->storage->data + p.offset * size, 0, element, size);
@@ -204,8 +213,8 @@ static int set_number(const Parsed& p, Tensor* t, PyObject* index, PyObject* val
   if (PyErr_Occurred()) return -1;
   Ref view = index_view(p, t, index);
   if (!view) return -1;
-  Ref done(PyObject_CallMethodOneArg(view.p, str_fill, value));
-  return done ? 0 : -1;
+  Ref number(load_number(element, t->dtype));   // as the type holds it: fill_ would refuse what becomes infinite
+  return number && Ref(PyObject_CallMethodOneArg(view.p, str_fill, number.p)) ? 0 : -1;
 }
 
 static int assign_index(PyObject* self, PyObject* index, PyObject* value) {

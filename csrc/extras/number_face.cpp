@@ -81,7 +81,7 @@ static PyMethodDef device_methods[] = {{"__reduce__", guarded<device_reduce>, ME
 // --- promotion -------------------------------------------------------------------------------------------------------
 
 static bool is_wide_unsigned(DType d) { return d == DType::U16 || d == DType::U32 || d == DType::U64; }
-static bool is_float8(DType d) { return d == DType::F8E4M3FN || d == DType::F8E5M2; }
+static bool is_float8(DType d) { return is_float(d) && itemsize(d) == 1; }
 static int category(DType d) { return d == DType::Bool ? 0 : is_complex(d) ? 3 : is_float(d) ? 2 : 1; }
 
 static DType promote_integers(DType a, DType b) {
@@ -156,6 +156,12 @@ static PyObject* py_number_bytes(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(bytes, itemsize(dtype_of(dtype)));
 }
 
+static PyObject* py_number_fits(PyObject*, PyObject* args) {
+  PyObject *number, *dtype;
+  if (!PyArg_ParseTuple(args, "OO!:number_fits", &number, DTypeType, &dtype)) return nullptr;
+  return PyBool_FromLong(number_fits(number, dtype_of(dtype)));
+}
+
 static PyObject* py_is_known_number(PyObject*, PyObject* o) {
   return PyBool_FromLong(number_class(o) >= kFirstKnownNumber);
 }
@@ -164,6 +170,8 @@ static PyMethodDef functions[] = {
     {"is_known_number", guarded<py_is_known_number>, METH_O,
      "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
     {"number_bytes", guarded<py_number_bytes>, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
+    {"number_fits", guarded<py_number_fits>, METH_VARARGS,
+     "number_fits(number, dtype): whether the checked conversion of a Scalar argument takes it"},
     {"get_default_dtype", guarded<py_get_default>, METH_NOARGS, "the dtype Python floats get"},
     {"set_default_dtype", guarded<py_set_default>, METH_O, "set the dtype Python floats get"},
     {"promote_types", guarded<py_promote>, METH_VARARGS, "promote_types(a, b): the dtype that holds both"},

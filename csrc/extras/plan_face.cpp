@@ -444,7 +444,7 @@ static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_T
 
 // --- pointwise plans ------------------------------------------------------------------------------------------------
 
-// PointwisePlan(kernel, [(param, dtype)...], [out dtype...], wrap=None, divisor=-1, by_value=-1, zero_check=None,
+// PointwisePlan(kernel, [(param, dtype, via, fits)...], [out dtype...], wrap=None, divisor=-1, by_value=-1, zero_check=None,
 //               layout=0)
 static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *kernel, *ins, *outs, *wrap = Py_None, *zero_check = Py_None;
@@ -468,9 +468,12 @@ static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (PyLong_Check(kernel)) plan->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
   else if (kernel != Py_None) plan->handle = Py_NewRef(kernel);
   for (Py_ssize_t i = 0; i < num_in; i++) {
-    int param;
-    PyObject* dtype;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(ins, i), "iO!", &param, DTypeType, &dtype)) return nullptr;
+    int param, fits;
+    PyObject *dtype, *via;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(ins, i), "iO!O!i", &param, DTypeType, &dtype, DTypeType, &via, &fits))
+      return nullptr;
+    plan->via[i] = dtype_of(via);
+    plan->fits[i] = static_cast<Fits>(fits);
     plan->in_param[i] = static_cast<uint8_t>(param);
     plan->in_dtype[i] = dtype_of(dtype);
   }

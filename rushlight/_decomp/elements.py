@@ -33,7 +33,7 @@ def by_expression(definition: Any, args: tuple) -> Any:
     definition.refuse_dtype(common)
     common = definition.promoted(common, args)
     compute = compute_code(common.code) if definition.upcast else common.code
-    values, _ = definition.leaves(args, operands, compute)
+    values, _ = definition.leaves(args, operands, compute, common.code)
     outs = definition.outputs(values)
     known: dict[Value, Any] = {}
     try:

@@ -24,7 +24,8 @@ _NUMBERS_AS_TENSORS = frozenset(
 # What PyTorch's signature wants and ours has not.
 _FILLED = {"cudnn_enabled": False, "unbiased": True}
 _NAMED_OTHERWISE = {"_functional_softmax": "softmax", "_functional_log_softmax": "log_softmax",
-                    "_functional_softmin": "softmin", "cross_entropy": "cross_entropy_loss"}
+                    "_functional_softmin": "softmin", "_functional_group_norm": "group_norm",
+                    "cross_entropy": "cross_entropy_loss"}
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 

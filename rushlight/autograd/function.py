@@ -21,7 +21,9 @@ from .function_levels import apply_at_level
 from .grad_mode import no_grad
 
 _FRESH, _DIRTY, _NOT_DIFFERENTIABLE = 0, 1, 2
-_DIFFERENTIABLE_CODES = frozenset(("f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "c32", "c64", "c128"))
+_DIFFERENTIABLE_CODES = frozenset(
+    d.code for d in vars(_C).values() if isinstance(d, _C.dtype) and (d.is_floating_point or d.is_complex)
+)
 
 
 class FunctionCtx:

@@ -15,9 +15,19 @@ _FLOATS: dict[str, tuple[int, int, float, float]] = {
     "float64": (11, 52, (2 - 2.0**-52) * 2.0**1023, 1e-15),
     "float8_e4m3fn": (4, 3, 448.0, 1.0),
     "float8_e5m2": (5, 2, 57344.0, 1.0),
+    "float8_e4m3fnuz": (4, 3, 240.0, 1.0),
+    "float8_e5m2fnuz": (5, 2, 57344.0, 1.0),
+    "float8_e8m0fnu": (8, 0, 2.0**127, 1.0),
 }
 
-# Every dtype by its name, those included that are only stored and named (quantized, sub-byte, the rarer float8s).
+# Formats that keep no code for infinity or a second zero: their (eps, smallest normal, smallest) are their own.
+_OWN: dict[str, tuple[float, float, float]] = {
+    "float8_e4m3fnuz": (0.125, 2.0**-7, -240.0),
+    "float8_e5m2fnuz": (0.125, 2.0**-15, -57344.0),
+    "float8_e8m0fnu": (1.0, 2.0**-127, 2.0**-127),
+}
+
+# Every dtype by its name, those included that are only stored and named (quantized, sub-byte).
 ALL: dict[str, _C.dtype] = {d.name: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 
 
@@ -46,10 +56,10 @@ class finfo:  # noqa: N801 - PyTorch's name
         exponent, mantissa, largest, self.resolution = _FLOATS[real.name]
         self.bits = real.itemsize * 8
         self.dtype = real.name
-        self.eps = 2.0**-mantissa
+        usual = (2.0**-mantissa, 2.0 ** (2 - 2 ** (exponent - 1)), -largest)
+        self.eps, self.tiny, self.min = _OWN.get(real.name, usual)
+        self.smallest_normal = self.tiny
         self.max = largest
-        self.min = -largest
-        self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (exponent - 1))
 
     def __repr__(self) -> str:
         shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")

@@ -74,7 +74,7 @@ class _Two(_Foreach):
     def call(self, op, x, y, alpha=1):
         if not isinstance(y, _C.Tensor) and self.base in NUMBERS:
             op = self.operation(NUMBERS[self.base])
-        return op(x, y) if alpha == 1 else op(x, y, alpha=alpha)
+        return op(x, y) if alpha is not True and alpha == 1 else op(x, y, alpha=alpha)
 
 
 class _Scaled(_Foreach):

@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, find_op
+from rushlight.op.numbers import filled
 
 CASTS = {
     "Byte": _C.uint8, "Char": _C.int8, "Double": _C.float64, "Float": _C.float32, "Half": _C.float16, "Int": _C.int32,
@@ -208,6 +209,7 @@ class FillDiagonal(Composite):
             raise RuntimeError(f"dimensions must larger than 1, got {input.ndim}")
         if input.ndim > 2 and len(set(input.shape)) > 1:
             raise RuntimeError(f"all dimensions of input must be of equal length, got {list(input.shape)}")
+        fill_value = filled(self.name, fill_value, input.dtype)
         side, step = min(input.shape), sum(input.stride())
         input.as_strided((side,), (step,), input.storage_offset()).fill_(fill_value)
         rows, cols = input.shape[0], input.shape[1]

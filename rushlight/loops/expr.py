@@ -40,14 +40,15 @@ Number = int | float | bool | complex
 if TYPE_CHECKING:
     Binary = Callable[["Value | Number", "Value | Number"], "Value"]
 
-FLOATS = frozenset(("f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2"))
+BYTE_FLOATS = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
+FLOATS = frozenset(("f16", "bf16", "f32", "f64", *BYTE_FLOATS))
 SIGNED = frozenset(("i8", "i16", "i32", "i64"))
 UNSIGNED = frozenset(("u8", "u16", "u32", "u64"))
 INTS = SIGNED | UNSIGNED
 COMPLEX = frozenset(("c32", "c64", "c128"))
 PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
 WHOLE = {"f16": "c32", "f32": "c64", "f64": "c128"}
-BITS = {"b1": 8, "f8e4m3fn": 8, "f8e5m2": 8, "bf16": 16, "c32": 32, "c64": 64, "c128": 128}
+BITS = {"b1": 8, **dict.fromkeys(BYTE_FLOATS, 8), "bf16": 16, "c32": 32, "c64": 64, "c128": 128}
 BITS.update({kind + str(bits): bits for bits in (8, 16, 32, 64) for kind in "iu"})
 BITS.update({"f16": 16, "f32": 32, "f64": 64})
 
@@ -262,7 +263,7 @@ def _folds(a: Value, b: Value | None = None) -> bool:
     # Half and byte floats are storage only; folding in their precision is nobody's need.
     if a.op != "const" or (b is not None and b.op != "const"):
         return False
-    return a.dtype not in ("f16", "bf16", "f8e4m3fn", "f8e5m2")
+    return a.dtype not in ("f16", "bf16", *BYTE_FLOATS)
 
 
 # Arithmetic
@@ -650,10 +651,10 @@ def cast(a: Value, dtype: str) -> Value:
             return complex_(cast(real(a), part), cast(imag(a), part))
         return complex_(cast(a, part), const(0, part))
     if dtype == "b1":
-        return ne(a, 0)
+        return ne(cast(a, "f32") if a.dtype == "f8e8m0fnu" else a, 0)   # a format without 0
     if a.dtype in PART:
         return cast(real(a), dtype)
-    if a.op == "const" and (dtype in FLOATS or math.isfinite(a.attr)) and dtype not in ("bf16", "f8e4m3fn", "f8e5m2"):
+    if a.op == "const" and (dtype in FLOATS or math.isfinite(a.attr)) and dtype not in ("bf16", *BYTE_FLOATS):
         return const(a.attr, dtype)
     return node("cast", (a,), dtype)
 

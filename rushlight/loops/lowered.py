@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .expr import Value, bitcast, cast, complex_, const, eq, ge, load, lt, max_, min_, or_, select, var
+from .expr import BYTE_FLOATS, Value, bitcast, cast, complex_, const, eq, ge, load, lt, max_, min_, or_, select, var
 from .record import Record
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3
 LIMIT = 1 << 48
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
-COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
+COMPUTE = {"f16": "f32", "bf16": "f32", **dict.fromkeys(BYTE_FLOATS, "f32"), "c32": "c64"}
 Accumulators = Sequence[Value]
 
 

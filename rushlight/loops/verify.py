@@ -55,10 +55,6 @@ class IllegalNest(ValueError):
     """A nest that no kernel can be made from."""
 
 
-class OpaqueOperand(IllegalNest, NotImplementedError):
-    """An operand of a type that is stored and named but not computed with."""
-
-
 def verify(nest: Nest) -> Nest:
     """`nest` itself, if every table holds."""
     _Checker(nest).run()
@@ -82,7 +78,7 @@ class _Checker:
             self.fail("a point needs an offset per operand", f"{len(nest.point)} for {len(nest.operands)} operands")
         for operand in nest.operands:
             if operand.code not in ANY:
-                raise OpaqueOperand(f"{nest.name!r} is not implemented for elements of type {operand.code!r}")
+                raise NotImplementedError(f"{nest.name!r} is not implemented for elements of type {operand.code!r}")
         self.statement(nest.loop)
 
     def fail(self, expectation: str, got: str, at: Statement | None = None) -> NoReturn:

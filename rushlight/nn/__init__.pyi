@@ -190,4 +190,5 @@ from . import init as init
 from . import modules as modules
 from . import parallel as parallel
 from . import parameter as parameter
+from . import scaling as scaling
 from . import utils as utils

@@ -12,6 +12,8 @@ _F = TypeVar("_F")
 from rushlight import return_types as _return_types
 from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
+from rushlight.nn.scaling import ScalingType as ScalingType
+from rushlight.nn.scaling import SwizzleType as SwizzleType
 def adaptive_avg_pool1d(
     input: Tensor, output_size: Any, *, out: Tensor | tuple[Tensor, ...] | None = None,
 ) -> Tensor: ...
@@ -266,15 +268,9 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', padding_mode: builtins.str = 'zeros',
     align_corners: builtins.bool | None = None,
 ) -> Tensor: ...
-@overload
 def group_norm(
     input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True,
-) -> Tensor: ...
-@overload
-def group_norm(
-    input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: builtins.float = 1e-05,
 ) -> Tensor: ...
 def grouped_mm(
     input: Tensor, mat2: Tensor, offs: Tensor | None = ..., bias: Tensor | None = ..., out_dtype: _dtype | None = ...,
@@ -450,7 +446,7 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None,
+    input: Tensor, target: Tensor, p: Number = 1, margin: builtins.float = 1.0, weight: Tensor | None = None,
     size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean',
 ) -> Tensor: ...
 @overload
@@ -544,6 +540,11 @@ def rrelu_(
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0,
     is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False,
+) -> Tensor: ...
+def scaled_mm(
+    mat_a: Tensor, mat_b: Tensor, scale_a: Any, scale_recipe_a: Any, scale_b: Any, scale_recipe_b: Any,
+    swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None, output_dtype: Any = 'bfloat16',
+    contraction_dim: builtins.int | Sequence[builtins.int] = ..., use_fast_accum: builtins.bool = False,
 ) -> Tensor: ...
 def selu(input: Tensor) -> Tensor: ...
 def selu_(input: Tensor) -> Tensor: ...

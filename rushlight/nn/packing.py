@@ -162,6 +162,8 @@ def pad_sequence(
     if not isinstance(sequences, Iterable):
         raise RuntimeError(f"pad_sequence: sequences must be an iterable of tensors, got {type(sequences)}")
     sequences = list(sequences.unbind(0) if isinstance(sequences, Tensor) else sequences)
+    if not sequences:
+        raise RuntimeError("pad_sequence: received an empty list of sequences")
     longest = max(t.shape[0] for t in sequences)
     padded = []
     for t in sequences:

@@ -43,7 +43,7 @@ def pointwise(g: Builder, definition: Pointwise, args: tuple, given: tuple) -> l
     if whole is not None:
         return [whole]
     compute = compute_code(common.code) if definition.upcast else common.code
-    values, in_dtypes = definition.leaves(args, operands, compute)
+    values, in_dtypes = definition.leaves(args, operands, compute, common.code)
     leaves = {}
     for k, (i, d) in enumerate(zip(operands, in_dtypes, strict=True)):
         leaves[k] = given[i] if isinstance(given[i], Value) else g.scalar(given[i], d)

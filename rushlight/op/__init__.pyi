@@ -43,6 +43,7 @@ from rushlight.op.registry import load_all as load_all
 from . import loops as loops
 from . import memory as memory
 from . import multi_tensor as multi_tensor
+from . import numbers as numbers
 ops: Any
 from . import pack as pack
 from . import pointwise as pointwise

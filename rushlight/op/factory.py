@@ -23,6 +23,7 @@ from ..loops.nest import pointwise_nest
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .indexed import contiguous_strides
+from .numbers import filled
 from .pack import as_step, compile_for, lowered_steps, packed
 from .registry import find_op
 from .step import Step
@@ -60,27 +61,6 @@ def fresh(like: Any, shape: Any, strides: Any, dtype: Any, device: Any) -> Any:
 def scalar_bytes(value: Any, dtype: Any) -> bytes:
     """The bytes of one element."""
     return _C.number_bytes(value, dtype)
-
-
-def check_fits(name: str, value: Any, dtype: Any) -> None:
-    """Refuse a number that the type cannot hold: parts that would be lost, sizes beyond its range."""
-    if isinstance(value, complex) and not dtype.is_complex and value.imag:
-        lost = True
-    elif dtype.is_floating_point and isinstance(value, (int, float)):
-        lost = math.isfinite(value) and abs(value) > _LARGEST.get(dtype.name, math.inf)
-    else:
-        lost = False
-    if lost:
-        raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
-
-
-_LARGEST = {
-    "float16": 65504.0,
-    "bfloat16": float.fromhex("0x1.FEp127"),
-    "float32": float.fromhex("0x1.FFFFFEp127"),
-    "float8_e4m3fn": 448.0,
-    "float8_e5m2": 57344.0,
-}
 
 
 def device_or_default(device: Any) -> Any:
@@ -180,9 +160,7 @@ class Factory(OpDefinition):
         What a kernel is given is asked for on devices with data only: on others sizes alone count."""
         shape = self.shape(*own)
         check_sizes(self.name, shape)
-        value = self.value(*own)
-        check_fits(self.name, value, dtype)
-        return Spec(shape, dtype), value
+        return Spec(shape, dtype), filled(self.name, self.value(*own), dtype, shape)
 
     def filling(self, spec: Spec, content: Any, device: Any, slots: list[tuple]) -> list[Step]:
         """The steps that fill the result."""

@@ -40,6 +40,7 @@ from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .layout import strides_in
+from .numbers import fitting
 from .pack import lowered_steps, packed
 from .pointwise import check_devices, device_of, scalars
 from .results import result_type
@@ -83,6 +84,7 @@ class Indexed(OpDefinition):
 
     kind = KIND_PLANNED
     runtime: ClassVar[tuple[str, ...]] = ()     # int and number parameters the kernel takes at run time
+    elements: ClassVar[tuple[str, ...]] = ()    # those that become elements of the first tensor's type, and must fit it
 
     def meta(self, *args: Any) -> Spec:
         """The output's spec; raises for arguments the op refuses."""
@@ -111,7 +113,16 @@ class Indexed(OpDefinition):
         if not self.is_planned(args):
             return None
         check_devices(self.name, tuple(flatten(args)))
-        return self.prepare(args)
+        return self.fitted(self.prepare(args))
+
+    def fitted(self, prepared: tuple | None) -> tuple | None:
+        """The arguments with numbers as the first tensor's type holds them; raises for those it does not."""
+        if prepared is None or not self.elements:
+            return prepared
+        return tuple([
+            fitting(self.name, a, prepared[0].dtype) if p.name in self.elements else a
+            for p, a in zip(self.spec.params, prepared, strict=True)
+        ])
 
     def plan(self, args: tuple) -> Any:
         prepared = self.planned(args)
@@ -130,7 +141,7 @@ class Indexed(OpDefinition):
         )
 
     def lower(self, args: tuple) -> Lowered:
-        prepared = self.prepare(args)
+        prepared = self.fitted(self.prepare(args))
         if prepared is None:
             raise NotLowerable(f"{self.name}: these arguments are handled in Python")
         return self.lowered(prepared, self.meta(*prepared))

@@ -24,6 +24,7 @@ from ..loops.nest import Check, For, Nest, pointwise_nest
 from ..loops.show_lowered import show_lowered
 from ..loops.vocabulary import Scalars
 from .definition import KIND_POINTWISE, OpDefinition, parameters_of
+from .numbers import check_fits
 from .pack import BY_CODE, compile_for
 from .results import result_type
 from .schema import OPERAND_TYPES, Param, Schema
@@ -41,6 +42,7 @@ class Promote(Enum):
     TO_INT = 6      # common type, bool becomes int64
 
 
+FITS_UNCHECKED, FITS_CHECKED, FITS_MANY, FITS_TENSORS = 0, 1, 2, 3   # Fits in csrc/plan.h
 REAL_OF = {"c32": "f16", "c64": "f32", "c128": "f64"}
 scalars = Scalars()
 # settings that show whether a gradient is 0 whatever they are
@@ -67,6 +69,10 @@ class Pointwise(OpDefinition):
     # operands that PyTorch has no derivative for: a backward pass that asks for one raises
     no_derivative: ClassVar[tuple[str, ...]] = ()
     by_value: ClassVar[str | None] = None     # a parameter of one element, which may lie in the tensor that is written
+    # Numbers become elements of the common type, half types included, and those for "Scalar" parameters must fit it.
+    wide: ClassVar[tuple[str, ...]] = ()      # parameters whose numbers stay in the type computed in
+    checked: ClassVar[tuple[str, ...]] = ()   # "Tensor|Scalar" parameters whose numbers must fit as well
+    fills: ClassVar[bool] = False             # numbers are written as they are: one of one element may be infinite
     inplace = True
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
@@ -106,6 +112,8 @@ class Pointwise(OpDefinition):
             refuse_numbers(self.name, args)
         common = self.common_dtype(args, operands)
         self.run_check(args)
+        if self.is_inplace:     # whether the result can be written is asked before whether there is one
+            self.check_written(self.promoted(common, args), args)
         self.refuse_dtype(common)
         common = self.promoted(common, args)
         lowered = self.lower_as(args, operands, common, shaped=False)
@@ -116,10 +124,11 @@ class Pointwise(OpDefinition):
             show("lowered", lowered.name, show_lowered(lowered))
         kernel = compile_for(device_of(args), point_nest(lowered))
         in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
+        vias = self.rounded_to(operands, common, in_dtypes)
         check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None
         return _C.PointwisePlan(
             kernel,
-            list(zip(operands, in_dtypes, strict=True)),
+            [(i, d, via, self.fits(i, via)) for i, d, via in zip(operands, in_dtypes, vias, strict=True)],
             out_dtypes,
             self.result_wrapper(len(out_dtypes)),
             divisor,
@@ -133,7 +142,11 @@ class Pointwise(OpDefinition):
         common = self.common_dtype(args, operands)
         self.run_check(args)
         self.refuse_dtype(common)
-        return self.lower_as(args, operands, self.promoted(common, args), shaped=True)
+        lowered = self.lower_as(args, operands, self.promoted(common, args), shaped=True)
+        for i, read in zip(operands, lowered.reads, strict=True):
+            if isinstance(read, Number) and self.fits(i, BY_CODE[read.code]):
+                check_fits(self.name, read.value, BY_CODE[read.code])
+        return lowered
 
     def lower_as(self, args: tuple, operands: list[int], common: Any, shaped: bool) -> Lowered:
         """The expression of one element, computed in `common` (or the type that half types widen to).
@@ -141,7 +154,7 @@ class Pointwise(OpDefinition):
         Without shapes it serves all of them: a plan of this kind is made once for a combination of types.
         """
         compute = compute_code(common.code) if self.upcast else common.code
-        values, in_dtypes = self.leaves(args, operands, compute)
+        values, in_dtypes = self.leaves(args, operands, compute, common.code, packed=not shaped)
         outs = self.outputs(values)
         codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
         if self.is_inplace:
@@ -212,37 +225,72 @@ class Pointwise(OpDefinition):
         if label in self.refuse or ("half" in self.refuse and label == "float" and common.itemsize < 4):
             raise NotImplementedError(f'"{self.name}" not implemented for \'{common.name}\'')
 
-    def leaves(self, args: tuple, operands: list[int], compute: str) -> tuple[list[Any], list]:
-        """Values for `expr`, one per parameter (static ones as they are), and what the kernel loads."""
+    def leaves(
+        self, args: tuple, operands: list[int], compute: str, common: str | None = None, packed: bool = False
+    ) -> tuple[list[Any], list]:
+        """Values for `expr`, one per parameter (static ones as they are), and what the kernel loads.
+
+        What is wider than `common` (a number, a tensor without dims) is rounded to it first, as in PyTorch: a half that
+        was made from 0.1 equals 0.1. Where numbers are `packed` by the core, it has done so with them.
+        """
         values, in_dtypes = list(args), []
         for k, i in enumerate(operands):
-            d = args[i].dtype if isinstance(args[i], _C.Tensor) else BY_CODE[self.number_code(args[i], compute)]
+            is_tensor = isinstance(args[i], _C.Tensor)
+            rounds = (is_tensor or not packed) and self.rounds(i, is_tensor)
+            held = common if common is not None and rounds else compute
+            d = args[i].dtype if is_tensor else BY_CODE[self.number_code(args[i], held)]
             in_dtypes.append(d)
             leaf = expr.arg(k, d.code)
             if self.promote is Promote.LOGICAL:
                 values[i] = scalars.cast(leaf, "b1")
             else:
-                values[i] = scalars.cast(leaf, self.operand_compute(i, compute, d.code))
+                target = self.operand_compute(i, compute, d.code)
+                if held not in (compute, d.code) and target == compute:
+                    leaf = scalars.cast(leaf, held)
+                values[i] = scalars.cast(leaf, target)
         return values, in_dtypes
+
+    def rounded_to(self, operands: list[int], common: Any, in_dtypes: list) -> list:
+        """The type that a number for each operand is rounded to on its way to the one the kernel loads."""
+        narrows = self.upcast and compute_code(common.code) != common.code and self.promote is not Promote.LOGICAL
+        return [
+            common if narrows and d.code == compute_code(common.code) and self.rounds(i, False) else d
+            for i, d in zip(operands, in_dtypes, strict=True)
+        ]
+
+    def rounds(self, i: int, is_tensor: bool) -> bool:
+        """Whether operand `i` is rounded to the common type first. A tensor in the first place always is."""
+        return self.spec.params[i].name not in self.wide or (is_tensor and i == 0)
+
+    def fits(self, i: int, dtype: Any) -> int:
+        """Whether a number for parameter `i` must fit `dtype`, which it is converted to, as the core counts it."""
+        p = self.spec.params[i]
+        if p.name not in self.checked and p.type not in ("Scalar", "Scalar?"):
+            return FITS_UNCHECKED
+        return FITS_TENSORS if p.name == self.by_value and not self.fills else FITS_MANY if self.fills else FITS_CHECKED
 
     def operand_compute(self, i: int, compute: str, own: str) -> str:
         """The type operand `i` is converted to before `expr` sees it."""
         return own if self.spec.params[i].name in self.apart else compute
 
     def number_code(self, value: Any, compute: str) -> str:
-        """Numbers are handed to kernels in the compute type; truth tests and comparisons keep theirs."""
-        return compute_code(operand_dtype(value).code if self.promote is Promote.LOGICAL else compute)
+        """The type in which a number is handed to kernels: `compute`, but truth tests keep its own."""
+        return compute_code(operand_dtype(value).code) if self.promote is Promote.LOGICAL else compute
 
     def outputs(self, values: list[Any]) -> list[Any]:
         result = self.expr(scalars, *values)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
     def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
+        if self.is_inplace:
+            return self.check_written(common, args, k)
         d = self.result_dtype(common, *args)
+        return d[k] if isinstance(d, (tuple, list)) else d
+
+    def check_written(self, common: Any, args: tuple, k: int = 0) -> Any:
+        """The dtype of the tensor that is written, which the result must be castable to."""
+        d, target = self.result_dtype(common, *args), args[0].dtype
         d = d[k] if isinstance(d, (tuple, list)) else d
-        if not self.is_inplace:
-            return d
-        target = args[0].dtype
         if not can_cast(d, target):
             raise RuntimeError(f"{self.name}: the result type {d.name} can't be cast to that of out, {target.name}")
         return target
@@ -480,6 +528,15 @@ class PointwiseVjp(Pointwise):
         if own in REAL_OF:
             return {"f32": "c64", "f64": "c128"}[precision]
         return precision if BY_CODE[own].is_floating_point else compute
+
+    def rounds(self, i: int, is_tensor: bool) -> bool:
+        """As the forward op did; gradients and results have the type already."""
+        at = self.passed[i - self.num_grads] if i >= self.num_grads else -1
+        return at >= 0 and self.forward.rounds(at, is_tensor)
+
+    def fits(self, i: int, dtype: Any) -> int:
+        """The forward op took these numbers."""
+        return FITS_UNCHECKED
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
         g, rest = list(operands[: self.num_grads]), operands[self.num_grads :]

@@ -60,6 +60,13 @@ class PointwiseJvp(Pointwise):
         k = len(self.wanted)
         return self.forward.operand_compute(self.wanted[i] if i < k else i - k, compute, own)
 
+    def rounds(self, i: int, is_tensor: bool) -> bool:
+        return i >= len(self.wanted) and self.forward.rounds(i - len(self.wanted), is_tensor)
+
+    def fits(self, i: int, dtype: Any) -> int:
+        """The forward op took these numbers."""
+        return 0
+
     def result_dtype(self, common: Any, *args: Any) -> Any:
         return self.forward.result_dtype(common, *self.own(args))
 

@@ -29,6 +29,6 @@ def test_layouts_types_and_numbers_that_are_not() -> None:
 
 def test_fill_rounds_numbers_to_the_type_that_is_written() -> None:
     for dtype in (rl.float16, rl.bfloat16):
-        for number in (1, 0.1, -3, 1e-8, 65519.0, math.inf, True):
+        for number in (1, 0.1, -3, 1e-8, 65504.0, math.inf, True):
             assert rl.empty(37, dtype=dtype).fill_(number).tolist() == [rl.tensor(number).to(dtype).item()] * 37
         assert rl.empty(5, dtype=dtype).fill_(math.nan).isnan().all()

@@ -10,16 +10,19 @@ and widen to float around arithmetic, f16 is half, the rest is what LLVM calls i
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable
 
-REGISTER = {"b1": "i1", "bf16": "i16", "f8e4m3fn": "i8", "f8e5m2": "i8", "f16": "half", "f32": "float", "f64": "double"}
+BYTE_FLOATS = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
+REGISTER = {"b1": "i1", "bf16": "i16", "f16": "half", "f32": "float", "f64": "double"}
+REGISTER.update(dict.fromkeys(BYTE_FLOATS, "i8"))
 REGISTER.update({f"{kind}{bits}": f"i{bits}" for kind in "iu" for bits in (8, 16, 32, 64)})
 MEMORY = {**REGISTER, "b1": "i8"}
-SIZE = {"b1": 1, "bf16": 2, "f8e4m3fn": 1, "f8e5m2": 1, "c32": 4, "c64": 8, "c128": 16}
+SIZE = {"b1": 1, "bf16": 2, **dict.fromkeys(BYTE_FLOATS, 1), "c32": 4, "c64": 8, "c128": 16}
 SIZE.update({f"{kind}{bits}": bits // 8 for kind in "iuf" for bits in (8, 16, 32, 64) if kind != "f" or bits > 8})
-NARROW = frozenset(("f16", "bf16", "f8e4m3fn", "f8e5m2"))
+NARROW = frozenset(("f16", "bf16", *BYTE_FLOATS))
 PARTS = {"c32": "f16", "c64": "f32", "c128": "f64"}
 FLOATS = frozenset(("f32", "f64")) | NARROW
 _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32",
@@ -87,19 +90,29 @@ def mangle(ty: str) -> str:
 
 def float_bits(value: float, code: str) -> int:
     """Bits of the byte float or bf16 nearest to `value` (ties to even), overflowing as PyTorch's casts do."""
-    mantissa, bias, top = {"bf16": (7, 127, 0x7F80), "f8e5m2": (2, 15, 0x7C), "f8e4m3fn": (3, 7, 0x7E)}[code]
-    sign = (math.copysign(1.0, value) < 0) << (15 if code == "bf16" else 7)
+    mantissa, bias, top = {
+        "bf16": (7, 127, 0x7F80), "f8e5m2": (2, 15, 0x7C), "f8e4m3fn": (3, 7, 0x7E), "f8e4m3fnuz": (3, 8, 0x80),
+        "f8e5m2fnuz": (2, 16, 0x80), "f8e8m0fnu": (0, 127, 0xFF),
+    }[code]
     size = abs(value)
+    if code == "f8e8m0fnu":     # a power of 2: halves go up, and so does all between the two smallest
+        if math.isnan(size) or size >= 1.5 * 2.0**127:
+            return top
+        if size < 2.0**-126:
+            return int(size > 2.0**-127)
+        fraction, exponent = math.frexp(size)
+        return exponent + 126 + (fraction >= 0.75)
+    sign = (math.copysign(1.0, value) < 0) << (15 if code == "bf16" else 7)
     if math.isnan(size):
-        return sign | (0x7FC0 if code == "bf16" else 0x7F)
+        return {"bf16": sign | 0x7FC0}.get(code, 0x80 if top == 0x80 else sign | 0x7F)
     if size == 0.0:
-        return sign
+        return 0 if top == 0x80 else sign
     exponent = max(math.frexp(size)[1] - 1 if math.isfinite(size) else 2000, 1 - bias)
     if exponent > 1500:
         return sign | top
     steps = round(math.ldexp(size, mantissa - exponent))
-    bits = steps + ((exponent + bias - 1) << mantissa)
-    return sign | min(bits, top)
+    bits = min(steps + ((exponent + bias - 1) << mantissa), top)
+    return sign | bits if bits or top != 0x80 else 0
 
 
 def literal(value: float, code: str) -> str:
@@ -258,9 +271,16 @@ def _float_to_int(out: Output, lines: list[str], a: str, source: str, code: str,
     signed = middle != "u64"
     if out.saturate:
         done = out.intrinsic(lines, "fptosi.sat" if signed else "fptoui.sat", old, [a], new)
+    elif signed:
+        done = out.emit(lines, f"freeze {new} {out.emit(lines, f'fptosi {old} {a} to {new}')}")
     else:
-        raw = out.emit(lines, f"{'fptosi' if signed else 'fptoui'} {old} {a} to {new}")
-        done = out.emit(lines, f"freeze {new} {raw}")
+        # As compilers do it, so that negative numbers wrap: from 2**63 on, what is above it, and the top bit.
+        border = splat_literal(literal(2.0**63, source), source, lanes)
+        above = out.emit(lines, f"fcmp oge {old} {a}, {border}")
+        rest = _select(out, lines, old, lanes, [above, out.emit(lines, f"fsub {old} {a}, {border}"), a])
+        whole = out.emit(lines, f"freeze {new} {out.emit(lines, f'fptosi {old} {rest} to {new}')}")
+        flipped = _binary(out, lines, "xor", new, whole, -(1 << 63), lanes)
+        done = _select(out, lines, new, lanes, [above, flipped, whole])
     return cast(out, lines, done, middle, code, lanes)
 
 
@@ -289,7 +309,8 @@ def _widen_e5m2(out: Output, lines: list[str], a: str, lanes: int) -> str:
     return _widen_f16(out, lines, half, lanes)
 
 
-def _widen_e4m3(out: Output, lines: list[str], a: str, lanes: int) -> str:
+def _widen_byte(out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int, nan: int) -> str:
+    """A byte float with `mantissa` bits and no infinity as float; `nan` is its NaN, without a sign or alone."""
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
 
     def op(name: str, x: str, constant: int) -> str:
@@ -297,16 +318,28 @@ def _widen_e4m3(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
     wide = out.emit(lines, f"zext {type_of('i8', lanes)} {a} to {i32}")
     size = op("and", wide, 0x7F)
-    normal = op("add", op("shl", size, 20), 120 << 23)
+    normal = op("add", op("shl", size, 23 - mantissa), (127 - bias) << 23)
     count = out.emit(lines, f"uitofp {i32} {size} to {f32}")
-    tiny = out.emit(lines, f"fmul {f32} {count}, {splat_literal(literal(2.0**-9, 'f32'), 'f32', lanes)}")
+    step = literal(2.0 ** (1 - bias - mantissa), "f32")
+    tiny = out.emit(lines, f"fmul {f32} {count}, {splat_literal(step, 'f32', lanes)}")
     tiny = out.emit(lines, f"bitcast {f32} {tiny} to {i32}")
-    bits = _select(out, lines, i32, lanes, [op("icmp ult", size, 8), tiny, normal])
-    quiet = splat_literal(str(0x7FC00000), "i32", lanes)
-    bits = _select(out, lines, i32, lanes, [op("icmp eq", size, 0x7F), quiet, bits])
-    sign = op("shl", op("and", wide, 0x80), 24)
-    bits = out.emit(lines, f"or {i32} {bits}, {sign}")
+    bits = _select(out, lines, i32, lanes, [op("icmp ult", size, 1 << mantissa), tiny, normal])
+    bits = out.emit(lines, f"or {i32} {bits}, {op('shl', op('and', wide, 0x80), 24)}")
+    # A NaN that is one code has no sign; one of either sign keeps it.
+    quiet = splat_literal(str(0x7FC00000), "i32", lanes) if nan > 0x7F else op("or", bits, 0x7FC00000)
+    bits = _select(out, lines, i32, lanes, [op("icmp eq", wide if nan > 0x7F else size, nan), quiet, bits])
     return out.emit(lines, f"bitcast {i32} {bits} to {f32}")
+
+
+def _widen_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    """A power of 2 by its exponent: 0 is 2**-127, below the normal numbers of float, and 255 is NaN."""
+    i32 = type_of("i32", lanes)
+    wide = out.emit(lines, f"zext {type_of('i8', lanes)} {a} to {i32}")
+    bits = _binary(out, lines, "shl", i32, wide, 23, lanes)
+    for code, instead in ((0, 0x400000), (255, 0x7FC00000)):
+        flag = _binary(out, lines, "icmp eq", i32, wide, code, lanes)
+        bits = _select(out, lines, i32, lanes, [flag, splat_literal(str(instead), "i32", lanes), bits])
+    return out.emit(lines, f"bitcast {i32} {bits} to {type_of('f32', lanes)}")
 
 
 def _to_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
@@ -328,7 +361,8 @@ def _to_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
 
 def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int) -> str:
-    """Round float to sign + exponent + `mantissa` bits in a byte, ties to even, with subnormals."""
+    """Round float to sign + exponent + `mantissa` bits in a byte, ties to even, with subnormals. The formats that have
+    one zero and no infinity ("fnuz") have an exponent bias of their own, 8 or 16."""
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
 
     def op(name: str, x: str, constant: int) -> str:
@@ -336,6 +370,9 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
 
     def pick(flag: str, x: str, y: str) -> str:
         return _select(out, lines, i32, lanes, [flag, x, y])
+
+    def number(n: int) -> str:
+        return splat_literal(str(n), "i32", lanes)
 
     drop = 23 - mantissa
     bits = out.emit(lines, f"bitcast {f32} {a} to {i32}")
@@ -351,24 +388,45 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
     moved = out.emit(lines, f"fadd {f32} {as_float}, {splat_literal(literal(anchor_float, 'f32'), 'f32', lanes)}")
     tiny = op("sub", out.emit(lines, f"bitcast {f32} {moved} to {i32}"), anchor)
     result = pick(op("icmp ult", size, (128 - bias) << 23), tiny, normal)
-    nan = splat_literal(str(0x7F), "i32", lanes)
-    # Past the largest number (with rounding): 448 where the format has no infinity, infinity otherwise.
-    bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x7C)
-    huge = pick(op("icmp ugt", size, 255 << 23), nan, splat_literal(str(top), "i32", lanes))
-    result = pick(op("icmp uge", size, bound), huge, result)
-    result = out.emit(lines, f"or {i32} {result}, {sign}")
+    if bias % 8:
+        # Past the largest number (with rounding): 448 where the format has no infinity, infinity otherwise.
+        bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x7C)
+        huge = pick(op("icmp ugt", size, 255 << 23), number(0x7F), number(top))
+        result = pick(op("icmp uge", size, bound), huge, result)
+        result = out.emit(lines, f"or {i32} {result}, {sign}")
+    else:
+        # All of that is the one NaN, which has the code of -0; so 0 has no sign.
+        result = pick(op("icmp ugt", result, 0x7F), number(0x80), result)
+        result = pick(op("icmp eq", result, 0), result, out.emit(lines, f"or {i32} {result}, {sign}"))
     return out.emit(lines, f"trunc {i32} {result} to {type_of('i8', lanes)}")
 
 
+def _to_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    """The exponent of the nearest power of 2, halves up (but down below the normal numbers); no sign."""
+    i32 = type_of("i32", lanes)
+    bits = out.emit(lines, f"bitcast {type_of('f32', lanes)} {a} to {i32}")
+    size = _binary(out, lines, "and", i32, bits, 0x7FFFFFFF, lanes)
+    normal = _binary(out, lines, "icmp uge", i32, size, 1 << 23, lanes)
+    half = _select(
+        out, lines, i32, lanes,
+        [normal, splat_literal(str(0x400000), "i32", lanes), splat_literal(str(0x3FFFFF), "i32", lanes)],
+    )
+    rounded = _binary(out, lines, "lshr", i32, out.emit(lines, f"add {i32} {size}, {half}"), 23, lanes)
+    special = _binary(out, lines, "icmp uge", i32, size, 255 << 23, lanes)
+    kept = _select(out, lines, i32, lanes, [special, splat_literal("255", "i32", lanes), rounded])
+    return out.emit(lines, f"trunc {i32} {kept} to {type_of('i8', lanes)}")
+
+
 Convert = Callable[[Output, list[str], str, int], str]
+_BYTES = {"f8e4m3fn": (3, 7, 0x7F), "f8e4m3fnuz": (3, 8, 0x80), "f8e5m2fnuz": (2, 16, 0x80)}   # mantissa, bias, NaN
 _WIDEN: dict[str, Convert] = {
-    "f16": _widen_f16, "bf16": _widen_bf16, "f8e5m2": _widen_e5m2, "f8e4m3fn": _widen_e4m3,
+    "f16": _widen_f16, "bf16": _widen_bf16, "f8e5m2": _widen_e5m2, "f8e8m0fnu": _widen_e8m0,
+    **{code: functools.partial(_widen_byte, mantissa=m, bias=b, nan=nan) for code, (m, b, nan) in _BYTES.items()},
 }
 _NARROWED: dict[str, Convert] = {
-    "f16": _to_f16,
-    "bf16": _to_bf16,
-    "f8e5m2": lambda out, lines, a, lanes: _to_byte_float(out, lines, a, lanes, 2, 15),
-    "f8e4m3fn": lambda out, lines, a, lanes: _to_byte_float(out, lines, a, lanes, 3, 7),
+    "f16": _to_f16, "bf16": _to_bf16, "f8e8m0fnu": _to_e8m0,
+    "f8e5m2": functools.partial(_to_byte_float, mantissa=2, bias=15),
+    **{code: functools.partial(_to_byte_float, mantissa=m, bias=b) for code, (m, b, _) in _BYTES.items()},
 }
 
 

@@ -170,6 +170,8 @@ class Fill(_Overwrite):
 
     schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
     by_value = "value"
+    checked = ("value",)
+    fills = True
     upcast = False
 
     def number_code(self, value, compute):

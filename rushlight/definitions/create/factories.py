@@ -14,6 +14,7 @@ from ...loops import expr
 from ...loops.lowered import At, Lowered, Number
 from ...op import Composite, Spec, find_op
 from ...op.factory import OPTIONS, Factory, check_options, check_sizes, device_or_default, fresh, marker
+from ...op.numbers import check_fits
 from .copy import strides_for
 
 
@@ -220,6 +221,13 @@ class Range(Composite):
 
     def compute(self, start, end, step, dtype, layout, device, pin_memory, requires_grad):
         check_options("range", layout, pin_memory)
+        made = dtype or default_dtype()
+        if made.is_complex or made is _C.bool:
+            raise NotImplementedError(f"range: not implemented for dtype {made.name}")
+        for bound in (start, end, step):
+            check_fits("range", bound, _C.float64 if made.is_floating_point else _C.int64)
+        if not all(map(math.isfinite, (start, end))):
+            raise RuntimeError(f"range: unsupported range: {start} -> {end}")
         if step == 0:
             raise RuntimeError("range: step must be nonzero")
         if (end - start) * step < 0:
@@ -230,7 +238,13 @@ class Range(Composite):
 
 
 def bounds_in(dtype: Any, start: Any, end: Any) -> tuple[Any, Any]:
-    """The ends of a sequence as its dtype holds them: integers count between whole numbers."""
+    """The ends of a sequence as its dtype holds them: integers count between whole numbers. Refuses bool."""
+    for bound in (start, end):
+        if isinstance(bound, complex) and not dtype.is_complex:
+            raise RuntimeError(f"linspace: inferred dtype complex can't be safely cast to passed dtype {dtype.name}")
+        check_fits("linspace", bound, dtype)
+    if dtype is _C.bool:
+        raise NotImplementedError("\"linspace\" not implemented for 'bool'")
     return (start, end) if dtype.is_floating_point or dtype.is_complex else (sym_int(start), sym_int(end))
 
 

@@ -10,6 +10,7 @@ from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered, refuse_shared
 from rushlight.op.layout import Layout
+from rushlight.op.numbers import check_fits
 from rushlight.rules.levels import is_recorded
 
 from .gather import (
@@ -104,7 +105,7 @@ class ScatterValue(_AlongDim):
 
     schema = "scatter(Tensor input, int dim, Tensor index, Scalar value) -> Tensor"
     inplace = True
-    runtime = ("value",)
+    runtime = elements = ("value",)
 
     def vjp(self, g, dim, index):
         return {"input": g.scatter(dim, index, 0)}
@@ -123,6 +124,7 @@ class ScatterWithReduce(Composite):
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"reduce: expected 'add' or 'multiply', got {reduce}")
         if not isinstance(src, _C.Tensor):
+            check_fits(self.name, src, input.dtype)
             src = input.new_full(index.shape, src)
         mode = "sum" if reduce == "add" else "prod"
         if self.is_inplace:
@@ -196,7 +198,7 @@ class IndexAdd(_Slices):
 
     schema = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"
     inplace = True
-    runtime = ("alpha",)
+    runtime = elements = ("alpha",)
 
     def writes(self, at, out, input, dim, index, source, alpha):
         return self.place(at, out, dim, index), source[tuple(at)]
@@ -241,7 +243,8 @@ class IndexFillTensor(Composite):
         if self.is_inplace:
             refuse_shared(self.name, input, (index,))
         chosen = find_op("zeros")(input.shape, dtype=_C.bool, device=input.device).index_fill_(dim, index, 1)
-        value = value.to(input.dtype)
+        if value.dtype.is_complex and not input.dtype.is_complex:
+            raise RuntimeError(f"index_fill_: a complex value cannot be converted to {input.dtype.name}")
         return (input if self.is_inplace else input.clone()).masked_fill_(chosen, value)
 
 
@@ -251,8 +254,13 @@ class IndexFill(_Slices):
     schema = "index_fill(Tensor input, int dim, Tensor index, Scalar value) -> Tensor"
     inplace = True
     layout = Layout.INPUT
-    runtime = ("value",)
+    runtime = elements = ("value",)
     allow_negative = True
+
+    def prepare(self, args):
+        if isinstance(args[3], complex) and not args[0].dtype.is_complex:
+            raise RuntimeError(f"{self.name}: a complex value, {args[3]}, cannot be converted to {args[0].dtype.name}")
+        return super().prepare(args)
 
     def writes(self, at, out, input, dim, index, value):
         return self.place(at, out, dim, index), value

@@ -190,6 +190,14 @@ def check_classes(name: str, input: Any, target: Any) -> None:
         )
 
 
+def check_scores(name: str, input: Any, weight: Any) -> None:
+    """Scores are floats, and so are the weights of their classes, of the same type."""
+    if not input.is_floating_point():
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype.name} tensors')
+    if weight is not None and not weight.is_floating_point():
+        raise RuntimeError(f"{name}: expected a weight of dtype {input.dtype.name}, got {weight.dtype.name}")
+
+
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
     """Raise for a target that is no class. On a device the kernels that use it find out: nothing is waited for here."""
     if not readable(index) or index.device.type != "cpu" or not index.numel():
@@ -248,8 +256,10 @@ class CrossEntropy(Loss):
     def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction("cross_entropy", reduction)
-        if not 0.0 <= label_smoothing <= 1.0:
+        if label_smoothing > 1.0:
             raise RuntimeError(f"cross_entropy: expected label_smoothing in [0, 1], got {label_smoothing}")
+        label_smoothing = max(label_smoothing, 0.0)     # below 0 there is none, as in PyTorch
+        check_scores("cross_entropy", input, weight)
         if target.is_floating_point():
             if ignore_index >= 0:
                 raise RuntimeError(
@@ -363,6 +373,9 @@ class NllLoss(Loss):
     def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction("nll_loss", reduction)
+        if input.ndim == 0:
+            raise ValueError("nll_loss: expected an input with 1 or more dimensions, got 0")
+        check_scores("nll_loss", input, weight)
         check_classes("nll_loss", input, target)
         if input.ndim > 2:   # one number of each row is wanted: rows are not made to lie densely for that
             index, keep = without_ignored(target.unsqueeze(1), ignore_index)
@@ -395,8 +408,8 @@ class MultiMarginLoss(Loss):
     """Mean over classes of max(0, margin - score of the target + score of the class) to the power p."""
 
     schema = (
-        f"multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, {LEGACY}) ->"
-        " Tensor"
+        "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, float margin=1.0, Tensor? weight=None,"
+        f" {LEGACY}) -> Tensor"
     )
 
     def compute(self, input, target, p, margin, weight, size_average, reduce, reduction):

@@ -96,6 +96,16 @@ class HuberElement(_Element):
         return s.where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
 
 
+class NoProbability(_Element):
+    """Whether one of the two is no number from 0 to 1."""
+
+    schema = "_no_probability(Tensor input, Tensor target) -> Tensor"
+    result = "bool"
+
+    def expr(self, s, x, y):
+        return ~((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
+
+
 class BinaryElement(_Element):
     """-log likelihood of the target under a probability; logarithms are held at -100, so it is finite."""
 
@@ -265,8 +275,8 @@ class BinaryCrossEntropy(Loss):
             )
         if input.dtype is not target.dtype:
             raise RuntimeError(f"binary_cross_entropy: Found dtype {target.dtype.name} but expected {input.dtype.name}")
-        if readable(input) and bool(((input < 0) | (input > 1)).any()):
-            raise RuntimeError("binary_cross_entropy: expected every element of input in [0, 1]")
+        if readable(input) and bool(find_op("_no_probability")(input.detach(), target.detach()).any()):
+            raise RuntimeError("binary_cross_entropy: all elements of input and target must be between 0 and 1")
         loss = find_op("_binary_cross_entropy_element")(input, target)
         return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -286,6 +296,11 @@ class BinaryCrossEntropyWithLogits(Loss):
             raise ValueError(
                 f"binary_cross_entropy_with_logits: expected a target of the same size as input, {list(input.shape)},"
                 f" got {list(target.shape)}"
+            )
+        if input.is_floating_point() and not target.is_floating_point():
+            raise RuntimeError(
+                f"binary_cross_entropy_with_logits: result type {input.dtype.name} can't be cast to that of the target,"
+                f" {target.dtype.name}. Give it as floats."
             )
         loss = find_op("_logit_loss_element")(input, target, pos_weight)
         return reduced(loss if weight is None else loss * weight, reduction)
@@ -307,6 +322,10 @@ class KlDiv(Loss):
             )
         if reduction != "batchmean":
             check_reduction("kl_div", reduction)
+        if not all(t.is_floating_point() or t.is_complex() for t in (input, target)):
+            raise RuntimeError(
+                f"kl_div: integral inputs are not supported, got {input.dtype.name} and {target.dtype.name}"
+            )
         loss = target.exp() * (target - input) if log_target else find_op("xlogy")(target, target) - target * input
         if reduction == "batchmean":
             return loss.sum() / input.shape[0] if input.ndim else loss.sum()

@@ -494,6 +494,8 @@ class FunctionalBatchNorm(Composite):
     method = out = False
 
     def compute(self, input, running_mean, running_var, weight, bias, training, momentum, eps):
+        if (running_mean is None) != (running_var is None) and training:
+            raise ValueError("batch_norm: running_mean and running_var must both be given, or neither")
         if training:
             if input.ndim:
                 check_batch(input.shape)
@@ -728,10 +730,11 @@ class FunctionalGroupNorm(Composite):
     """group_norm as nn.functional spells it: it refuses groups of one value."""
 
     schema = (
-        "group_norm.functional(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)"
+        "_functional_group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)"
         " -> Tensor"
     )
     namespace = "nn.functional"
+    aliases = ("nn.functional.group_norm",)
     method = out = False
 
     def compute(self, input, num_groups, weight, bias, eps):

@@ -38,10 +38,9 @@ class _AlongDim(Fused):
 
     def check(self, *args):
         wrap_dim(self.name, self.dim_of(args), args[0].ndim)
-        if not (args[0].is_floating_point() or args[0].is_complex()) and self.own_dtype(args):
-            raise NotImplementedError(
-                f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors'
-            )
+        dtype = args[0].dtype if self.own_dtype(args) else args[2]
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise NotImplementedError(f'"{self.name}_lastdim_kernel_impl" not implemented for {dtype.name} tensors')
 
     def run(self, *args):
         t, d = args[0], self.dim_of(args)

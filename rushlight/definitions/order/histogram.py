@@ -77,7 +77,9 @@ class SearchSorted(Composite):
         if sorter is not None:
             sequence = self.reordered(sequence, sorter)
         if not isinstance(input, _C.Tensor):
-            input = sequence.new_full((), input, dtype=dtype)
+            # By way of its own type: what `dtype` cannot hold wraps round or is infinite, as an element would be.
+            own = _C.float64 if isinstance(input, float) else _C.uint64 if input >= 1 << 63 else _C.int64
+            input = sequence.new_full((), input, dtype=own).to(dtype)
         if out_int32 and sequence.shape[-1] >= 2**31:
             raise RuntimeError(
                 f"searchsorted(): the size of the boundaries' last dimension should be less than {2**31} for"

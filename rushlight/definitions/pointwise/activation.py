@@ -14,6 +14,7 @@ import math
 
 from rushlight.definitions.pointwise.checks import is_bool
 from rushlight.op import Composite, Pointwise, Promote, find_op
+from rushlight.op.numbers import check_fits
 
 FLOATING_ONLY = ("bool", "integer", "complex")
 
@@ -82,6 +83,8 @@ class Hardtanh(Pointwise):
             raise RuntimeError(
                 f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype."
             )
+        for limit in (min_val, max_val):
+            check_fits("hardtanh", limit, input.dtype)
 
     def expr(self, s, x, min_val, max_val):
         return s.clamp(x, s.const(min_val, x.dtype), s.const(max_val, x.dtype))
@@ -98,6 +101,7 @@ class LeakyRelu(Pointwise):
     namespace = "nn.functional"
     method = out = False
     refuse = FLOATING_ONLY
+    wide = ("negative_slope",)
     onnx = "LeakyRelu"
 
     def expr(self, s, x, negative_slope):
@@ -115,6 +119,7 @@ class Threshold(Pointwise):
     aliases = ("nn.functional.threshold",)
     method = False
     refuse = ("bool", "complex")
+    wide = ("threshold",)
 
     def expr(self, s, x, threshold, value):
         return s.where(x <= threshold, value, x)
@@ -131,6 +136,7 @@ class Elu(Pointwise):
     namespace = "nn.functional"
     method = out = False
     refuse = FLOATING_ONLY
+    wide = ("alpha",)
     onnx = "Elu"
 
     def expr(self, s, x, alpha):
@@ -260,6 +266,7 @@ class Softplus(Pointwise):
     namespace = "nn.functional"
     method = inplace = False
     refuse = FLOATING_ONLY
+    wide = ("beta", "threshold")
     onnx = "Softplus"
 
     def expr(self, s, x, beta, threshold):
@@ -444,6 +451,8 @@ class Prelu(Composite):
     aliases = ("nn.functional.prelu",)
 
     def compute(self, input, weight):
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(f"prelu: expected a weight of dtype {input.dtype.name}, got {weight.dtype.name}")
         if weight.ndim > 1:
             raise RuntimeError(f"prelu: weight must be a scalar or 1-D tensor, got {weight.ndim} dims")
         if weight.numel() != 1:

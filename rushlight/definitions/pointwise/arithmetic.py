@@ -7,7 +7,7 @@ Refuses: what PyTorch refuses (subtracting booleans, integers to negative powers
 from __future__ import annotations
 
 from rushlight import _C
-from rushlight.base.promotion import result_type_of
+from rushlight.base.promotion import rank, result_type_of
 from rushlight.base.shape import INTS
 from rushlight.definitions.pointwise.checks import (
     check_alpha,
@@ -78,6 +78,7 @@ class Mul(Pointwise):
     schema = "mul(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
     aliases = ("multiply",)
     dunder = ("__mul__", "__rmul__", "__imul__")
+    wide = ("input", "other")
     onnx = "Mul"
 
     def expr(self, s, x, y):
@@ -112,6 +113,7 @@ class Div(Pointwise):
     schema = "div(Tensor|Scalar input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
     divisor = "other"
     aliases = ("divide",)
+    wide = ("input", "other")
     dunder = ("__truediv__", "__rtruediv__", "__itruediv__", "__div__", "__rdiv__", "__idiv__")
 
     def promotion(self, args):
@@ -133,6 +135,7 @@ class TrueDivide(Pointwise):
     """input / other, in a floating dtype."""
 
     schema = "true_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    wide = ("input", "other")
     promote = Promote.TO_FLOAT
 
     def expr(self, s, x, y):
@@ -147,6 +150,7 @@ class FloorDivide(Pointwise):
     dunder = ("__floordiv__", "__rfloordiv__", "__ifloordiv__")
     refuse = ("bool", "complex")
     no_derivative = ("input", "other")
+    wide = ("input", "other")
 
     def expr(self, s, x, y):
         return s.floor_divide(x, y)
@@ -190,6 +194,10 @@ class Pow(Pointwise):
     compiled_in = ("exponent",)
     dunder = ("__pow__", "__rpow__", "__ipow__")
     onnx = "Pow"
+    checked = ("exponent",)
+
+    def fits(self, i, dtype):
+        return 0 if dtype.itemsize >= 4 and rank(dtype) >= 2 else super().fits(i, dtype)
 
     def check(self, input, exponent):
         integral = [is_integral(o) for o in (input, exponent)]

@@ -13,6 +13,7 @@ from rushlight.definitions.pointwise.checks import check_mask, check_same_dtype,
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise, Promote, find_op
 from rushlight.op.layout import Layout
+from rushlight.op.numbers import check_fits
 from rushlight.rules.levels import behind
 
 
@@ -22,6 +23,7 @@ class Where(Pointwise):
     schema = "where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
     inplace = False
     apart = ("condition",)
+    checked = wide = ("input", "other")
     method_self = "input"
     onnx = "Where"
 
@@ -45,6 +47,7 @@ class MaskedFill(Pointwise):
     out = False
     by_value = "value"
     layout = Layout.ROWS
+    checked = ("value",)
 
     def check(self, input, mask, value):
         check_mask("masked_fill", "mask", mask)
@@ -52,7 +55,7 @@ class MaskedFill(Pointwise):
             raise RuntimeError(
                 f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where()."
             )
-        if is_complex(value) and not is_complex(input) and not is_bool(input):
+        if isinstance(value, _C.Tensor) and is_complex(value) and not is_complex(input) and not is_bool(input):
             raise RuntimeError(
                 f"masked_fill: a complex value cannot be converted to {input.dtype.name} without overflow"
             )
@@ -84,7 +87,7 @@ def check_limits(name: str, input: object, *limits: object) -> None:
     if any(is_complex(operand) for operand in (input, *limits)):
         raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
     numbers = [limit for limit in limits if limit is not None and not hasattr(limit, "dtype")]
-    if numbers and all(map(is_bool, (input, *limits))):
+    if numbers and all(is_bool(operand) for operand in (input, *limits) if operand is not None):
         raise NotImplementedError(
             f"\"{name}\" not implemented for 'bool' and a number. Use logical_and() or logical_or()."
         )
@@ -95,6 +98,7 @@ class Clamp(Pointwise):
 
     schema = "clamp(Tensor input, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor"
     aliases = ("clip",)
+    checked = ("min", "max")
     onnx = "Clip"
 
     def check(self, input, min, max):
@@ -120,6 +124,7 @@ class ClampMin(Pointwise):
     """input, but at least min."""
 
     schema = "clamp_min(Tensor input, Tensor|Scalar min) -> Tensor"
+    checked = ("min",)
 
     def check(self, input, min):
         check_limits("clamp_min", input, min)
@@ -135,6 +140,7 @@ class ClampMax(Pointwise):
     """input, but at most max."""
 
     schema = "clamp_max(Tensor input, Tensor|Scalar max) -> Tensor"
+    checked = ("max",)
 
     def check(self, input, max):
         check_limits("clamp_max", input, max)
@@ -150,13 +156,14 @@ class Lerp(Pointwise):
     """input + weight * (end - input), exact at both ends."""
 
     schema = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor"
+    checked = wide = ("weight",)
 
     def check(self, input, end, weight):
         check_same_dtype("lerp", input, end, weight)
         if is_integral(input):
             raise NotImplementedError(f"\"lerp\" not implemented for '{input.dtype.name}'")
         if is_complex(weight) and not is_complex(input):
-            raise RuntimeError(f"lerp: a complex weight cannot be converted to {input.dtype.name} without overflow")
+            check_fits("lerp", weight, input.dtype)
 
     def expr(self, s, x, end, weight):
         return s.lerp(x, end, weight)
@@ -173,6 +180,7 @@ class Addcmul(Pointwise):
         "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     )
     refuse = ("bool",)
+    wide = ("value",)
 
     def expr(self, s, x, a, b, value=1):
         return x + value * a * b
@@ -185,6 +193,7 @@ class Addcdiv(Pointwise):
         "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2) -> Tensor",
         "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     )
+    wide = ("value",)
 
     def check(self, tensor1, tensor2):
         if is_integral(tensor1) and is_integral(tensor2):
@@ -205,6 +214,9 @@ class NanToNum(Pointwise):
 
     schema = "nan_to_num(Tensor input, Scalar? nan=None, Scalar? posinf=None, Scalar? neginf=None) -> Tensor"
     upcast = False  # the limits are those of the dtype stored
+
+    def fits(self, i, dtype):
+        return 0    # they are floats: too large a one becomes an infinity
 
     def expr(self, s, x, nan, posinf, neginf):
         if x.dtype in COMPLEX:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight import _C
 from rushlight.base.shape import INTS, NUMBERS, is_below
 from rushlight.definitions.window.axes import ADAPTIVE, POOL, Axis, flat_axis, once_per_shape, pack
 from rushlight.definitions.window.layout import is_turned
@@ -179,6 +180,9 @@ class AdaptiveMaxPool(Composite):
                 f"{self.name}: expected sizes of at least 0, got negative dimension {min(sizes)}: {sizes}"
             )
         check_adaptive(self.name, input, self.count)
+        if 0 in sizes:
+            empty = input.new_empty((*input.shape[: input.ndim - self.count], *sizes))
+            return (empty, empty.to(_C.int64)) if return_indices else empty
         space = input.shape[input.ndim - self.count :]
         return max_windows(
             input if self.count < 3 else input.contiguous(),   # volumes: dense rows

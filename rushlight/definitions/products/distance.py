@@ -326,6 +326,8 @@ class CosineSimilarity(Composite):
     method = out = False
 
     def compute(self, x1, x2, dim, eps):
+        if eps < 0:
+            raise RuntimeError(f"cosine_similarity: eps must be non-negative, got {eps}")
         common = result_type_of([x1, x2])
         if not (common.is_floating_point or common.is_complex):
             raise RuntimeError(

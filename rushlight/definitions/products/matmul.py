@@ -579,6 +579,8 @@ class Bilinear(Composite):
                 f"bilinear: expected equal batch dimensions in both inputs, got {list(input1.shape[:-1])} and"
                 f" {list(input2.shape[:-1])}"
             )
+        if weight.ndim != 3:
+            raise RuntimeError(f"bilinear(): expected a weight with 3 dimensions, got size {list(weight.shape)}")
         outs, left, right = weight.shape
         if (input1.shape[-1], input2.shape[-1]) != (left, right):
             raise RuntimeError(

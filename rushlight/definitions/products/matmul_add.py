@@ -9,6 +9,7 @@ from ... import _C, rules
 from ...loops.contraction import lowered_matmul, with_addend
 from ...loops.lowered import spread
 from ...op import Composite, Library, Meta, Spec, find_op
+from ...op.numbers import check_fits, fitting, wide_of
 from ...op.pointwise import check_devices
 from ...planners.products.gemm import (
     Matrix,
@@ -47,6 +48,7 @@ class _AddProduct(Library):
     def lower(self, args):
         input, a, _, beta, alpha = args
         self.meta(*args)
+        check_factors(self.name, a.dtype, beta, alpha)
         _, left, right = [(p.name, t.shape, t.stride()) for p, t in zip(self.spec.params[:3], args[:3], strict=True)]
         product = lowered_matmul(self.name, left, right, a.dtype.code)
         if beta == 0:           # what is in `input` does not matter, be it NaN
@@ -61,7 +63,8 @@ class _AddProduct(Library):
         return not (a.dtype in _HALF and a.device.type == "cpu") or are_few(a.shape[0])
 
     def steps(self, args, room):
-        input, a, b, _, alpha = args
+        input, a, b, beta, alpha = args
+        check_factors(self.name, a.dtype, beta, alpha)
         if needs_no_library(a.device, a.dtype.code):
             return contraction_steps(self, args, room)
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
@@ -78,6 +81,8 @@ class _AddProduct(Library):
             biased = biased_step(*given[:5], 0, *given[5:])
             if biased is not None:
                 return biased
+        if isinstance(alpha, complex) or (isinstance(alpha, float) and not a.dtype.is_floating_point):
+            return None     # a matrix of integers is scaled by an integer, and a complex factor is no double
         product = steps(*given, 1, float(alpha), 1.0)
         if product is None:
             return None
@@ -93,6 +98,9 @@ class _AddProduct(Library):
 
     def run(self, input, a, b, beta, alpha):
         self.check(input, a, b)
+        if not (a.dtype.is_floating_point or a.dtype.is_complex):
+            beta, alpha = (fitting(self.name, factor, a.dtype) for factor in (beta, alpha))
+        check_factors(self.name, a.dtype, beta, alpha)
         if rounds_once(a, a.shape[-2] * a.shape[-1] * b.shape[-1]) and beta != 0:
             wide = find_op(self.name)(*(t.to(_C.float32) for t in (input, a, b)), beta=beta, alpha=alpha)
             return wide.to(a.dtype)
@@ -179,11 +187,17 @@ class AddrInplace(_Inplace):
     schema = "addr_(Tensor(a!) input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
 
-def scaled_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def check_factors(name: str, dtype: Any, *factors: Any) -> None:
+    """Refuse factors that do not fit the type a product is computed in."""
+    for factor in factors:
+        check_fits(name, factor, wide_of(dtype))
+
+
+def scaled_sum(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """beta * input + alpha * product. Tensors of integers are scaled by integers, tensors of truth values by truth."""
+    check_factors(name, product.dtype, beta, alpha)
     if not (product.dtype.is_floating_point or product.dtype.is_complex):
-        number = bool if product.dtype is _C.bool else int
-        beta, alpha = number(beta), number(alpha)
+        beta, alpha = (fitting(name, factor, product.dtype) for factor in (beta, alpha))
     if alpha != 1:
         product = product * alpha
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
@@ -195,7 +209,7 @@ class Baddbmm(Composite):
     schema = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, batch1, batch2, beta, alpha):
-        return scaled_sum(input, batch1.bmm(batch2), beta, alpha)
+        return scaled_sum(self.name, input, batch1.bmm(batch2), beta, alpha)
 
 
 class Addbmm(Composite):
@@ -205,7 +219,7 @@ class Addbmm(Composite):
     inplace = False
 
     def compute(self, input, batch1, batch2, beta, alpha):
-        return scaled_sum(input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
+        return scaled_sum(self.name, input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 class Addmv(Composite):
@@ -214,7 +228,7 @@ class Addmv(Composite):
     schema = "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, mat, vec, beta, alpha):
-        return scaled_sum(input, mat.mv(vec), beta, alpha)
+        return scaled_sum(self.name, input, mat.mv(vec), beta, alpha)
 
 
 class Addr(Composite):
@@ -230,7 +244,7 @@ class Addr(Composite):
                 "addr: for integral input tensors, arguments beta and alpha must not be floating point numbers, got"
                 f" {beta} and {alpha}"
             )
-        return scaled_sum(input, vec1.outer(vec2), beta, alpha)
+        return scaled_sum(self.name, input, vec1.outer(vec2), beta, alpha)
 
 
 class Linear(_AddProduct):

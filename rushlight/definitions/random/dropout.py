@@ -26,6 +26,7 @@ SELU_ALPHA = 1.7580993408473766
 def check_probability(name: str, p: float, error: type[Exception] = RuntimeError) -> None:
     """Raise unless p is a probability."""
     if not 0 <= p <= 1:
+        error = error if p == p else RuntimeError     # as in PyTorch, where only the last check finds a NaN
         raise error(f"{name}: expected a probability p between 0 and 1, got {p}")
 
 

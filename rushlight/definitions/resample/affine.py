@@ -106,6 +106,8 @@ def check_theta(theta: Any, size: Sequence[int]) -> None:
         )
     if min(size) <= 0:
         raise ValueError(f"affine_grid: expected sizes above 0, got {list(size)}")
+    if theta.shape[0] != size[0]:
+        raise RuntimeError(f"affine_grid: expected one matrix for each of {size[0]} images, got {theta.shape[0]}")
 
 
 def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:

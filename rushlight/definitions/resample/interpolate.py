@@ -114,6 +114,8 @@ class Interpolate(Composite):
                 raise ValueError(
                     "interpolate: align_corners applies to the modes linear, bilinear, bicubic and trilinear only"
                 )
+        if input.ndim < 2:
+            check_mode(input, mode, antialias, align_corners)
         sizes, factors = asked(
             input, size, scale_factor, mode == "area" or bool(recompute_scale_factor), bool(recompute_scale_factor)
         )

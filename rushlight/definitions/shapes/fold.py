@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight import _C
 from rushlight.loops.expr import Value, cast, const, eq, ge, idiv, irem, le, lt, max_, min_, select
 from rushlight.loops.lowered import ONE, ZERO, At, Folding, Lowered, Memory, Number, Window, compute_code
 from rushlight.op import Loops, find_op
@@ -80,6 +81,8 @@ class Unfold(Columns):
                 "unfold: expected an input with 3 dimensions, or 4 with a batch (which alone may be empty), got shape"
                 f" {list(input.shape)}"
             )
+        if not (input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool):
+            raise NotImplementedError(f'"im2col" not implemented for {input.dtype.name} tensors')
         size = tuple(input.shape[-2:])
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out):

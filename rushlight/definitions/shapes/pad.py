@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.base.assertions import sym_float
 from rushlight.loops.expr import Value, cast, const, ge, irem, le, lt, max_, min_, select
 from rushlight.loops.lowered import (
     ONE,
@@ -28,6 +29,7 @@ from rushlight.loops.lowered import (
 )
 from rushlight.op import Composite, Loops, find_op
 from rushlight.op.layout import channels_last_strides, prefers_channels_last
+from rushlight.op.numbers import fitting
 
 from ..window.axes import integers
 from ..window.layout import dense, is_channels_last, is_dense
@@ -68,6 +70,7 @@ class ConstantPad(Loops):
     def lower(self, args):
         input, pad, value = args
         around, shape = self.settled(input, pad)
+        value = fitting(self.name, value, input.dtype)
         empty = any(n == 0 for n in input.shape)
         changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
         code = input.dtype.code
@@ -127,7 +130,7 @@ class Pad(Composite):
             )
         mode = mode.strip("'")
         if mode == "constant":
-            return find_op("constant_pad_nd")(input, pad, 0 if value is None else value)
+            return find_op("constant_pad_nd")(input, pad, 0 if value is None else sym_float(value))
         if value:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         if mode not in (REFLECT, REPLICATE, CIRCULAR):

@@ -132,7 +132,7 @@ def instance_norm(g: Builder, input: Value, running_mean: Value | None = None, r
     return g.node("InstanceNormalization", input, scale, shift, epsilon=float(eps))
 
 
-@rule("group_norm", "native_group_norm")
+@rule("group_norm", "_functional_group_norm", "native_group_norm")
 def group_norm(g: Builder, input: Value, num_groups: int | None = None, weight: Value | None = None,
                bias: Value | None = None, eps: float = 1e-5, cudnn_enabled: bool = True, N: Any = None, C: Any = None,
                HxW: Any = None, group: int | None = None) -> Any:

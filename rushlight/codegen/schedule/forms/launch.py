@@ -88,7 +88,8 @@ def number_bits(value: Any) -> list[int]:
             struct.unpack("q", struct.pack("d", part))[0]
             for part in ((value.real, value.imag) if isinstance(value, complex) else (value,))
         ]
-    return [int(value) if isinstance(value, int) else value]
+    # Those of 64 bits without a sign by their bits too.
+    return [(value - (1 << 64) if value >= 1 << 63 else int(value)) if isinstance(value, int) else value]
 
 
 def number_names(name: str, value: Any) -> list[str]:

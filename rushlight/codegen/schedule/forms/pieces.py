@@ -30,9 +30,7 @@ def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tu
     code, out = lowered.outs[0], len(memories)
     opaque = {memories[p.memory].code for p in pieces} - SIZE.keys()
     if opaque:
-        from ....loops.verify import OpaqueOperand  # only to refuse
-
-        raise OpaqueOperand(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
+        raise NotImplementedError(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
     found = []
     for p in pieces:
         axes = boxed(p, layout)
