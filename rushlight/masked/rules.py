@@ -9,7 +9,7 @@ name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
@@ -132,7 +132,7 @@ class _Recorded(Function):
         else:
             floats = [_own_mask(t).to(_C.float32) for t in ctx.tensors]
             counted = _pull(places, floats, wanted, [_own_mask(g).to(_C.float32) for g in grads])
-            masks = [None if c is None else c > 0 for c in counted]
+            masks = [None if c is None else c > 0 for c in counted]  # type: ignore[misc]
         for i, g, m in zip(wanted, found, masks, strict=True):
             result[i] = None if g is None or m is None else MaskedTensor(g, m)
         return (None, *result)
@@ -169,7 +169,7 @@ def _pull(function: Callable, values: list[Tensor], wanted: list[int], grads: li
         return list(gradients_of(outs, [given[i] for i in wanted], starts, allow_unused=True))
 
 
-def _record(rule: Rule, tensors: list[Tensor]) -> Any:
+def _record(rule: Rule, tensors: Sequence[Tensor]) -> Any:
     """The result, in the graph where an argument is and the result can be."""
     if all(t.layout is strided for t in tensors):
         return _Recorded.apply(rule, *tensors)

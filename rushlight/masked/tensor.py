@@ -33,7 +33,7 @@ class MaskedTensor(Tensor):
         for name, value in (("data", data), ("mask", mask)):
             if not isinstance(value, Tensor) or isinstance(value, MaskedTensor):
                 raise TypeError(f"masked_tensor: {name} must be a Tensor, got {type(value).__name__}")
-        strides = tuple(data.stride()) if data.layout is strided else None
+        strides: Any = tuple(data.stride()) if data.layout is strided else None
         result = _C.make_wrapper(cls, tuple(data.shape), strides, data.dtype, data.device)
         return result.requires_grad_() if requires_grad else result
 
@@ -85,18 +85,18 @@ class MaskedTensor(Tensor):
         return self.get_data().masked_fill(~self.get_mask(), value)
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> Any:  # type: ignore[override]
         return self._masked_data.layout
 
     @property
-    def is_sparse(self) -> bool:
+    def is_sparse(self) -> bool:  # type: ignore[override]
         return self.is_sparse_coo() or self.is_sparse_csr()
 
     def is_sparse_coo(self) -> bool:
         """Whether the parts are sparse tensors of coordinates."""
         return self.layout is sparse_coo
 
-    def is_sparse_csr(self) -> bool:
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]
         """Whether the parts are sparse tensors of compressed rows."""
         return self.layout is sparse_csr
 
@@ -106,7 +106,7 @@ class MaskedTensor(Tensor):
         return MaskedTensor(self._masked_data, self._masked_mask)
 
     @property
-    def data(self) -> MaskedTensor:
+    def data(self) -> MaskedTensor:  # type: ignore[override]
         return self.detach()
 
     def item(self) -> Any:
