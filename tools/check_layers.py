@@ -162,7 +162,7 @@ CEILINGS = {
     "cuda": 2800,
     "definitions": 33500,
     "devices": 4600,
-    "dispatch": 2640,
+    "dispatch": 2710,
     "distributed": 24700,
     "distributions": 5800,
     "dynamo": 14800,
@@ -181,7 +181,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 10000,
-    "csrc": 24950,
+    "csrc": 25000,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
