@@ -221,7 +221,36 @@ static PyObject* call_autocast(Overload* op, PyObject** args, const Scan& scan) 
   return call_recorded(op, args, scan.requires_grad, scan.keys);   // its body chooses
 }
 
-PyObject* overload_call(Overload* op, PyObject** args) {
+// A call of an op object as it was written: what handlers of __torch_function__ are shown.
+struct CallSite {
+  PyObject* op;
+  PyObject* const* args;
+  Py_ssize_t nargs;
+  PyObject* kwnames;
+
+  bool spell(Ref* positional, Ref* keywords) const {
+    *positional = Ref(PyTuple_New(nargs)), *keywords = Ref(PyDict_New());
+    if (!*positional || !*keywords) return false;
+    for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional->p, i, Py_NewRef(args[i]));
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
+      if (PyDict_SetItem(keywords->p, PyTuple_GET_ITEM(kwnames, k), args[nargs + k])) return false;
+    return true;
+  }
+};
+
+// Hands a bound call to Python, with the site where somebody may want to see it.
+static PyObject* ask_python(PyObject* handler, Overload* op, PyObject** args, PyObject* out, const CallSite* site) {
+  Ref tuple(args_tuple(op, args));
+  if (!tuple) return nullptr;
+  Ref positional, keywords;
+  if (site && !site->spell(&positional, &keywords)) return nullptr;
+  PyObject* given[] = {as_object(op), tuple.p, out, nullptr, nullptr, nullptr};
+  size_t count = out ? 3 : 2;
+  if (site) given[count] = site->op, given[count + 1] = positional.p, given[count + 2] = keywords.p, count += 3;
+  return PyObject_Vectorcall(handler, given, count, nullptr);
+}
+
+static PyObject* call_from(Overload* op, PyObject** args, const CallSite* site) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
   uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
@@ -231,12 +260,13 @@ PyObject* overload_call(Overload* op, PyObject** args) {
     leave &= ~kKeyBits;   // no handler asks for them: the backend sees to it
     if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan);
     if (!leave && !overridden) return call_recorded(op, args, scan.requires_grad, scan.keys);
-    Ref tuple(args_tuple(op, args));
-    if (!tuple) return nullptr;
-    if (dispatcher) return PyObject_CallFunctionObjArgs(dispatcher, as_object(op), tuple.p, nullptr);
+    bool is_seen = leave & (kKeySubclass | kKeyMode);
+    if (dispatcher) return ask_python(dispatcher, op, args, nullptr, is_seen ? site : nullptr);
   }
   return call_recorded(op, args, scan.requires_grad, scan.keys);
 }
+
+PyObject* overload_call(Overload* op, PyObject** args) { return call_from(op, args, nullptr); }
 
 // --- results in tensors that are given -------------------------------------------------------------------------------
 
@@ -312,24 +342,19 @@ static PyObject* write_plain_out(Overload* op, PyObject** args, PyObject* out) {
   return write_into(op, args, &target, 1);
 }
 
-static PyObject* call_bound(Overload* op, Bound* bound) {
-  if (!bound->out) return overload_call(op, bound->args);
+static PyObject* call_bound(Overload* op, Bound* bound, const CallSite* site) {
+  if (!bound->out) return call_from(op, bound->args, site);
   Ref written(write_plain_out(op, bound->args, bound->out));
   if (!written) return nullptr;
   if (written.p != Py_None) return Py_NewRef(bound->out);
-  Ref tuple(args_tuple(op, bound->args));
-  if (!tuple) return nullptr;
-  return PyObject_CallFunctionObjArgs(out_caller, as_object(op), tuple.p, bound->out, nullptr);
+  return ask_python(out_caller, op, bound->args, bound->out, site);
 }
 
-static PyObject* refuse(PyObject* op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  Ref positional(PyTuple_New(nargs)), keywords(PyDict_New());
-  if (!positional || !keywords) return nullptr;
-  for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional.p, i, Py_NewRef(args[i]));
-  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
-    if (PyDict_SetItem(keywords.p, PyTuple_GET_ITEM(kwnames, k), args[nargs + k])) return nullptr;
+static PyObject* refuse(const CallSite& site) {
+  Ref positional, keywords;
+  if (!site.spell(&positional, &keywords)) return nullptr;
   if (!bind_error) return PyErr_SetString(PyExc_TypeError, "arguments do not match the op's signature"), nullptr;
-  return PyObject_CallFunctionObjArgs(bind_error, op, positional.p, keywords.p, nullptr);
+  return PyObject_CallFunctionObjArgs(bind_error, site.op, positional.p, keywords.p, nullptr);
 }
 
 // --- overload objects, whose Python face is in extras/op_face.cpp ----------------------------------------------------
@@ -340,8 +365,8 @@ PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size_t narg
   auto* op = reinterpret_cast<Overload*>(self);
   int fits = bind_arguments(op, args, nargs, kwnames, &bound);
   if (fits < 0) return nullptr;
-  if (!fits) return refuse(self, args, nargs, kwnames);
-  return call_bound(op, &bound);
+  if (!fits) return refuse({self, args, nargs, kwnames});
+  return call_bound(op, &bound, nullptr);
 }
 
 // --- op objects: what users call -------------------------------------------------------------------------------------
@@ -382,6 +407,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
   if (__builtin_expect(!op->overloads, 0) && !resolve_op(op)) return nullptr;
   Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   PyObject* swapped[2];
+  CallSite site = {self, args, nargs, kwnames};   // before a reflected operator turns its operands round
   if (op->mode == 2 && nargs == 2 && !kwnames) {
     if (!is_tensor(args[0]))
       return PyErr_Format(PyExc_TypeError,
@@ -396,7 +422,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     auto* overload = reinterpret_cast<Overload*>(PyTuple_GET_ITEM(overloads.p, i));
     Bound bound;
     int fits = bind_arguments(overload, args, nargs, kwnames, &bound);
-    if (fits > 0) return call_bound(overload, &bound);
+    if (fits > 0) return call_bound(overload, &bound, &site);
     if (fits < 0) return nullptr;
   }
   if (op->mode && nargs == 2 && !kwnames) {
@@ -406,7 +432,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     if (!is_tensor(other) && !PyObject_HasAttrString(as_object(Py_TYPE(other)), "__torch_function__"))
       Py_RETURN_NOTIMPLEMENTED;
   }
-  return refuse(self, args, nargs, kwnames);
+  return refuse(site);
 }
 
 // --- module ----------------------------------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ namespace rl {
   X(storage_new) X(storage_wrap) X(storage_resize)                                                                   \
   X(tensor_alloc) X(tensor_finish_geometry) X(tensor_set_geometry) X(tensor_empty) X(tensor_alias)                   \
   X(tensor_shallow_copy) X(tensor_version) X(tensor_share_version) X(tensor_extra) X(tensor_has_data) X(tensor_track) \
+  X(has_torch_dispatch) X(ask_access)                                                                                        \
   X(shared_overlap) X(bad_size) X(size_object) X(int_tuple) X(read_ints) X(ask_behind)                               \
   X(tensor_item) X(check_host_data) X(host_copy) X(wrapped_value) X(is_numpy_array)                                  \
-  X(parse_index) X(index_view) X(frozen_index) X(index_tensor) X(is_tuple_like)                                      \
-  X(load_number) X(store_number) X(number_dtype) X(is_number) X(number_fits) X(store_rounded)                                         \
+  X(parse_index) X(takes_functions) X(index_view) X(frozen_index) X(index_tensor) X(is_tuple_like)                   \
+  X(load_number) X(store_number) X(number_dtype) X(is_number) X(number_fits) X(store_rounded)                        \
   X(dtype_object) X(python_type_dtype) X(device_object) X(parse_device) X(device_type_name) X(find_unit) X(flush_device) \
   X(call_recorded) X(overload_call) X(overload_run) X(run_through_bits) X(resolved) X(resolved_alike) X(mark_views) X(write_into) X(args_tuple) X(bind_arguments)      \
   X(resolve_op) X(forget_tables) X(plan_count)                               \

@@ -279,6 +279,7 @@ static PyObject* move_bytes(PyObject*, PyObject* args) {
   size_t nbytes = static_cast<size_t>(source->numel) * itemsize(source->dtype);
   bool from_host = source->device.type == kCPU, to_host = target->device.type == kCPU;
   if (!nbytes) Py_RETURN_TRUE;
+  if (!tensor_readable(target, "copy_") || !tensor_readable(source, "copy_")) return nullptr;
   if (from_host == to_host) {
     bool direct = !from_host && source->device.type == target->device.type &&
                   (source->device == target->device || table_of(target->device)->copy_between);

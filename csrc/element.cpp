@@ -13,6 +13,7 @@ bool check_host_data(Tensor* t, const char* what) {
                  device_type_name(t->device.type));
     return false;
   }
+  if (!tensor_readable(t, what)) return false;
   int64_t span = span_elements(t->sizes(), t->strides(), t->ndim);
   if (t->numel == 0) return true;
   if (span >= 0 && static_cast<size_t>(t->offset + span) * itemsize(t->dtype) <= t->storage->nbytes) return true;
@@ -46,6 +47,11 @@ PyObject* tensor_item(Tensor* t) {
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                         static_cast<long long>(t->numel)),
            nullptr;
+  if (t->keys & kKeySubclass & ~thread_state().excluded) {   // a class that computes by itself knows its elements
+    PyObject* own = PyDict_GetItemString(autograd_callbacks, "subclass_item");
+    Ref answer(own ? PyObject_CallOneArg(own, as_object(t)) : Py_NewRef(Py_NotImplemented));
+    if (answer.p != Py_NotImplemented) return Py_XNewRef(answer.p);
+  }
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
   if (t->keys & kKeyBits) {

@@ -262,11 +262,28 @@ Ref index_view(const Parsed& p, Tensor* t, PyObject* index) {
   return view;
 }
 
+bool takes_functions(PyObject* o) {
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+      if (takes_functions(PySequence_Fast_GET_ITEM(o, i))) return true;
+    return false;
+  }
+  PyObject *type, *value, *trace;   // of the refusal that is looked into
+  PyErr_Fetch(&type, &value, &trace);
+  bool takes = !is_tensor(o) && PyObject_HasAttrString(as_object(Py_TYPE(o)), "__torch_function__");
+  PyErr_Restore(type, value, trace);
+  return takes;
+}
+
 PyObject* tensor_subscript(PyObject* self, PyObject* index) {
   Tensor* t = as_tensor(self);
   if (leaves_index_path(t) && slow_get) return PyObject_CallFunctionObjArgs(slow_get, self, index, nullptr);
   Parsed p;
-  if (!parse_index(p, t, index)) return nullptr;
+  if (!parse_index(p, t, index)) {
+    if (!takes_functions(index) || !slow_get) return nullptr;
+    PyErr_Clear();
+    return PyObject_CallFunctionObjArgs(slow_get, self, index, nullptr);
+  }
   return p.indices ? second.index_tensors(p, t, index) : index_view(p, t, index).release();
 }
 

@@ -5,6 +5,9 @@
 
 namespace rl {
 
+// Whether an index, or a value to assign, is or holds an object with __torch_function__ that is no tensor.
+bool takes_functions(PyObject* o);
+
 // The ops that record a view made here, by the last step PyTorch would have taken; asked of Python when first needed.
 enum ViewStep { kAlias, kSelect, kSlice, kUnsqueeze, kNumSteps };
 

@@ -211,9 +211,12 @@ bool make_results(PlanObject* plan, Tensor** all, Tensor** given) {
   for (size_t i = 0; i < plan->slots->size(); i++) {
     const Slot& slot = (*plan->slots)[i];
     Tensor*& made = all[plan->num_inputs + i];
-    if (given && slot.kind == SlotKind::New) made = as_tensor(Py_NewRef(as_object(*given++)));
-    else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad)))
+    if (given && slot.kind == SlotKind::New) {
+      if (!tensor_readable(*given, "out")) return false;
+      made = as_tensor(Py_NewRef(as_object(*given++)));
+    } else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad))) {
       return false;
+    }
   }
   return true;
 }

@@ -2,9 +2,18 @@
 #include "protocol.h"
 
 #include "element.h"
+#include "tape.h"
 #include "roles.h"
 
 namespace rl {
+
+PyObject* ask_access(const char* name, PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* handler = PyDict_GetItemString(autograd_callbacks, "access");
+  if (!handler) return Py_NewRef(Py_NotImplemented);
+  Ref first(PyTuple_Pack(1, self));
+  Ref all(!first ? nullptr : args ? PySequence_Concat(first.p, args) : first.release());
+  return all ? PyObject_CallFunction(handler, "sOO", name, all.p, kwargs ? kwargs : Py_None) : nullptr;
+}
 
 // The only element. Subclasses and modes see the call as `item`, as they would in PyTorch.
 static Ref element_of(Tensor* t) {
@@ -22,6 +31,10 @@ static Ref only_element(PyObject* self) {
 
 int tensor_truth(PyObject* self) {
   Tensor* t = as_tensor(self);
+  if (may_ask(t)) {
+    Ref answer(ask_access("__bool__", self));
+    if (answer.p != Py_NotImplemented) return answer ? PyObject_IsTrue(answer.p) : -1;
+  }
   if (t->numel == 0)
     return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous"), -1;
   if (t->numel != 1)
@@ -39,17 +52,29 @@ static Ref real_element(PyObject* self, const char* type) {
 }
 
 PyObject* tensor_as_int(PyObject* self) {
+  if (may_ask(as_tensor(self))) {
+    Ref answer(ask_access("__int__", self));
+    if (answer.p != Py_NotImplemented) return answer.release();
+  }
   Ref element = real_element(self, "int64");
   return element ? PyNumber_Long(element.p) : nullptr;
 }
 
 PyObject* tensor_as_float(PyObject* self) {
+  if (may_ask(as_tensor(self))) {
+    Ref answer(ask_access("__float__", self));
+    if (answer.p != Py_NotImplemented) return answer.release();
+  }
   Ref element = real_element(self, "double");
   return element ? PyNumber_Float(element.p) : nullptr;
 }
 
 PyObject* tensor_as_index(PyObject* self) {
   Tensor* t = as_tensor(self);
+  if (may_ask(t)) {
+    Ref answer(ask_access("__index__", self));
+    if (answer.p != Py_NotImplemented) return answer.release();
+  }
   if (is_differentiable(t->dtype) || t->numel != 1)
     return PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index"),
            nullptr;

@@ -14,6 +14,7 @@ struct Storage {
   size_t nbytes = 0;
   Device device;
   bool resizable = true;
+  bool is_hollow = false;                // `nbytes` were promised, but there are none: of a wrapper subclass
   void (*release)(Storage*) = nullptr;   // returns `data` to whoever lent it
   void* context = nullptr;               // for `release` (an exporter's object, a capsule, ...)
   size_t capacity = 0;                   // what the allocator really gave

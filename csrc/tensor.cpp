@@ -48,8 +48,14 @@ uint32_t subclass_keys(PyTypeObject* type) {
   if (type == TensorType) return 0;
   Ref handler(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_function));
   if (!handler) PyErr_Clear();
-  bool plain = handler.p == disabled_torch_function && !has_torch_dispatch(type);
-  return plain ? 0 : static_cast<uint32_t>(kKeySubclass);
+  if (!handler || handler.p == disabled_torch_function)
+    return handler && !has_torch_dispatch(type) ? 0 : static_cast<uint32_t>(kKeySubclass);
+  // The default of every tensor answers an attribute with its value: only handlers of a program's own need be asked.
+  Ref usual(PyObject_GetAttr(as_object(TensorType), str_torch_function));
+  if (!usual) PyErr_Clear();
+  bool is_usual = usual && PyMethod_Check(handler.p) && PyMethod_Check(usual.p) &&
+                  PyMethod_GET_FUNCTION(handler.p) == PyMethod_GET_FUNCTION(usual.p);
+  return is_usual ? kKeySubclass : kKeySubclass | kKeyFunction;
 }
 
 Tensor* tensor_alloc(PyTypeObject* type, int ndim) {
@@ -307,6 +313,10 @@ Overlap shared_overlap(Tensor* a, Tensor* b) {
 
 static Py_ssize_t tensor_length(PyObject* self) {
   Tensor* t = as_tensor(self);
+  if (may_ask(t)) {
+    Ref answer(ask_access("__len__", self));
+    if (answer.p != Py_NotImplemented) return answer ? PyNumber_AsSsize_t(answer.p, PyExc_OverflowError) : -1;
+  }
   if (__builtin_expect(t->keys & kKeyFunctorch, 0)) {
     Ref answer(ask_behind(self, "length"));
     if (answer || PyErr_Occurred()) return answer ? PyNumber_AsSsize_t(answer.p, PyExc_OverflowError) : -1;

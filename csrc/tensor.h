@@ -116,6 +116,20 @@ inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
 AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
 void tensor_track(Tensor* t);                                       // the collector must see it from now on
+// Whether a __torch_function__ may want to see what is done with a tensor, where that is no op's call.
+#ifdef RUSHLIGHT_SECOND_MODULE
+extern bool function_modes;   // a mode that sees functions was entered in this process; until then no thread is asked
+#else
+constexpr bool function_modes = true;
+#endif
+inline bool may_ask(const Tensor* t) {
+  if (__builtin_expect(!function_modes && !(t->keys & kKeyFunction), 1)) return false;
+  const ThreadState& now = thread_state();
+  return __builtin_expect((t->keys | now.keys) & ~now.excluded & kKeyFunction, 0) && !now.in_rule;
+}
+// What the handlers make of Tensor's `name` ("dim", "shape.__get__"); NotImplemented (a new reference) where none takes
+// it, null with an exception set. `args` is a tuple or null.
+PyObject* ask_access(const char* name, PyObject* self, PyObject* args = nullptr, PyObject* kwargs = nullptr);
 bool has_torch_dispatch(PyTypeObject* type);                        // whether the type computes by itself
 uint32_t subclass_keys(PyTypeObject* type);                         // kKeySubclass if the type overrides dispatch
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor, UntypedStorage
+from .autograd.grad_mode import no_grad
 from .base import homes, late
 from .base.shape import sparse_coo, strided
 from .definitions.nested import container as _nested
 from .definitions.sparse import container as _sparse
+from .dispatch.modes import DisableTorchFunctionSubclass
 from .op import find_op
 from .tensors import pickling
 from .tensors.storages import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
@@ -51,7 +53,7 @@ def _reduce_plain(t: Tensor) -> tuple:
         type(t) is not Tensor
         and t.numel()
         and hasattr(type(t), "__torch_dispatch__")
-        and not t.untyped_storage().nbytes()
+        and not t.data_ptr()
     ):
         args = (type(t), t.dtype, *geometry, t.storage_offset(), t.layout, t.device, t.requires_grad)
         return pickling._rebuild_wrapper_subclass, args
@@ -165,6 +167,18 @@ def _module(namespace: str) -> Any:
 # --- copying ----------------------------------------------------------------------------------------------------------
 
 
+def _copy_of_wrapper(t: Tensor) -> Tensor:
+    """A copy of a tensor without memory, as its class makes it."""
+    with DisableTorchFunctionSubclass(), no_grad():
+        result = t.clone()
+    if type(result) is not type(t):
+        raise RuntimeError(
+            f"deepcopy: {type(t).__name__}.clone() made a {type(result).__name__}. A class without memory of its own "
+            "must return its own kind from clone(), or define __deepcopy__."
+        )
+    return result
+
+
 def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
     """`Tensor.__deepcopy__`: views of one storage stay views of one storage."""
     if not self.is_leaf:
@@ -174,7 +188,9 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
-    if self.is_cpu:
+    if type(self) is not Tensor and self.is_cpu and self.numel() and not self.data_ptr():
+        result = _copy_of_wrapper(self)
+    elif self.is_cpu:
         result = _C.empty((0,), None, self.dtype, self.device)
         storage = deepcopy_storage(self.untyped_storage(), memo)
         result._set_storage(storage, self.storage_offset(), tuple(self.shape), self.stride())
@@ -184,7 +200,7 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
         result = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
     else:
         result = self.detach().clone()
-    if type(self) is not Tensor:
+    if type(self) is not type(result):
         result = _C.shallow_copy(result, True, type(self))
     if self.requires_grad:
         result.requires_grad_()

@@ -2,7 +2,8 @@
 
 from ._C import Tensor  # noqa: F401
 from .base import homes
-from .op import published
+from .op import published, spelled
 
-globals().update(published("fft"))
-homes.settle_ops(published("fft"), "fft")
+_here = {name: spelled(op, f"fft_{name}") for name, op in published("fft").items()}
+globals().update(_here)
+homes.settle_ops(_here, "fft")

@@ -3,10 +3,8 @@
 from .base import homes
 from .op import published, spelled
 
-_top = published("")
 _here = {
-    name: spelled(op, name) if _top.get(name, _top.get(op.__name__)) is op else op
-    for name, op in published("special").items()
+    name: spelled(op, f"special_{name}") for name, op in published("special").items()
 }
 globals().update(_here)
 homes.settle_ops(_here, "special")

@@ -163,7 +163,7 @@ CEILINGS = {
     "cuda": 2800,
     "definitions": 33500,
     "devices": 4600,
-    "dispatch": 2600,
+    "dispatch": 2710,
     "distributed": 24700,
     "distributions": 5800,
     "dynamo": 14800,
@@ -182,7 +182,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 10000,
-    "csrc": 25400,
+    "csrc": 25600,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -31,6 +31,10 @@ static PyObject* tensor_to_list(Tensor* t) {
     Ref value(wrapped_value(t, "tolist"));
     return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
   }
+  if ((t->keys & kKeySubclass) && has_torch_dispatch(Py_TYPE(t)))
+    return PyErr_Format(PyExc_RuntimeError, "tolist: not supported for tensor subclasses with __torch_dispatch__, got %s",
+                        Py_TYPE(t)->tp_name),
+           nullptr;
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
   Ref shown(resolved(as_object(t)));
@@ -223,7 +227,7 @@ static PyMethodDef functions[] = {
 static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
 
 static PyMethodDef methods[] = {
-    {"tolist", guarded<m_tolist>, METH_NOARGS, "tolist($self, /)\n--\n\nnested lists of Python numbers"}, {}};
+    {"tolist", guarded<asked<"tolist", m_tolist>>, METH_NOARGS, "tolist($self, /)\n--\n\nnested lists of Python numbers"}, {}};
 
 int init_build(PyObject* module) {
   for_core().tensor_from_data = tensor_from_data;

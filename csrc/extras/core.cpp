@@ -1,6 +1,10 @@
 // The core as the second module sees it: what headers declare, through the table that the core lends.
 #include "core.h"
 
+#include <string>
+
+#include "boundary.h"
+
 namespace rl {
 
 #define X(name) PyTypeObject* name;
@@ -64,6 +68,12 @@ PyObject* ask_behind(PyObject* tensor, const char* question) { return core->ask_
 PyObject* tensor_item(Tensor* t) { return core->tensor_item(t); }
 Version* tensor_version(Tensor* t) { return core->tensor_version(t); }
 bool tensor_has_data(Tensor* t, const char* op) { return core->tensor_has_data(t, op); }
+bool function_modes = false;
+bool takes_functions(PyObject* o) { return core->takes_functions(o); }
+PyObject* ask_access(const char* name, PyObject* self, PyObject* args, PyObject* kwargs) {
+  return core->ask_access(name, self, args, kwargs);
+}
+bool has_torch_dispatch(PyTypeObject* type) { return core->has_torch_dispatch(type); }
 void tensor_track(Tensor* t) { core->tensor_track(t); }
 PyObject* size_object(const int64_t* sizes, int ndim) { return core->size_object(sizes, ndim); }
 PyObject* int_tuple(const int64_t* values, int n) { return core->int_tuple(values, n); }
@@ -197,6 +207,39 @@ int add_attributes(PyTypeObject* type, PyMethodDef* methods, PyGetSetDef* getset
     if (add(type, m->ml_name, PyDescr_NewMethod(type, m))) return -1;
   for (PyGetSetDef* g = getset; g && g->name; g++)
     if (add(type, g->name, PyDescr_NewGetSet(type, g))) return -1;
+  return 0;
+}
+
+// --- attributes of tensors, which __torch_function__ may see --------------------------------------------------------
+
+static PyObject* asked_get(PyObject* self, void* closure) {
+  auto* inner = static_cast<const AskedAttribute*>(closure);
+  if (may_ask(as_tensor(self))) {
+    PyObject* answer = ask_access((std::string(inner->name) + ".__get__").c_str(), self);
+    if (answer != Py_NotImplemented) return answer;
+    Py_DECREF(answer);
+  }
+  return inner->get(self, closure);
+}
+
+static int asked_set(PyObject* self, PyObject* value, void* closure) {
+  auto* inner = static_cast<const AskedAttribute*>(closure);
+  if (value && may_ask(as_tensor(self))) {
+    Ref args(PyTuple_Pack(1, value));
+    Ref answer(args ? ask_access((std::string(inner->name) + ".__set__").c_str(), self, args.p) : nullptr);
+    if (answer.p != Py_NotImplemented) return answer ? 0 : -1;
+  }
+  return inner->set(self, value, closure);
+}
+
+int add_asked_attribute(AskedAttribute* a) {
+  a->definition = {a->name, guarded<asked_get>, a->set ? guarded<asked_set> : nullptr, a->doc, a};
+  return add(TensorType, a->name, PyDescr_NewGetSet(TensorType, &a->definition));
+}
+
+int add_asked_attributes(AskedAttribute* attributes) {
+  for (AskedAttribute* a = attributes; a->name; a++)
+    if (add_asked_attribute(a)) return -1;
   return 0;
 }
 

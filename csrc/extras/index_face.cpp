@@ -217,19 +217,30 @@ static int set_number(const Parsed& p, Tensor* t, PyObject* index, PyObject* val
   return number && Ref(PyObject_CallMethodOneArg(view.p, str_fill, number.p)) ? 0 : -1;
 }
 
+// To modes, subclasses and tracers, step by step.
+static int assign_slowly(PyObject* self, PyObject* index, PyObject* value) {
+  Ref done(PyObject_CallFunctionObjArgs(slow_set, self, index, value, nullptr));
+  return done ? 0 : -1;
+}
+
+// A refusal before anything was written; objects with __torch_function__ may still take the assignment.
+static int refused(PyObject* self, PyObject* index, PyObject* value) {
+  if (!slow_set || !(takes_functions(index) || takes_functions(value))) return -1;
+  PyErr_Clear();
+  return assign_slowly(self, index, value);
+}
+
 static int assign_index(PyObject* self, PyObject* index, PyObject* value) {
   if (!value) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
   Tensor* t = as_tensor(self);
-  if ((leaves_index_path(t) || (is_tensor(value) && leaves_index_path(as_tensor(value)))) && slow_set) {
-    Ref done(PyObject_CallFunctionObjArgs(slow_set, self, index, value, nullptr));
-    return done ? 0 : -1;
-  }
+  if ((leaves_index_path(t) || (is_tensor(value) && leaves_index_path(as_tensor(value)))) && slow_set)
+    return assign_slowly(self, index, value);
   // PyTorch's order of complaints: the value's type first, then the index.
   Ref tensor;
   bool number = PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_number(value);
-  if (!number && !(tensor = value_tensor(t, value))) return -1;
+  if (!number && !(tensor = value_tensor(t, value))) return refused(self, index, value);
   Parsed p;
-  if (!parse_index(p, t, index)) return -1;
+  if (!parse_index(p, t, index)) return refused(self, index, value);
   if (!p.indices && number) return set_number(p, t, index, value);
   if (!assign || !advanced_set)
     return PyErr_SetString(PyExc_RuntimeError, "assigning tensors needs the op library, which is not loaded"), -1;

@@ -447,6 +447,7 @@ static PyObject* set_keys(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "II", &keys, &excluded)) return nullptr;
   thread_state().keys = keys;
   thread_state().excluded = excluded;
+  if (keys & kKeyFunction) function_modes = true;
   Py_RETURN_NONE;
 }
 

@@ -172,6 +172,9 @@ bool storage_share(Storage* s) {
                  device_type_name(s->device.type));
     return false;
   }
+  if (s->is_hollow)
+    return PyErr_SetString(PyExc_RuntimeError, "share_memory_: the storage of a wrapper subclass has no data to share"),
+           false;
   if (s->release == release_mapping) return true;
   Storage* fresh = new_shared(s->nbytes);
   if (!fresh) return false;

@@ -52,7 +52,17 @@ static int storage_set_extent(PyObject* self, PyObject* value, void*) {
   Py_XSETREF(reinterpret_cast<StorageObject*>(self)->extent, value && value != Py_None ? Py_NewRef(value) : nullptr);
   return 0;
 }
+// Every way from a storage to its bytes asks here first.
+static bool has_bytes(Storage* s, const char* what) {
+  if (!s->is_hollow) return true;
+  PyErr_Format(PyExc_RuntimeError,
+               "%s: the storage has %zu bytes by name, but its data is not allocated: it belongs to a wrapper subclass",
+               what, s->nbytes);
+  return false;
+}
+
 static PyObject* storage_data_ptr(PyObject* self, PyObject*) {
+  if (!has_bytes(self_storage(self), "data_ptr")) return nullptr;
   flush_device(self_storage(self)->device);
   return PyLong_FromVoidPtr(self_storage(self)->data);
 }
@@ -72,7 +82,7 @@ static PyObject* storage_resize_method(PyObject* self, PyObject* arg) {
 }
 
 static bool check_host(Storage* s, const char* what) {
-  if (s->device.type == kCPU) return true;
+  if (s->device.type == kCPU) return has_bytes(s, what);
   PyErr_Format(PyExc_RuntimeError, "%s: the storage is on device '%s'; move it to cpu first", what,
                device_type_name(s->device.type));
   return false;
@@ -115,7 +125,8 @@ static int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Storage* s = self_storage(self);
   if (!check_host(s, "buffer of UntypedStorage")) return -1;
   s->resizable = false;   // whoever looks at the buffer (an array made by Tensor.numpy) holds its address
-  return PyBuffer_FillInfo(view, self, s->data, static_cast<Py_ssize_t>(s->nbytes), 0, flags);
+  static char nothing[16];   // NumPy takes a null address for "allocate memory of your own"
+  return PyBuffer_FillInfo(view, self, s->data ? s->data : nothing, static_cast<Py_ssize_t>(s->nbytes), 0, flags);
 }
 
 static PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
@@ -235,7 +246,7 @@ static PyObject* m_set_storage(PyObject* self, PyObject* args) {
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"untyped_storage", guarded<m_untyped_storage>, METH_NOARGS,
+    {"untyped_storage", guarded<asked<"untyped_storage", m_untyped_storage>>, METH_NOARGS,
      "untyped_storage($self, /)\n--\n\nthe bytes this tensor looks at"},
     {"_set_storage", guarded<m_set_storage>, METH_VARARGS, "(storage, offset, size, stride): look at other bytes"},
     {}};

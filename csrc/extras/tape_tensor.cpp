@@ -308,28 +308,30 @@ static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   return all ? PyObject_Call(general, all.p, kwargs) : nullptr;
 }
 
+static AskedAttribute asked_attributes[] = {
+    {"grad", get_grad, set_grad, "the accumulated gradient, or None", {}},
+    {"_grad", get_grad, set_grad, nullptr, {}},
+    {"grad_fn", get_grad_fn, nullptr, "the node that made this tensor, or None for a leaf", {}},
+    {"is_leaf", get_is_leaf, nullptr, "made by the user, not by a recorded op", {}},
+    {"output_nr", get_output_nr, nullptr, "which output of grad_fn", {}},
+    {"requires_grad", get_requires_grad, set_requires_grad, "whether ops on this tensor are recorded", {}},
+    {"retains_grad", get_retains_grad, nullptr, "a non-leaf whose gradient is kept", {}},
+    {"_base", get_base, nullptr, "the tensor this one is a view of, or None", {}},
+    {"_backward_hooks", get_hooks, set_hooks, nullptr, {}},
+    {"_post_accumulate_grad_hooks", get_post_hooks, set_post_hooks, nullptr, {}},
+    {}};
 static PyGetSetDef tensor_getset[] = {
-    {"grad", get_grad, set_grad, "the accumulated gradient, or None", nullptr},
-    {"_grad", get_grad, set_grad, nullptr, nullptr},
-    {"grad_fn", get_grad_fn, nullptr, "the node that made this tensor, or None for a leaf", nullptr},
-    {"is_leaf", get_is_leaf, nullptr, "made by the user, not by a recorded op", nullptr},
-    {"output_nr", get_output_nr, nullptr, "which output of grad_fn", nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad, "whether ops on this tensor are recorded", nullptr},
-    {"retains_grad", get_retains_grad, nullptr, "a non-leaf whose gradient is kept", nullptr},
-    {"_base", get_base, nullptr, "the tensor this one is a view of, or None", nullptr},
-    {"_backward_hooks", get_hooks, set_hooks, nullptr, nullptr},
-    {"_post_accumulate_grad_hooks", get_post_hooks, set_post_hooks, nullptr, nullptr},
     {"_wrapped", get_wrapped, set_wrapped, "what a function transform keeps behind this tensor, or None", nullptr},
     {}};
 
 static PyMethodDef tensor_methods[] = {
-    {"requires_grad_", guarded_method<m_requires_grad_>(), METH_VARARGS | METH_KEYWORDS,
+    {"requires_grad_", guarded_method<asked_with<"requires_grad_", m_requires_grad_>>(), METH_VARARGS | METH_KEYWORDS,
      "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
-    {"retain_grad", guarded<m_retain_grad>, METH_NOARGS,
+    {"retain_grad", guarded<asked<"retain_grad", m_retain_grad>>, METH_NOARGS,
      "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
-    {"_is_view", guarded<m_is_view>, METH_NOARGS, nullptr},
-    {"detach", guarded<m_detach>, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
-    {"detach_", guarded<m_detach_>, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
+    {"_is_view", guarded<asked<"_is_view", m_is_view>>, METH_NOARGS, nullptr},
+    {"detach", guarded<asked<"detach", m_detach>>, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
+    {"detach_", guarded<asked<"detach_", m_detach_>>, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
     {"backward", guarded_method<m_backward>(), METH_VARARGS | METH_KEYWORDS,
      "backward($self, gradient=None, retain_graph=None, create_graph=False, "
      "inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
@@ -341,9 +343,9 @@ static PyMethodDef tensor_functions[] = {
     {}};
 
 int init_tape_tensor(PyObject* module) {
-  return add_attributes(TensorType, tensor_methods, tensor_getset) || PyModule_AddFunctions(module, tensor_functions)
-             ? -1
-             : 0;
+  bool failed = add_attributes(TensorType, tensor_methods, tensor_getset) || add_asked_attributes(asked_attributes) ||
+                PyModule_AddFunctions(module, tensor_functions);
+  return failed ? -1 : 0;
 }
 
 }  // namespace rl

@@ -1,4 +1,6 @@
 // The attributes of tensors that need no op. Everything holds the interpreter lock.
+#include <string>
+
 #include "boundary.h"
 #include "core.h"
 #include "faces.h"
@@ -98,6 +100,11 @@ static PyObject* m_is_contiguous(PyObject* self, PyObject*) {
   RL_ASK_BEHIND("_is_contiguous");
   return PyBool_FromLong(as_tensor(self)->contiguous());
 }
+// The same where nobody may want to see the question; NotImplemented elsewhere.
+static PyObject* m_is_plainly_contiguous(PyObject* self, PyObject*) {
+  if (may_ask(as_tensor(self))) Py_RETURN_NOTIMPLEMENTED;
+  return m_is_contiguous(self, nullptr);
+}
 static PyObject* m_is_dense(PyObject* self, PyObject*) {
   RL_ASK_BEHIND("_is_dense");
   return PyBool_FromLong(as_tensor(self)->flags & kDenseNonOverlapping);
@@ -151,46 +158,49 @@ static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) {
   return size_or_stride(self, args, kwargs, true);
 }
 
+static AskedAttribute asked_attributes[] = {
+    {"shape", get_shape, nullptr, "the sizes, as a Size", {}},
+    {"dtype", get_dtype, nullptr, "the type of the elements", {}},
+    {"device", get_device, nullptr, "where the elements live", {}},
+    {"ndim", get_ndim, nullptr, "how many dimensions", {}},
+    {"itemsize", get_itemsize, nullptr, "bytes per element", {}},
+    {"nbytes", get_nbytes, nullptr, "bytes of all elements", {}},
+    {"layout", get_layout, nullptr, "always rushlight.strided here", {}},
+    {"is_cpu", get_is_cpu, nullptr, nullptr, {}},
+    {"is_meta", get_is_meta, nullptr, nullptr, {}},
+    {"_version", get_version, nullptr, "how many in-place writes this tensor and its views have seen", {}},
+    {}};
 static PyGetSetDef tensor_getset[] = {
-    {"shape", get_shape, nullptr, "the sizes, as a Size", nullptr},
-    {"dtype", get_dtype, nullptr, "the type of the elements", nullptr},
-    {"device", get_device, nullptr, "where the elements live", nullptr},
-    {"ndim", get_ndim, nullptr, "how many dimensions", nullptr},
-    {"itemsize", get_itemsize, nullptr, "bytes per element", nullptr},
-    {"nbytes", get_nbytes, nullptr, "bytes of all elements", nullptr},
-    {"layout", get_layout, nullptr, "always rushlight.strided here", nullptr},
-    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
-    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
-    {"_version", get_version, nullptr, "how many in-place writes this tensor and its views have seen", nullptr},
     {"_keys", get_keys, set_keys, "dispatch key bits of this tensor", nullptr},
     {"_is_wrapped_number", get_wrapped, set_wrapped, "made from a Python number: weak in type promotion", nullptr},
     {}};
 
 static PyMethodDef tensor_methods[] = {
-    {"dim", guarded<m_dim>, METH_NOARGS, "dim($self, /)\n--\n\nhow many dimensions"},
-    {"ndimension", guarded<m_dim>, METH_NOARGS, "ndimension($self, /)\n--\n\nhow many dimensions"},
-    {"numel", guarded<m_numel>, METH_NOARGS, "numel($self, /)\n--\n\nhow many elements"},
-    {"nelement", guarded<m_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nhow many elements"},
-    {"size", guarded_method<m_size>(), METH_VARARGS | METH_KEYWORDS,
+    {"dim", guarded<asked<"dim", m_dim>>, METH_NOARGS, "dim($self, /)\n--\n\nhow many dimensions"},
+    {"ndimension", guarded<asked<"ndimension", m_dim>>, METH_NOARGS, "ndimension($self, /)\n--\n\nhow many dimensions"},
+    {"numel", guarded<asked<"numel", m_numel>>, METH_NOARGS, "numel($self, /)\n--\n\nhow many elements"},
+    {"nelement", guarded<asked<"nelement", m_numel>>, METH_NOARGS, "nelement($self, /)\n--\n\nhow many elements"},
+    {"size", guarded_method<asked_with<"size", m_size>>(), METH_VARARGS | METH_KEYWORDS,
      "size($self, dim=None)\n--\n\nthe sizes, or one of them"},
-    {"stride", guarded_method<m_stride>(), METH_VARARGS | METH_KEYWORDS,
+    {"stride", guarded_method<asked_with<"stride", m_stride>>(), METH_VARARGS | METH_KEYWORDS,
      "stride($self, dim=None)\n--\n\nsteps in elements, or one of them"},
-    {"item", guarded<m_item>, METH_NOARGS, "item($self, /)\n--\n\nthe only element, as a Python number"},
-    {"element_size", guarded<m_element_size>, METH_NOARGS, "element_size($self, /)\n--\n\nbytes per element"},
-    {"storage_offset", guarded<m_storage_offset>, METH_NOARGS,
+    {"item", guarded<asked<"item", m_item>>, METH_NOARGS, "item($self, /)\n--\n\nthe only element, as a Python number"},
+    {"element_size", guarded<asked<"element_size", m_element_size>>, METH_NOARGS, "element_size($self, /)\n--\n\nbytes per element"},
+    {"storage_offset", guarded<asked<"storage_offset", m_storage_offset>>, METH_NOARGS,
      "storage_offset($self, /)\n--\n\nfirst element, counted in the storage"},
-    {"data_ptr", guarded<m_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\naddress of the first element"},
-    {"is_floating_point", guarded<m_is_floating>, METH_NOARGS,
+    {"data_ptr", guarded<asked<"data_ptr", m_data_ptr>>, METH_NOARGS, "data_ptr($self, /)\n--\n\naddress of the first element"},
+    {"is_floating_point", guarded<asked<"is_floating_point", m_is_floating>>, METH_NOARGS,
      "is_floating_point($self, /)\n--\n\nwhether elements are floats"},
-    {"is_complex", guarded<m_is_complex>, METH_NOARGS, "is_complex($self, /)\n--\n\nwhether elements are complex"},
-    {"is_signed", guarded<m_is_signed>, METH_NOARGS, "is_signed($self, /)\n--\n\nwhether elements can be negative"},
-    {"is_inference", guarded<m_is_inference>, METH_NOARGS,
+    {"is_complex", guarded<asked<"is_complex", m_is_complex>>, METH_NOARGS, "is_complex($self, /)\n--\n\nwhether elements are complex"},
+    {"is_signed", guarded<asked<"is_signed", m_is_signed>>, METH_NOARGS, "is_signed($self, /)\n--\n\nwhether elements can be negative"},
+    {"is_inference", guarded<asked<"is_inference", m_is_inference>>, METH_NOARGS,
      "is_inference($self, /)\n--\n\nwhether it was made in inference mode"},
     {"is_conj", guarded<m_is_conj>, METH_NOARGS,
      "is_conj($self, /)\n--\n\nwhether the memory holds the conjugates of the elements"},
     {"is_neg", guarded<m_is_neg>, METH_NOARGS,
      "is_neg($self, /)\n--\n\nwhether the memory holds the negatives of the elements"},
     {"_is_contiguous", guarded<m_is_contiguous>, METH_NOARGS, "row-major and dense"},
+    {"_is_plainly_contiguous", guarded<m_is_plainly_contiguous>, METH_NOARGS, "as _is_contiguous, but for handlers"},
     {"_is_channels_last", guarded<m_is_channels_last>, METH_NOARGS, nullptr},
     {"_is_dense", guarded<m_is_dense>, METH_NOARGS, "dense and non-overlapping in some order of dims"},
     {"_overlaps_itself", guarded<m_overlaps_itself>, METH_NOARGS, "two indices may reach one element"},
@@ -198,14 +208,57 @@ static PyMethodDef tensor_methods[] = {
      "_overlap(other): 0 no byte in common, 1 the same elements, 2 some of them, 3 too hard to tell"},
     {}};
 
+// An attribute that Python computes, or that is the same for all tensors. Lives as long as the type.
+struct PythonAttribute {
+  AskedAttribute asked;   // first: its address is what getters are given
+  std::string name, doc;
+  PyObject *read, *write;
+};
+
+static PyObject* python_get(PyObject* self, void* closure) {
+  PyObject* read = static_cast<PythonAttribute*>(closure)->read;
+  return PyFunction_Check(read) ? PyObject_CallOneArg(read, self) : Py_NewRef(read);
+}
+static int python_set(PyObject* self, PyObject* value, void* closure) {
+  if (!value) return PyErr_SetString(PyExc_AttributeError, "attributes of tensors cannot be deleted"), -1;
+  return Ref(PyObject_CallFunctionObjArgs(static_cast<PythonAttribute*>(closure)->write, self, value, nullptr)) ? 0 : -1;
+}
+
+// add_attribute(name, read, write, doc): `read` is a function of the tensor, or what every tensor answers
+static PyObject* py_add_attribute(PyObject*, PyObject* args) {
+  const char *name, *doc;
+  PyObject *read, *write;
+  if (!PyArg_ParseTuple(args, "sOOz:add_attribute", &name, &read, &write, &doc)) return nullptr;
+  auto* a = new PythonAttribute{{}, name, doc ? doc : "", Py_NewRef(read), Py_NewRef(write)};
+  a->asked = {a->name.c_str(), python_get, write == Py_None ? nullptr : python_set, a->doc.c_str(), {}};
+  if (add_asked_attribute(&a->asked)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_is_asked(PyObject*, PyObject* o) { return PyBool_FromLong(!is_tensor(o) || may_ask(as_tensor(o))); }
+
+static PyObject* py_is_odd(PyObject*, PyObject* o) {
+  if (!is_tensor(o)) Py_RETURN_TRUE;
+  Tensor* t = as_tensor(o);
+  return PyBool_FromLong(t->keys || may_ask(t) || (t->numel && !t->storage->data));
+}
+
 static PyObject* py_set_layout(PyObject*, PyObject* layout) {
   strided_layout = Py_NewRef(layout);
   Py_RETURN_NONE;
 }
-static PyMethodDef functions[] = {{"_set_layout", guarded<py_set_layout>, METH_O, nullptr}, {}};
+static PyMethodDef functions[] = {
+    {"_set_layout", guarded<py_set_layout>, METH_O, nullptr},
+    {"add_attribute", guarded<py_add_attribute>, METH_VARARGS,
+     "add_attribute(name, read, write, doc): an attribute of tensors that handlers of __torch_function__ see"},
+    {"is_odd", guarded<py_is_odd>, METH_O, "whether a tensor is of a class, seen by handlers, or without its memory"},
+    {"is_asked", guarded<py_is_asked>, METH_O, "whether a handler may want to see what is done with a tensor, or with what stands for one"},
+    {}};
 
 int init_tensor_face(PyObject* module) {
-  return add_attributes(TensorType, tensor_methods, tensor_getset) || PyModule_AddFunctions(module, functions) ? -1 : 0;
+  bool failed = add_attributes(TensorType, tensor_methods, tensor_getset) || add_asked_attributes(asked_attributes) ||
+                PyModule_AddFunctions(module, functions);
+  return failed ? -1 : 0;
 }
 
 }  // namespace rl

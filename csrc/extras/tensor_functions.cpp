@@ -106,8 +106,11 @@ static PyObject* py_make_wrapper(PyObject*, PyObject* args) {
                   nullptr);
   Tensor* t = tensor_alloc(reinterpret_cast<PyTypeObject*>(type), n);
   if (!t) return nullptr;
-  t->storage = storage_wrap(nullptr, 0, d, nullptr, nullptr);
   t->dtype = dtype_of(dtype);
+  int64_t span = span_elements(s, st, n);
+  size_t promised = span > 0 ? static_cast<size_t>(span + offset) * itemsize(t->dtype) : 0;
+  t->storage = storage_wrap(nullptr, promised, d, nullptr, nullptr);
+  t->storage->is_hollow = promised && d.type != kMeta;
   t->device = d;
   tensor_set_geometry(t, s, st, n, offset);
   return as_object(t);

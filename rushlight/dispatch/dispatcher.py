@@ -26,6 +26,7 @@ from ..rules.out import call_out
 from . import table
 from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
+from .overridable import respelled
 
 _ABOVE_AUTOGRAD = (
     DispatchKey.PreDispatch,
@@ -45,14 +46,15 @@ def install() -> None:
         _C.set_thread_keys(keys | SHOW, excluded)
 
 
-def dispatch(overload: Any, args: tuple) -> Any:
-    """Run a call that left the fast path."""
+def dispatch(overload: Any, args: tuple, *written: Any) -> Any:
+    """Run a call that left the fast path. `written`: the op object, arguments and keywords, as the program has them,
+    where it was such a call."""
     if show.is_shown("dispatch"):
-        return traced(overload, args)
-    return route(overload, args)
+        return traced(overload, args, written)
+    return route(overload, args, written)
 
 
-def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
+def dispatch_out(overload: Any, args: tuple, out: Any, *written: Any) -> Any:
     """A call with out=: as the plain form, but modes, subclasses and registered kernels have their say."""
     tensors = tensors_of((*args, *(out if isinstance(out, (list, tuple)) else (out,))))
     keys, excluded = _C.get_thread_keys()
@@ -64,8 +66,11 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
         finally:
             _C.set_thread_keys(keys, excluded)
     if overload.name in ops:
-        positional, named = public_args(overload, args)
-        handled = ask_overrides(public_op(overload), tensors, positional, {**named, "out": out})
+        if written:
+            handled = ask_written(tensors, written)
+        else:
+            positional, named = public_args(overload, args)
+            handled = ask_overrides(public_op(overload), tensors, positional, {**named, "out": out})
         if handled is not NotImplemented:
             return handled
     return call_out(overload, args, out, dispatch)
@@ -73,18 +78,26 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
 
 def mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Arguments that fit no signature: objects with `__torch_function__` may still take the call."""
-    owners = [
-        a
-        for a in flat((*args, *kwargs.values()))
-        if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None
-    ]
+    owners = owners_in((*args, *kwargs.values()))
     if all(isinstance(a, Tensor) for a in owners):
         return explain_mismatch(op, args, kwargs)
-    answer = ask_overrides(op, owners, args, kwargs)
+    if isinstance(op, _C.Op):
+        answer = ask_written(owners, (op, args, kwargs))
+    else:
+        answer = ask_overrides(op, owners, args, kwargs)
     return explain_mismatch(op, args, kwargs) if answer is NotImplemented else answer
 
 
-def flat(args: tuple) -> list[Any]:
+def owners_in(args: Any) -> list[Any]:
+    """The tensors and objects with `__torch_function__` among arguments, lists included."""
+    return [
+        a
+        for a in flat(args if isinstance(args, (tuple, list)) else (args,))
+        if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None
+    ]
+
+
+def flat(args: Any) -> list[Any]:
     """Arguments with lists and tuples opened once."""
     found: list[Any] = []
     for a in args:
@@ -106,12 +119,12 @@ def tensors_of(args: tuple) -> list[Tensor]:
     return found
 
 
-def route(overload: Any, args: tuple) -> Any:
+def route(overload: Any, args: tuple, written: tuple = ()) -> Any:
     """Ask handlers in order; the first that takes the call decides."""
     tensors = tensors_of(args)
     # nor are derivatives public calls
     if not state.all_functions_disabled and overload.name in ops and not _C.in_rule():
-        handled = torch_function(overload, args, tensors)
+        handled = torch_function(overload, args, tensors, written)
         if handled is not NotImplemented:
             return handled
     if _C.get_thread_keys()[0] & AUTOCAST:
@@ -224,10 +237,12 @@ def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
     return found
 
 
-def torch_function(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
+def torch_function(overload: Any, args: tuple, tensors: list[Tensor], written: tuple = ()) -> Any:
     """Modes, then subclasses; NotImplemented if there is none to ask."""
     if not state.function_modes and (state.subclass_functions_disabled or not overloaded_types(tensors)):
         return NotImplemented
+    if written:
+        return ask_written(tensors, written)
     return ask_overrides(public_op(overload), tensors, *public_args(overload, args))
 
 
@@ -260,6 +275,18 @@ def first_answer(func: Any, owners: Iterable[Any], args: tuple, kwargs: dict[str
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def ask_written(owners: list[Any], written: tuple[Any, tuple, dict[str, Any]]) -> Any:
+    """`ask_overrides` for a call of an op object as the program has it."""
+    op, args, kwargs = written
+    function = public_form(op)
+    return ask_overrides(function, owners, *respelled(function, args, kwargs))
+
+
+def public_form(op: Any) -> Any:
+    """What handlers are told of an op object that was called: operators show themselves as methods."""
+    return op.__dict__.get("method", op)
 
 
 def public_op(overload: Any) -> Any:
@@ -437,7 +464,7 @@ def describe(value: Any) -> str:
     return repr(value)
 
 
-def traced(overload: Any, args: tuple) -> Any:
+def traced(overload: Any, args: tuple, written: tuple = ()) -> Any:
     """Print the call, indented by depth, with the keys it passes through; then run it."""
     global _depth
     positional, named = public_args(overload, args)
@@ -446,6 +473,6 @@ def traced(overload: Any, args: tuple) -> Any:
     print(f"{'  ' * _depth}{overload.name}({', '.join(shown)})  [{keys}]", file=sys.stderr)
     _depth += 1
     try:
-        return route(overload, args)
+        return route(overload, args, written)
     finally:
         _depth -= 1

@@ -14,6 +14,7 @@ from .. import _C
 
 # The core's mask (enum Key in csrc/types.h).
 SUBCLASS, MODE, FUNCTORCH, FUNCTIONALIZE, AUTOCAST, TRACER, _, SHOW = (1 << i for i in range(8))
+FUNCTION = 1 << 11
 
 
 class DispatchKey(IntEnum):

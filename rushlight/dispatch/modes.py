@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
-from .keys import MODE
+from .keys import FUNCTION, MODE
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -35,7 +35,12 @@ def refresh() -> None:
     """Set or clear the thread's mode bit to match the stacks."""
     keys, excluded = _C.get_thread_keys()
     active = bool(state.function_modes or state.dispatch_modes)
-    _C.set_thread_keys(keys | MODE if active else keys & ~MODE, excluded)
+    keys = keys | MODE if active else keys & ~(MODE | FUNCTION)
+    if state.function_modes:
+        keys = keys | FUNCTION if any(map(is_open, state.function_modes)) else keys & ~FUNCTION
+    else:
+        keys &= ~FUNCTION
+    _C.set_thread_keys(keys, excluded)
     if active:
         _C.open_modes(all(map(is_open, state.function_modes)) and all(map(_is_not_minded, state.dispatch_modes)))
 
@@ -136,6 +141,13 @@ def DisableTorchFunctionSubclass() -> Any:  # noqa: N802 - PyTorch's name
 def DisableTorchFunction() -> Any:  # noqa: N802 - PyTorch's name
     """Context in which neither modes nor subclasses are asked through `__torch_function__`."""
     return _flag("all_functions_disabled")
+
+
+@contextmanager
+def disable_torch_dispatch() -> Iterator[None]:
+    """Context in which neither modes nor subclasses are asked through `__torch_dispatch__`: ops go to the kernels."""
+    with _flag("subclass_dispatch_disabled"), disable_dispatch_modes():
+        yield
 
 
 @contextmanager

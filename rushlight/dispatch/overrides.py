@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -17,8 +18,9 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.backward import tensor_backward as plain_backward
 from ..op import find_op
-from .dispatcher import ask_overrides, first_answer, flat, overloaded_types
-from .modes import DisableTorchFunctionSubclass, TorchFunctionMode, below, state
+from .dispatcher import ask_overrides, first_answer, flat, overloaded_types, owners_in, torch_dispatch
+from .modes import _PACKAGE, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
+from .overridable import respelled
 
 
 def default_torch_function(
@@ -112,14 +114,38 @@ def overridable(func: Callable) -> Callable:
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        owners = [a for a in flat(args) if type(a) is not Tensor and _overrides(a)]
+        owners = [a for a in flat((*args, *kwargs.values())) if type(a) is not Tensor and _overrides(a)]
         if owners or state.function_modes:
-            answer = ask_overrides(call, owners, args, kwargs)
+            answer = ask_overrides(call, owners, *respelled(call, args, kwargs))
             if answer is not NotImplemented:
                 return answer
         return func(*args, **kwargs)
 
     return call
+
+
+def seen_method(func: Callable) -> Callable:
+    """A method of tensors written in Python, whose calls modes and subclasses see."""
+
+    @functools.wraps(func)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _C.is_asked(self) and not is_own_call(2):
+            answer = ask_overrides(call, owners_in((self, *args)), *respelled(call, (self, *args), kwargs))
+            if answer is not NotImplemented:
+                return answer
+        return func(self, *args, **kwargs)
+
+    return call
+
+
+def is_own_call(depth: int) -> bool:
+    """Whether the caller of the caller (`depth` frames up) is part of this library: its calls are nobody's business."""
+    return sys._getframe(depth).f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+
+
+def ask_modes(func: Callable, args: tuple, options: dict[str, Any]) -> Any:
+    """What modes make of a function that takes no tensors; options that were left out are not shown to them."""
+    return ask_overrides(func, [], args, {n: v for n, v in options.items() if v is not None and v is not False})
 
 
 def is_tensor_like(inp: Any) -> bool:
@@ -216,6 +242,26 @@ def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return plain_backward(self, *args, **kwargs) if answer is NotImplemented else answer
 
 
+def computes_itself(t: Tensor) -> bool:
+    """Whether a program's class answers for the tensor with its `__torch_dispatch__`."""
+    kind = type(t)
+    if kind is Tensor or kind.__module__.partition(".")[0] == "rushlight":
+        return False
+    return getattr(kind, "__torch_dispatch__", None) not in (None, _C._disabled_torch_function_impl)
+
+
+def ask_class(name: str, self: Tensor, *args: Any) -> Any:
+    """What the program's class of `self` makes of an op, below autograd; NotImplemented if it has no say."""
+    if state.subclass_dispatch_disabled or not computes_itself(self):
+        return NotImplemented
+    return torch_dispatch(find_op(name).overload_list[0], (self, *args))
+
+
+def item_or_override(self: Tensor) -> Any:
+    """`Tensor.item` of a tensor whose class has rules."""
+    return ask_class("_local_scalar_dense", self)
+
+
 def detach_or_override(self: Tensor) -> Any:
     """`Tensor.detach` of a tensor whose class has rules: the class of a program's is asked."""
     kind = type(self)
@@ -224,15 +270,32 @@ def detach_or_override(self: Tensor) -> Any:
             answer = kind.__torch_function__(Tensor.detach, (kind,), (self,), {})
             if answer is not NotImplemented:
                 return answer
-        handler = getattr(kind, "__torch_dispatch__", None)
-        if handler not in (None, _C._disabled_torch_function_impl) and not state.subclass_dispatch_disabled:
-            return handler(find_op("detach").overload_list[0], (kind,), (self,), {})
+        answer = ask_class("detach", self)
+        if answer is not NotImplemented:
+            return answer
     return _C.shallow_copy(self, True)
+
+
+@functools.cache
+def _accessed(name: str) -> Callable:
+    """What handlers are shown of an access: a method of Tensor, or the getter or setter of one of its attributes."""
+    attribute, _, way = name.rpartition(".")
+    return getattr(vars(Tensor)[attribute], way) if attribute else vars(Tensor)[name]
+
+
+def see_access(name: str, args: tuple, kwargs: dict[str, Any] | None, depth: int = 1) -> Any:
+    """For the core: what modes and subclasses make of an attribute or a method that is no op; NotImplemented if there
+    is none to ask. `depth`: frames between this one and the program's."""
+    if is_own_call(depth + 1):
+        return NotImplemented
+    return ask_overrides(_accessed(name), owners_in(args), args, kwargs or {})
 
 
 def install() -> None:
     """Give tensors their default `__torch_function__` and the wrapper constructor."""
     _C._autograd_callbacks["subclass_detach"] = detach_or_override
+    _C._autograd_callbacks["subclass_item"] = item_or_override
+    _C._autograd_callbacks["access"] = see_access
     _C._autograd_callbacks["tensor_backward"] = backward_or_override
     methods = {
         "__torch_function__": classmethod(default_torch_function),

@@ -1,11 +1,10 @@
-"""rushlight.masked: reductions and normalizations that leave elements out.
+"""rushlight.masked: reductions and normalizations that leave elements out, and tensors that carry their mask.
 
-A `mask` holds True where an element counts. `MaskedTensor`, PyTorch's prototype of a tensor that carries its mask, is
-not supported: keep data and mask apart and pass `mask=` to the functions here.
+A `mask` holds True where an element counts. The functions take it as `mask=`, or from a `MaskedTensor` that is given in
+place of a plain tensor.
 """
 
-from typing import Any, NoReturn
-
+from . import rules  # noqa: F401 - what masked tensors do
 from .normalize import log_softmax, logaddexp, normalize, softmax, softmin
 from .reduce import (  # noqa: A004
     amax,
@@ -23,38 +22,10 @@ from .reduce import (  # noqa: A004
     sum,
     var,
 )
+from .tensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
 
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
     "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
     "softmin", "std", "sum", "var",
 ]
-
-
-def _refuse(name: str) -> NoReturn:
-    raise NotImplementedError(
-        f"masked.{name}: tensors that carry a mask are not supported. Keep the mask apart and pass mask= to the"
-        " functions of rushlight.masked."
-    )
-
-
-class MaskedTensor:
-    """A tensor with its mask: not supported."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse("MaskedTensor")
-
-
-def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> NoReturn:
-    """Not supported."""
-    _refuse("masked_tensor")
-
-
-def as_masked_tensor(data: Any, mask: Any) -> NoReturn:
-    """Not supported."""
-    _refuse("as_masked_tensor")
-
-
-def is_masked_tensor(obj: Any, /) -> bool:
-    """Always False: there are no masked tensors here."""
-    return False

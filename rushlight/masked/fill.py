@@ -6,13 +6,31 @@ Refuses: masks with more dims than the input, or of sizes that do not broadcast 
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 from ..base.dtype import iinfo
 from ..base.promotion import default_dtype, rank
 from ..op import find_op, wrap_dim
+from .tensor import MaskedTensor
+
+
+def takes_masked(function: Callable) -> Callable:
+    """Decorator for functions of (input, ..., mask): a MaskedTensor stands for its data, and brings its mask where none
+    is given."""
+
+    @functools.wraps(function)
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(input, MaskedTensor):
+            if kwargs.get("mask") is None:
+                kwargs["mask"] = input.get_mask()
+            input = input.get_data()
+        return function(input, *args, **kwargs)
+
+    return call
 
 
 def full_mask(name: str, x: Any, mask: Any) -> Any:

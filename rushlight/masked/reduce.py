@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..base.promotion import rank
 from ..op import find_op
-from .fill import as_float, dims_of, filled, full_mask, highest, lowest
+from .fill import as_float, dims_of, filled, full_mask, highest, lowest, takes_masked
 
 
 def _wide(x: Any, dtype: Any) -> Any:
@@ -26,6 +26,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x if dtype is None or x.dtype is dtype else x.to(dtype)
 
 
+@takes_masked
 def sum(  # noqa: A001
     input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -34,6 +35,7 @@ def sum(  # noqa: A001
     return filled(x, full_mask("masked.sum", x, mask), 0).sum(dims_of("masked.sum", dim, x.ndim), bool(keepdim))
 
 
+@takes_masked
 def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The product over `dim`; 1 where nothing is left."""
     x = _wide(input, dtype)
@@ -43,18 +45,21 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return result
 
 
+@takes_masked
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running sums along `dim` in which masked elements count as 0."""
     x = _cast(input, dtype)
     return filled(x, full_mask("masked.cumsum", x, mask), 0).cumsum(dim, dtype=x.dtype)
 
 
+@takes_masked
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running products along `dim` in which masked elements count as 1."""
     x = _cast(input, dtype)
     return filled(x, full_mask("masked.cumprod", x, mask), 1).cumprod(dim, dtype=x.dtype)
 
 
+@takes_masked
 def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The largest element over `dim`; the dtype's lowest number where nothing is left."""
     x = _cast(input, dtype)
@@ -63,6 +68,7 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     )
 
 
+@takes_masked
 def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The smallest element over `dim`; the dtype's highest number where nothing is left."""
     x = _cast(input, dtype)
@@ -71,12 +77,14 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     )
 
 
+@takes_masked
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Where the largest element is, as a number of the input's dtype (as PyTorch has it)."""
     x = _cast(input, dtype)
     return filled(x, full_mask("masked.argmax", x, mask), lowest(x.dtype)).argmax(dim, bool(keepdim)).to(x.dtype)
 
 
+@takes_masked
 def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Where the smallest element is, as a number of the input's dtype."""
     x = _cast(input, dtype)
@@ -89,6 +97,7 @@ def _count(x: Any, mask: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return ones.sum(dims, keepdim)
 
 
+@takes_masked
 def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The mean over `dim`; NaN where nothing is left."""
     wanted = input.dtype if dtype is None else dtype
@@ -104,6 +113,7 @@ def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return filled(x, seen, 0).sum(dims, keepdim) / _count(x, seen, dims, keepdim)
 
 
+@takes_masked
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The lower median along `dim`; NaN where nothing is left."""
     if not (input.dtype if dtype is None else dtype).is_floating_point:
@@ -117,6 +127,7 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
     return filled(x, seen, math.nan).nanmedian(d, bool(keepdim))[0]
 
 
+@takes_masked
 def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """log(sum(exp)) over `dim` in the input's dtype; the lowest number where nothing is left."""
     x = _cast(input, dtype)
@@ -124,6 +135,7 @@ def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any 
     return x.logsumexp(dims_of("masked.logsumexp", dim, x.ndim), bool(keepdim)).to(x.dtype)
 
 
+@takes_masked
 def norm(
     input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -153,6 +165,7 @@ def _variance(
     return result.to(x.dtype)   # complex for complex numbers, as PyTorch has it
 
 
+@takes_masked
 def var(
     input: Any,
     dim: Any = None,
@@ -167,6 +180,7 @@ def var(
     return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask, root=False)
 
 
+@takes_masked
 def std(
     input: Any,
     dim: Any = None,

@@ -4,6 +4,7 @@ Where PyTorch has two functions (`relu` here is not `torch.relu`, though it call
 of their own that share overloads and compare equal, so that a traced graph can say which of them was called.
 """
 
+from .._C import Tensor
 from ..base import homes
 from ..op import published, spelled
 from .scaling import ScalingType as ScalingType, SwizzleType as SwizzleType
@@ -35,3 +36,5 @@ _here = {
 }
 globals().update(_here)
 homes.settle_ops({name: op for name, op in _here.items() if name not in _SHARED_NAMES}, "nn.functional")
+for _name in ("sigmoid", "tanh"):     # these two only call the method, which is what handlers see
+    _here[_name].__dict__["method"] = getattr(Tensor, _name)

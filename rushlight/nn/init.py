@@ -14,6 +14,7 @@ from typing import Any
 
 from .._C import Generator, Tensor
 from ..autograd.grad_mode import no_grad
+from ..dispatch.overrides import overridable
 from ..op import find_op
 
 _GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
@@ -34,12 +35,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@overridable
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform over [a, b)."""
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
+@overridable
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with mean and standard deviation."""
     with no_grad():
@@ -97,6 +100,7 @@ def _accepted_uniform(
     return tensor
 
 
+@overridable
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
     with no_grad():
@@ -170,6 +174,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
+@overridable
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,

@@ -41,6 +41,18 @@ _IN_PLACE = frozenset(
 )
 
 
+# Operators that `__torch_function__` sees as a method, and names of those it sees as themselves. Others are called what
+# they are.
+_AS_METHODS = {
+    "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
+    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
+    "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__matmul__": "matmul", "__imatmul__": "matmul",
+    "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__ne__": "ne", "__lt__": "lt",
+    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__neg__": "neg", "__abs__": "abs", "__pos__": "positive",
+}
+_OTHER_NAMES = {"__rtruediv__": "__rdiv__", "__pow__": "pow", "__ipow__": "pow_"}
+
+
 class Tables:
     """What is known of ops whose families need not be imported yet."""
 
@@ -116,8 +128,8 @@ def register(cls: type[OpDefinition]) -> None:
             make_op(op, name)
 
 
-def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
-    """The public op object; its overloads are made at the first call."""
+def make_op(op: str, name: str, mode: int = FUNCTION, label: str = "") -> _C.Op:
+    """The public op object, called `label` or as the op is; its overloads are made at the first call."""
 
     def resolve() -> list:
         if mode == OPERATOR:   # the same overloads, so that plans and registered kernels are shared
@@ -125,7 +137,7 @@ def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
         return [overload for cls in definitions[name] for overload in cls.overloads(op != name, mode == REFLECTED)]
 
     # nn.functional's own spelling of an op is called as the op is
-    result = _C.Op(op.removeprefix("_functional_"), resolve, mode)
+    result = _C.Op(label or op.removeprefix("_functional_"), resolve, mode)
     forms.setdefault(op, []).append(result)
     if mode == FUNCTION:
         ops[op] = result
@@ -225,13 +237,22 @@ def publish(tensor_type: type) -> None:
     taken = frozenset(vars(tensor_type))
     for label, (name, position) in tables.methods.items():
         if label not in taken:
-            setattr(tensor_type, label, _called(label, name) if position == 0 else method_at(position, ops[name]))
+            setattr(tensor_type, label, _method(label, name) if position == 0 else method_at(position, ops[name]))
     for special, name in tables.operators.items():
-        setattr(tensor_type, special, operator(special, name))
+        form = operator(special, name)
+        setattr(tensor_type, special, form)
+        if special in _AS_METHODS and _AS_METHODS[special] in tables.methods:
+            form.__dict__["method"] = vars(tensor_type)[_AS_METHODS[special]]
     for label, module in tables.plain_methods.items():
         if label not in taken:
             # Where all families were imported to fill the tables, nothing is late any more.
             setattr(tensor_type, label, _methods[label] if label in _methods else LateMethod(label, module))
+
+
+def _method(label: str, name: str) -> _C.Op:
+    """The op as a method: equal to the function, and an object of its own, so that handlers can tell which was called.
+    """
+    return ops[name] if label.startswith("_") else spelled(ops[name], label)
 
 
 def method_at(position: int, op: _C.Op) -> Callable:
@@ -251,7 +272,8 @@ def operator(special: str, name: str) -> _C.Op:
     is_inplace = base[0] == "i" and base[1:] in _IN_PLACE
     is_reflected = base[0] == "r" and base[1:] in _IN_PLACE
     target = name + "_" if is_inplace and name + "_" in ops else name
-    return make_op(target, name, REFLECTED if is_reflected else OPERATOR)
+    label = "" if special in _AS_METHODS else _OTHER_NAMES.get(special, special)
+    return make_op(target, name, REFLECTED if is_reflected else OPERATOR, label)
 
 
 class LateMethod:

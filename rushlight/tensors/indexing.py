@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..dispatch.dispatcher import ask_overrides, tensors_of
+from ..dispatch.dispatcher import ask_overrides, owners_in
 from ..op import find_op
 from ..rules import levels
 
@@ -19,7 +19,7 @@ _NUMBERS = (_C.int64, _C.int32, _C.int16, _C.int8)
 
 def get(self: Tensor, index: Any) -> Tensor:
     """`self[index]` step by step through ops, so that modes, tracers and subclasses see each of them."""
-    answer = ask_overrides(Tensor.__getitem__, _tensors(self, index), (self, index), {})
+    answer = ask_overrides(Tensor.__getitem__, [self, *owners_in(index)], (self, index), {})
     if answer is not NotImplemented:
         return answer
     if levels.state.stack and has_batched_number(index):
@@ -31,7 +31,8 @@ def get(self: Tensor, index: Any) -> Tensor:
 
 def put(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value` step by step through ops."""
-    if ask_overrides(Tensor.__setitem__, _tensors(self, index, value), (self, index, value), {}) is not NotImplemented:
+    owners = [self, *owners_in(index), *owners_in(value)]
+    if ask_overrides(Tensor.__setitem__, owners, (self, index, value), {}) is not NotImplemented:
         return
     if levels.state.stack and has_batched_number(index):
         return place(self, index, value)
@@ -142,10 +143,6 @@ def place(self: Tensor, index: Any, value: Any) -> None:
         value = _C.from_data(value, self.dtype, self.device)
     shape = (*view.shape[:dim], *view.shape[dim + 1 :])
     view.index_copy_(dim, number.reshape(1), value.to(self.dtype).expand(shape).unsqueeze(dim))
-
-
-def _tensors(self: Tensor, index: Any, value: Any = None) -> list[Tensor]:
-    return tensors_of((self, *index, value) if isinstance(index, tuple) else (self, index, value))
 
 
 def _apply_basic(t: Tensor, index: tuple) -> Tensor:

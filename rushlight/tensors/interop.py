@@ -19,6 +19,7 @@ from .. import _C
 from .._C import Tensor
 from ..devices import find, placed
 from ..dispatch.modes import state
+from ..dispatch.overrides import ask_modes, computes_itself, see_access
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(
@@ -73,6 +74,11 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A new tensor holding a copy of `data`, never part of a graph."""
+    if state.function_modes:
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "pin_memory": pin_memory}
+        own = ask_modes(tensor, (data,), options)
+        if own is not NotImplemented:
+            return own
     device = placed() if device is None else device
     if isinstance(data, Tensor):
         warnings.warn(
@@ -113,6 +119,10 @@ def _moved(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
 
 def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing its memory and its history where possible."""
+    if state.function_modes:
+        own = ask_modes(as_tensor, (data,), {"dtype": dtype, "device": device})
+        if own is not NotImplemented:
+            return own
     device = placed() if device is None else device
     if isinstance(data, Tensor):
         return _moved(data, dtype, device)
@@ -133,6 +143,11 @@ def asarray(
 ) -> Tensor:
     """`obj` as a tensor: shared where possible, unless `copy` says True;
     an error if `copy` is False and it cannot be."""
+    if state.function_modes:
+        options = {"dtype": dtype, "device": device, "copy": copy, "requires_grad": requires_grad}
+        own = ask_modes(asarray, (obj,), options)
+        if own is not NotImplemented:
+            return own
     source, device = _shared(obj, dtype), placed() if device is None else device
     if source is None:
         if copy is False:
@@ -223,6 +238,14 @@ def refuse_bits(what: str, t: Tensor) -> None:
 
 def numpy_of(self: Tensor, *, force: bool = False) -> Any:
     """The tensor as a NumPy array over the same memory. `force` detaches, moves to the host and copies if it must."""
+    if _C.is_odd(self):
+        own = see_access("numpy", (self,), {"force": True} if force else None, 2)
+        if own is not NotImplemented:
+            return own
+        if computes_itself(self):
+            raise RuntimeError(f"numpy: unsupported for classes with __torch_dispatch__, got {_type_name(self)}")
+        if self.is_cpu and not len(self.untyped_storage()) and self.numel():
+            raise RuntimeError(f"numpy: the tensor has {self.numel()} elements, but its data is not allocated")
     source = self.detach().cpu().resolve_conj().resolve_neg() if force else self
     if not source.is_cpu:
         raise TypeError(

@@ -7,13 +7,16 @@ come from the registry. Refuses what the core cannot undo, such as resizing a te
 from __future__ import annotations
 
 import copyreg
+from types import FunctionType
 from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import homes, shape
 from ..base.settings import must_fill_memory
+from ..dispatch.keys import SUBCLASS
 from ..dispatch.modes import DisableTorchFunctionSubclass
+from ..dispatch.overrides import ask_class, see_access, seen_method
 from ..op import find_op
 from . import indexing, interop, legacy_types, plain_functions, storages
 
@@ -71,6 +74,10 @@ def _set_state(self: Tensor, state: Any) -> None:
 
 
 def _get_data(self: Tensor) -> Tensor:
+    if self._keys & SUBCLASS:
+        own = ask_class("detach", self)
+        if own is not NotImplemented:
+            return own
     return _C.shallow_copy(self, False)
 
 
@@ -170,6 +177,15 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 def is_contiguous(self: Tensor, memory_format: Any = shape.contiguous_format) -> bool:
     """Whether the elements are dense in the order of `memory_format`."""
+    if memory_format is shape.contiguous_format:
+        known = self._is_plainly_contiguous()
+        if known is not NotImplemented:
+            return known
+    if _C.is_asked(self):
+        given = (self,) if memory_format is shape.contiguous_format else (self, memory_format)
+        own = see_access("is_contiguous", given, None, 2)
+        if own is not NotImplemented:
+            return own
     if memory_format is shape.contiguous_format or memory_format is shape.preserve_format:
         return self._is_contiguous()
     if memory_format is shape.channels_last:
@@ -212,6 +228,10 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     """The same elements and history under another class."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
+    if self._keys & SUBCLASS:
+        own = ask_class("alias", self)
+        if own is not NotImplemented:
+            self = own
     if not self.requires_grad:
         return _C.shallow_copy(self, True, cls)
     with DisableTorchFunctionSubclass():   # a subclass that makes every result one of its own would have the last word
@@ -238,6 +258,11 @@ _METHODS: dict[str, Any] = {
     "is_contiguous": is_contiguous, "type": legacy_types.as_type, "new": legacy_types.new, "as_subclass": as_subclass,
     "has_names": lambda self: False,
 }
+
+# Not seen by handlers, or shown to them by themselves.
+_UNSEEN = frozenset(
+    ("reinforce", "__dir__", "_typed_storage", "new", "as_subclass", "has_names", "is_contiguous", "numpy")
+)
 
 # Methods of `rare`, in place when first looked up.
 _RARE = (
@@ -280,33 +305,38 @@ _NEVER = (
     "volatile",
 )
 
-# Transposes without arguments are attributes.
-_PROPERTIES: dict[str, property] = {
-    "data": property(_get_data, _set_data,
-                     doc="the same elements outside the graph, with a version count of their own"),
-    "T": property(lambda self: self.permute(tuple(range(self.ndim - 1, -1, -1))), doc="all dims reversed"),
-    "mT": property(lambda self: self.transpose(-2, -1), doc="the last two dims exchanged"),
-    "H": property(lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1),
-                  doc="the conjugate transpose of a matrix"),
-    "mH": property(lambda self: self.adjoint(), doc="the conjugate transpose of the last two dims"),
-    "real": property(lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value),
-                     doc="the real parts"),
-    "imag": property(lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value),
-                     doc="the imaginary parts"),
-    "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype, doc="the dtype of the gradient"),
-    "names": property(lambda self: (None,) * self.ndim),
-    "is_sparse_csc": property(lambda self: False),
+# Transposes without arguments are attributes. Name -> how it is read, how it is written, documentation.
+_ATTRIBUTES: dict[str, tuple[Any, Any, str | None]] = {
+    "data": (_get_data, _set_data, "the same elements outside the graph, with a version count of their own"),
+    "T": (lambda self: self.permute(tuple(range(self.ndim - 1, -1, -1))), None, "all dims reversed"),
+    "mT": (lambda self: self.transpose(-2, -1), None, "the last two dims exchanged"),
+    "H": (lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1), None,
+          "the conjugate transpose of a matrix"),
+    "mH": (lambda self: self.adjoint(), None, "the conjugate transpose of the last two dims"),
+    "real": (lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value),
+             "the real parts"),
+    "imag": (lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value),
+             "the imaginary parts"),
+    "grad_dtype": (lambda self: self.dtype, _set_grad_dtype, "the dtype of the gradient"),
+    "names": (lambda self: (None,) * self.ndim, None, None),
+    "is_sparse_csc": (False, None, None),
+    "name": (None, None, None),
+    **dict.fromkeys(_NEVER, (False, None, None)),
 }
 
 
 def install() -> None:
     """Put the methods of this module on the Tensor type."""
-    for name, method in (*plain_functions.METHODS.items(), *_METHODS.items(), *_PROPERTIES.items()):
+    for name, method in (*plain_functions.METHODS.items(), *_METHODS.items()):
+        if type(method) is FunctionType:
+            if name not in _UNSEEN:
+                method = seen_method(getattr(method, "__wrapped__", method))
+            method.__name__ = name     # which handlers ask for
         setattr(Tensor, name, method)
+    for name, (read, write, doc) in _ATTRIBUTES.items():
+        _C.add_attribute(name, read, write, doc)
     for name in _RARE.split():
         setattr(Tensor, name, _Rare(name))
-    for name in _NEVER:
-        setattr(Tensor, name, False)
     Tensor.__new__ = staticmethod(legacy_types.new_tensor_object)
     Tensor._make_subclass = staticmethod(_make_subclass)
     for kind in (Tensor, _C.Op):     # ops of other namespaces say so themselves

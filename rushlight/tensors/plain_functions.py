@@ -14,7 +14,7 @@ from .._C import Tensor, UntypedStorage
 from ..base.promotion import set_default_dtype
 from ..base.shape import INTS, Size
 from ..devices import find
-from ..dispatch.overrides import handle_torch_function, is_tensor_like, overridable
+from ..dispatch.overrides import overridable
 from ..op import find_op
 from . import legacy_types
 from .interop import seen_by_modes
@@ -55,14 +55,12 @@ def _ask(name: str) -> Callable[[Tensor], Any]:
 
     def ask(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
-            if is_tensor_like(input):
-                return handle_torch_function(ask, (input,), input)
             raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
         return getattr(input, name)()
 
     ask.__name__ = ask.__qualname__ = name
     ask.__doc__ = f"`input.{name}()`."
-    return ask
+    return overridable(ask)
 
 
 numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, get_device, detach, detach_ = map(
@@ -229,6 +227,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list = False) -> tuple[in
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
 
 
+@overridable
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both tensors have the same sizes."""
     return tuple(input.shape) == tuple(other.shape)
@@ -285,18 +284,10 @@ def _module_form(name: str) -> Callable[..., Tensor]:
 zero_, as_strided_ = _module_form("zero_"), _module_form("as_strided_")
 
 
+@overridable
 def is_distributed(input: Tensor) -> bool:
     """False: tensors live in one process."""
     return False
-
-
-def _part(name: str) -> property:
-    """`x.real` and `x.imag`: views that can be assigned to."""
-
-    def write(self: Tensor, value: Any) -> None:
-        find_op(name)(self)[...] = value
-
-    return property(lambda self: find_op(name)(self), write, doc=f"the {name} part, as a view")
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
@@ -310,8 +301,8 @@ METHODS: dict[str, Any] = {
     "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_,
     "map_": map_, "map2_": map2_, "dim_order": dim_order, "is_same_size": is_same_size, "pin_memory": pin_memory,
     "is_pinned": is_pinned,
-    "record_stream": record_stream, "reinforce": reinforce, "cuda": cuda, "real": _part("real"), "imag": _part("imag"),
-    "is_distributed": lambda self: False, "name": None,
+    "record_stream": record_stream, "reinforce": reinforce, "cuda": cuda,
+    "is_distributed": lambda self: False,
     **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
                                  "as_strided_")},
 }

@@ -14,6 +14,10 @@ from typing import Any
 
 from .. import _C
 from ..autograd.forward_ad import unpack_dual
+from ..autograd.grad_mode import no_grad
+from ..dispatch.keys import SUBCLASS
+from ..dispatch.modes import DisableTorchFunctionSubclass
+from ..dispatch.overrides import computes_itself
 from ..loops.record import Record
 from ..rules import levels
 
@@ -131,16 +135,31 @@ class ComplexStyle(Record):
 GAP = object()  # stands in nested lists for what is left out
 
 
+def elements(t: _C.Tensor) -> Any:
+    """All elements as nested lists, one by one where only the tensor's class can read them."""
+    if not (t._keys & SUBCLASS and computes_itself(t)):
+        return _C.Tensor.tolist(t)
+    if not t.ndim:
+        return t.item()
+    flat = t.reshape(-1)
+    found = (flat[i].item() for i in range(t.numel()))
+
+    def nest(shape: tuple[int, ...]) -> Any:
+        return [nest(shape[1:]) for _ in range(shape[0])] if shape else next(found)
+
+    return nest(tuple(t.shape))
+
+
 def visible(t: _C.Tensor, options: PrintOptions) -> Any:
     """The elements to show, as nested lists with `GAP` where items are left out."""
     if t.numel() <= options.threshold or t.ndim == 0:
-        return _C.Tensor.tolist(t)
+        return elements(t)
     edge = options.edgeitems
     is_long = t.shape[0] > 2 * edge
     if t.ndim == 1:
         if not edge:
             return [GAP]
-        return [*_C.Tensor.tolist(t[:edge]), GAP, *_C.Tensor.tolist(t[-edge:])] if is_long else _C.Tensor.tolist(t)
+        return [*elements(t[:edge]), GAP, *elements(t[-edge:])] if is_long else elements(t)
     chosen = [*range(edge), *range(t.shape[0] - edge, t.shape[0])] if is_long else range(t.shape[0])
     # Threshold zero: once a tensor is abbreviated, so are all its parts.
     rows = [visible(t[i], options.but(threshold=-1)) for i in chosen]
@@ -256,6 +275,9 @@ def tensor_text(t: _C.Tensor, tensor_contents: str | None = None) -> str:
     options = _current[0]
     prefix = "tensor(" if is_plain(t) else f"{type(t).__name__}("
     plain = _C.shallow_copy(t)  # outside the graph and any subclass: printing must neither record nor dispatch
+    if tensor_contents is None and t._keys & SUBCLASS and computes_itself(t):
+        with DisableTorchFunctionSubclass(), no_grad():
+            tensor_contents = contents(t, len(prefix), options)
     if tensor_contents is None:
         host = plain if plain.is_cpu or plain.is_meta else plain.cpu()
         tensor_contents = contents(host, len(prefix), options)

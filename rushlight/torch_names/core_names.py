@@ -16,7 +16,11 @@ from typing import Any
 from .. import _C
 from ..base.refusals import names_of
 from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
-from ..dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
+from ..dispatch.modes import (  # noqa: F401
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    disable_torch_dispatch as _DisableTorchDispatch,  # noqa: N812 - PyTorch's name
+)
 from ..rules import levels
 
 _TensorMeta = _C.TensorMeta

@@ -90,8 +90,8 @@ fx.wrapping -> fx._symbolic_trace: wrap
 tensors.interop -> .: as_tensor asarray from_numpy frombuffer tensor
 tensors.interop -> utils.dlpack: DLDeviceType from_dlpack
 jit._script -> .: ScriptModule
-masked -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
-masked -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
+masked.tensor -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
+masked.tensor -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
 masked.normalize -> masked._ops: log_softmax logaddexp normalize softmax softmin
 masked.reduce -> masked._ops: amax amin argmax argmin cumprod cumsum logsumexp mean median norm prod std sum var
 multiprocessing.sharing -> multiprocessing.reductions: init_reductions rebuild_storage_empty rebuild_storage_fd

@@ -13,12 +13,14 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd.anomaly_mode import set_detect_anomaly
+from ..dispatch.overrides import overridable
 from ..op import find_op
 from ..tensors.storages import STORAGE_NAMES, legacy_class
 
 # --- products with sparse matrices ------------------------------------------------------------------------------------
 
 
+@overridable
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """`mm` of a sparse and a dense matrix, dense."""
     return find_op("mm")(input, mat2)
@@ -36,12 +38,14 @@ def saddmm(
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
 
 
+@overridable
 def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of a sparse and a dense matrix, as a sparse matrix."""
     _check_sparse("smm", input)
     return find_op("mm")(input, mat2).to_sparse()
 
 
+@overridable
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a sparse and a dense matrix, sparse over rows: only rows that `mat1` has are kept."""
     _check_sparse("hspmm", mat1)
@@ -56,6 +60,7 @@ def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return hspmm(input, mat2)
 
 
+@overridable
 def sspaddmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -87,7 +92,7 @@ def _copies(name: str) -> Any:
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"A copy of what `{view}` shows of a sparse tensor."
-    return copy
+    return overridable(copy)
 
 
 _COPIES = (
@@ -214,11 +219,13 @@ class Tag(enum.IntEnum):
     __str__ = lambda self: f"Tag.{self.name}"  # noqa: E731 - an int would print as a number
 
 
+@overridable
 def dequantize(input: Any) -> Any:
     """A quantized tensor as float32; a plain one is taken as it is, as float32."""
     return [t.to(_C.float32) for t in input] if isinstance(input, (list, tuple)) else input.to(_C.float32)
 
 
+@overridable
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:
@@ -231,6 +238,7 @@ def fake_quantize_per_tensor_affine(
     return _fake_quantized(input, scale, zero_point, quant_min, quant_max)
 
 
+@overridable
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:

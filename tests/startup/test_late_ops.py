@@ -101,11 +101,11 @@ def test_ops_keep_their_identity_when_their_family_arrives(cache: Path) -> None:
     run("""
         import pickle, rushlight as rl
         sin, packet = rl.sin, rl.ops.aten.sin
-        assert rl.Tensor.sin is sin and rl.op.find_op("sin") is sin and rl.op.ops["sin"] is sin
+        assert rl.Tensor.sin == sin and rl.op.find_op("sin") is sin and rl.op.ops["sin"] is sin
         assert pickle.loads(pickle.dumps(sin)) is sin
         assert "sin(Tensor" in sin.__doc__
         rl.op.load_all()
-        assert rl.sin is sin and rl.Tensor.sin is sin and packet.op is sin and rl.op.definitions["sin"]
+        assert rl.sin is sin and rl.Tensor.sin == sin and packet.op is sin and rl.op.definitions["sin"]
     """, cache)
 
 
