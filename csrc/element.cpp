@@ -42,6 +42,10 @@ PyObject* tensor_item(Tensor* t) {
     Ref value(wrapped_value(t, "item"));
     return value ? tensor_item(as_tensor(value.p)) : nullptr;
   }
+  if (is_seen(t) && t->numel == 1) {
+    PyObject* rule = PyDict_GetItemString(autograd_callbacks, "seen_item");
+    if (rule) return PyObject_CallOneArg(rule, as_object(t));
+  }
   if (t->numel != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                         static_cast<long long>(t->numel)),

@@ -116,6 +116,7 @@ inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
 AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
 void tensor_track(Tensor* t);                                       // the collector must see it from now on
+bool is_seen(const Tensor* t);                                      // whether a program's handlers see calls of it
 bool has_torch_dispatch(PyTypeObject* type);                        // whether the type computes by itself
 uint32_t subclass_keys(PyTypeObject* type);                         // kKeySubclass if the type overrides dispatch
 
