@@ -292,9 +292,21 @@ static bool has_run_post_hooks(Tensor* leaf) {
   return static_cast<bool>(values);
 }
 
+// Where a mode or a subclass may look, Python decides by which calls a leaf gets its gradient; None: by none of its own.
+static PyObject* first_gradient_seen(Tensor* leaf, PyObject* grad) {
+  bool can_take = Py_REFCNT(grad) == 1 && follows_layout(as_tensor(grad), leaf);
+  PyObject* rule = PyDict_GetItemString(autograd_callbacks, "first_gradient");
+  if (!rule) return Py_NewRef(Py_None);
+  return PyObject_CallFunctionObjArgs(rule, as_object(leaf), grad, can_take ? Py_True : Py_False, nullptr);
+}
+
 static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
   Tensor* g = as_tensor(grad);
   if (tls.grad_enabled) return call_role(Role::Copy, grad);
+  if (is_seen(g)) {
+    Ref taken(first_gradient_seen(leaf, grad));
+    if (!taken || taken.p != Py_None) return taken.release();
+  }
   // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change
   // owner.
   if (Py_REFCNT(grad) == 1 && g->storage &&

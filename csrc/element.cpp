@@ -43,15 +43,14 @@ PyObject* tensor_item(Tensor* t) {
     Ref value(wrapped_value(t, "item"));
     return value ? tensor_item(as_tensor(value.p)) : nullptr;
   }
+  if (is_seen(t) && t->numel == 1) {
+    PyObject* rule = PyDict_GetItemString(autograd_callbacks, "seen_item");
+    if (rule) return PyObject_CallOneArg(rule, as_object(t));
+  }
   if (t->numel != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                         static_cast<long long>(t->numel)),
            nullptr;
-  if (t->keys & kKeySubclass & ~thread_state().excluded) {   // a class that computes by itself knows its elements
-    PyObject* own = PyDict_GetItemString(autograd_callbacks, "subclass_item");
-    Ref answer(own ? PyObject_CallOneArg(own, as_object(t)) : Py_NewRef(Py_NotImplemented));
-    if (answer.p != Py_NotImplemented) return Py_XNewRef(answer.p);
-  }
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
   if (t->keys & kKeyBits) {

@@ -201,9 +201,10 @@ PyObject* sum_broadcast(PyObject* grad, const Expected& e) {
   for (int i = 0; i < e.ndim; i++)
     if (e.sizes[i] == 1 && g->sizes()[lead + i] != 1) dims[count++] = lead + i;
   if (!count) return Py_NewRef(grad);
+  if (!e.ndim && is_seen(g)) return call_role(Role::Reduce, grad);
   Ref over(int_tuple(dims, count));
   if (!over) return nullptr;
-  if (!lead || count == lead) return call_role(Role::Reduce, grad, over.p, lead ? Py_False : Py_True);
+  if (!lead || (count == lead && !is_seen(g))) return call_role(Role::Reduce, grad, over.p, lead ? Py_False : Py_True);
   Ref summed(call_role(Role::Reduce, grad, over.p, Py_True)), shape(int_tuple(e.sizes, e.ndim));
   if (!summed || !shape) return nullptr;
   if (!has_hidden_sizes(g)) return call_role(Role::Reshape, summed.p, shape.p);
@@ -258,7 +259,7 @@ bool add_into(PyObject** slot, PyObject* grad) {
     return true;
   }
   Ref owned(grad);
-  if (!tls.grad_enabled && is_private(*slot)) {
+  if (!tls.grad_enabled && !is_seen(as_tensor(*slot)) && is_private(*slot)) {
     Ref done(call_role(Role::AddInto, *slot, grad));
     return static_cast<bool>(done);
   }

@@ -38,6 +38,12 @@ static bool set_ndim(Tensor* t, int ndim) {
   return t->geometry != nullptr;
 }
 
+bool is_seen(const Tensor* t) {
+  if (tls.keys & kKeyAten) return true;
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(t));
+  return (t->keys & kKeySubclass) && has_torch_dispatch(Py_TYPE(t)) && !PyObject_HasAttrString(type, "own_ops");
+}
+
 bool has_torch_dispatch(PyTypeObject* type) {
   Ref dispatch(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_dispatch));
   if (!dispatch) PyErr_Clear();

@@ -130,6 +130,7 @@ inline bool may_ask(const Tensor* t) {
 // What the handlers make of Tensor's `name` ("dim", "shape.__get__"); NotImplemented (a new reference) where none takes
 // it, null with an exception set. `args` is a tuple or null.
 PyObject* ask_access(const char* name, PyObject* self, PyObject* args = nullptr, PyObject* kwargs = nullptr);
+bool is_seen(const Tensor* t);                                      // whether a program's handlers see calls of it
 bool has_torch_dispatch(PyTypeObject* type);                        // whether the type computes by itself
 uint32_t subclass_keys(PyTypeObject* type);                         // kKeySubclass if the type overrides dispatch
 

@@ -139,6 +139,7 @@ enum Key : uint32_t {
   kKeyFunctionalize = 1u << 3,
   kKeyAutocast = 1u << 4,
   kKeyTracer = 1u << 5,
+  kKeyAten = 1u << 6,            // the innermost mode is a program's: it sees ATen's calls
   kKeyShow = 1u << 7,            // RUSHLIGHT_SHOW=dispatch
   kKeyOverride = 1u << 8,        // the op itself has registered kernels (library.impl)
   kKeyConjugate = 1u << 9,       // the elements are the conjugates of what the memory holds (complex tensors)

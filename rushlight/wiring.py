@@ -33,6 +33,8 @@ late.provide({
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
     "aten graphs": "export.aten_graphs:as_aten",                     # make_fx, and compilers given to AOTAutograd
+    "aten view": "aten_view.calls:call",                             # what programs' modes and subclasses see
+    "aten call": "aten_view.calls:exact",
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch

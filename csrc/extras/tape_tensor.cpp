@@ -217,7 +217,7 @@ static PyObject* call_wrapped(const char* what, PyObject* self) {
 
 static PyObject* m_detach(PyObject* self, PyObject*) {
   if (as_tensor(self)->keys & kKeyFunctorch) return call_wrapped("wrapped_detach", self);
-  if (as_tensor(self)->keys & kKeySubclass) return call_wrapped("subclass_detach", self);
+  if (as_tensor(self)->keys & kKeySubclass || thread_state().keys & kKeyAten) return call_wrapped("seen_detach", self);
   return as_object(tensor_shallow_copy(as_tensor(self), true));
 }
 

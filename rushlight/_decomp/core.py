@@ -29,7 +29,7 @@ WRITTEN = {**_POINTWISE, **_SHAPE, **_CREATION, **_REDUCTION, **_NETWORKS, **_RE
 def decomposed_names() -> Iterator[str]:
     """Names of the overloads that have a rule, as `linear.default`."""
     for schema in all_schemas():
-        name = f"{schema.name}.{schema.overload_name or 'default'}"
+        name = f"{schema.op}.{schema.overload_name or 'default'}"
         if not schema.is_mutable and rule_of(name) is not None:
             yield name
 

@@ -119,6 +119,8 @@ def _memory(node: Node) -> int:
 class _Listening(TorchDispatchMode):
     """Notes the calls that are made inside."""
 
+    own_ops = True
+
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[Any, tuple, dict[str, Any]]] = []

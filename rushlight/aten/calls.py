@@ -55,7 +55,7 @@ def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
     for schema in schemas_of(name):
         result = _fitted(schema, given)
         if result is not None:
-            found = _target(name, schema.overload_name or "default")
+            found = named_target(name, schema.overload_name or "default")
             if str(found) in without:
                 continue
             return None if found is None else (found, *result)
@@ -63,7 +63,7 @@ def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
 
 
 @functools.cache
-def _target(name: str, label: str) -> Any:
+def named_target(name: str, label: str) -> Any:
     """What `ops.aten.<name>.<label>` is: our own overload, where it has that name and PyTorch's parameters."""
     result = aten_overload(name, label)
     if result is None:
@@ -154,7 +154,7 @@ def _accepts(param: AtenParam, value: Any, schema: AtenSchema) -> bool:
         return isinstance(value, (list, tuple)) and all(_accepts(AtenParam("", item, False), v, schema) for v in value)
     if value is None:
         return False
-    if kind == "Tensor" and schema.name in _NUMBERS_AS_TENSORS and param.name == "other":
+    if kind == "Tensor" and schema.op in _NUMBERS_AS_TENSORS and param.name == "other":
         return isinstance(value, (Tensor, int, float, complex, *_SYMBOLIC))
     return isinstance(value, _CLASSES[kind]) and (kind not in ("int", "SymInt", "float") or type(value) is not bool)
 

@@ -15,7 +15,7 @@ from ..base.tables import rows
 from ..op import ops
 from ..op.registry import tables
 from .adapters import ADAPTERS
-from .overloads import overload_of
+from .overloads import overload_of, schemas_of
 from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
@@ -164,7 +164,7 @@ def namespace(name: str) -> OpNamespace:
 
 
 def _split(overload: Any) -> tuple[str, str]:
-    space, _, name = overload.name.rpartition("::")
+    space, _, name = str(overload.name).rpartition("::")
     return space or "aten", name
 
 
@@ -202,12 +202,24 @@ def _overload_text(self: Any) -> str:
     return f"{space}.{name}.{_label(self)}"
 
 
+def _schema_of(overload: Any) -> Any:
+    """PyTorch's signature where it has the op, else our own."""
+    space, name = _split(overload)
+    if space != "aten":
+        return overload.definition.spec
+    label = _label(overload)
+    found = next((s for s in schemas_of(name) if (s.overload_name or "default") == label), None)
+    return overload.definition.spec if found is None else found
+
+
 def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
     kind: Any = _C.Overload
     kind.__str__ = _overload_text
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
-    kind._schema = property(lambda self: self.definition.spec)
+    kind._schema = property(_schema_of)
+    kind.tags = property(lambda self: [])
+    kind._qualified_op_name = property(lambda self: "::".join(_split(self)))
     kind._overloadname = property(_label)
     kind._opname = property(lambda self: _split(self)[1])

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _C
+from ..base import late
 from ..base.shape import memory_format
 from ..base.tables import rows
+from ..dispatch.dispatcher import sees_aten, tensors_of
+from ..rules import levels
 from .adapters import ADAPTERS
 
 REQUIRED = object()
 _SAME = {
-    "input": "self", "tensor": "self", "training": "train", "split_size_or_sections": "split_size",
+    "input": "self", "tensor": "self", "x": "self", "training": "train", "split_size_or_sections": "split_size",
     "sections": "indices", "normalized": "normalized_shape", "Tensor": "tensors",
 }
 _ALSO = {"split_size": ("split_sizes",), "self": ("input", "data", "x")}
@@ -31,20 +34,53 @@ class AtenParam(NamedTuple):
     kwarg_only: bool
     default: Any = REQUIRED
     is_write: bool = False
+    alias: str = ""
 
     @property
     def has_default(self) -> bool:
         return self.default is not REQUIRED
 
+    def has_default_value(self) -> bool:
+        """PyTorch's question for it."""
+        return self.has_default
+
+    @property
+    def default_value(self) -> Any:
+        return self.default if self.has_default else None
+
+    @property
+    def is_out(self) -> bool:
+        return False
+
+    @property
+    def alias_info(self) -> AliasInfo | None:
+        return AliasInfo(frozenset((self.alias,)), self.is_write) if self.alias else None
+
+
+class AliasInfo(NamedTuple):
+    """Whose memory a parameter or a result shares, and whether the op writes to it."""
+
+    before_set: frozenset[str]
+    is_write: bool
+
+    @property
+    def after_set(self) -> frozenset[str]:
+        return self.before_set
+
 
 class AtenSchema(NamedTuple):
     """A signature of PyTorch."""
 
-    name: str
+    op: str
     overload_name: str
     arguments: tuple[AtenParam, ...]
-    returns: tuple[str, ...]
+    returns: tuple[AtenParam, ...]
     text: str
+
+    @property
+    def name(self) -> str:
+        """The op's name with its namespace, as PyTorch's schemas have it."""
+        return f"aten::{self.op}"
 
     @property
     def is_mutable(self) -> bool:
@@ -79,12 +115,20 @@ def _parsed(text: str) -> AtenSchema:
         kind, _, own = part.rpartition(" ")
         if "(" in kind:                              # Tensor(a!) and its like
             kind, mark, after = kind[: kind.index("(")], kind[kind.index("(") : kind.index(")")], kind.partition(")")[2]
-            params.append(AtenParam(own, kind + after, only, _literal(default) if default else REQUIRED, "!" in mark))
+            params.append(AtenParam(own, kind + after, only, _literal(default) if default else REQUIRED, "!" in mark,
+                                    mark.strip("(!").partition(" ")[0]))
         else:
             params.append(AtenParam(own, kind or "Tensor", only, _literal(default) if default else REQUIRED))
-    returns = [r.split("(")[0].split(" ")[0] + ("[]" if "[]" in r else "") for r in _split_top(returned.strip("()"))]
-    returns = [r.replace("[][]", "[]") for r in returns]
-    return AtenSchema(name, label, tuple(params), tuple(returns), text)
+    inside = returned[1:-1] if returned.startswith("(") else returned
+    return AtenSchema(name, label, tuple(params), tuple(map(_returned, _split_top(inside))), text)
+
+
+def _returned(text: str) -> AtenParam:
+    """One result of a signature: `Tensor`, `Tensor(a!)`, `Tensor(a)[] parts`."""
+    kind, _, rest = text.partition("(")
+    mark, _, rest = rest.partition(")") if rest else ("", "", "")
+    kind, _, own = (kind + rest).partition(" ")
+    return AtenParam(own, kind, False, REQUIRED, "!" in mark, mark.rstrip("!"))
 
 
 def _split_top(text: str) -> list[str]:
@@ -129,7 +173,7 @@ class AtenOverload:
 
     def __init__(self, packet: Any, op: Any, schema: AtenSchema) -> None:
         self.overloadpacket, self.op, self._schema = packet, op, schema
-        self._opname, self._overloadname = schema.name, schema.overload_name or "default"
+        self._opname, self._overloadname = schema.op, schema.overload_name or "default"
         self.counterpart = _counterpart(op, schema)
         self.__name__ = f"{self._opname}.{self._overloadname}"
         self.__module__ = "torch._ops.aten"
@@ -152,11 +196,23 @@ class AtenOverload:
     def is_view(self) -> bool:
         return self.counterpart.is_view
 
+    @property
+    def tags(self) -> list[Any]:
+        return []
+
+    @property
+    def _qualified_op_name(self) -> str:
+        return f"aten::{self._opname}"
+
     def name(self) -> str:
         return f"aten::{self._opname}" + (f".{self._schema.overload_name}" if self._schema.overload_name else "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._given(args, kwargs)
+        if not levels.state.stack and sees_aten(tensors_of((*args, *kwargs.values()))):
+            answer = late.provided("aten call")(self, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
         if self._opname in ADAPTERS:
             return ADAPTERS[self._opname](**given)
         found = self._ours(given, lambda own: own)
@@ -236,7 +292,7 @@ def aten_name(ours: str, schema: AtenSchema) -> str:
 
 def _counterpart(op: Any, schema: AtenSchema) -> Any:
     """The overload of ours that has PyTorch's parameters by place, and those by name too if one does."""
-    if schema.name in ADAPTERS:
+    if schema.op in ADAPTERS:
         return op.overload_list[0]
     wanted = [p.name for p in schema.arguments if not p.kwarg_only]
     by_name = {p.name for p in schema.arguments if p.kwarg_only}

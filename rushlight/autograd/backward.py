@@ -12,9 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
+from ..base.shape import memory_format
 from ..op import find_op
 from ..rules import levels
+from .grad_mode import no_grad
 from .hooks import one_of_several
+
+_ATEN = 1 << 6     # as `dispatch.keys` counts: a program's mode sees calls
 
 
 def as_tuple(value: Any) -> tuple:
@@ -57,8 +61,9 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
         )
-    if not is_edge(output) and _is_made_of_others(output):
-        return _C.own_call(find_op("ones_like"), output.detach())
+    if not is_edge(output) and (_is_made_of_others(output) or _C.get_thread_keys()[0] & _ATEN):
+        with no_grad():
+            return _C.own_call(lambda: find_op("ones_like")(output, memory_format=memory_format("preserve_format")))
     result = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)
     if hasattr(output, "_fresh"):     # more than memory (a fake, a distributed tensor): so is its gradient
         result = output._fresh(tuple(output.shape), None, output.dtype, output.device)

@@ -160,6 +160,10 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     composed = compose(overload, args, tensors)
     if composed is not NotImplemented:
         return composed
+    if sees_aten(tensors):
+        answer = late.provided("aten view")(overload, args)
+        if answer is not NotImplemented:
+            return answer
     if is_composite(overload) and not makes_alike(name, tensors):
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
@@ -324,8 +328,20 @@ def wants_torch_dispatch(tensors: list[Tensor]) -> bool:
     )
 
 
-def torch_dispatch(overload: Any, args: tuple) -> Any:
-    """Modes, then subclasses, then the backend."""
+def sees_aten(tensors: list[Tensor]) -> bool:
+    """Whether the first to be asked below autograd, or a subclass among the arguments, is to see ATen's ops: handlers
+    of programs do; those of this package see our own (`own_ops`)."""
+    if state.dispatch_modes and not state.dispatch_modes[-1].own_ops:
+        return True
+    return (
+        not state.subclass_dispatch_disabled
+        and any(t._keys & SUBCLASS for t in tensors)
+        and any(not getattr(type(t), "own_ops", False) for t in dispatch_subclasses(tensors))
+    )
+
+
+def torch_dispatch(overload: Any, args: tuple, seen: tuple[Any, tuple, dict[str, Any]] | None = None) -> Any:
+    """Modes, then subclasses, then the backend. `seen`: the call as handlers of programs see it, by ATen's overload."""
     tensors = tensors_of(args)
     subclasses = dispatch_subclasses(tensors)
     if len(subclasses) == 1 and not state.dispatch_modes and not table.python_rules:
@@ -334,16 +350,19 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
             return bound(overload, args)
     types = tuple(type(t) for t in subclasses)
     positional, named = public_args(overload, args)
+    own = (overload, positional, named)
     if state.dispatch_modes:
         with below(state.dispatch_modes) as mode:
             rule = table.python_rules.get((overload.name, type(mode)))
             handler = mode.__torch_dispatch__ if rule is None else functools.partial(rule, mode)
-            result = handler(overload, types, positional, named)
+            func, given, options = own if seen is None or mode.own_ops else seen
+            result = handler(func, types, given, options)
         if result is not NotImplemented:
             return result
     for t in subclasses:
         handler = table.python_rules.get((overload.name, type(t)), type(t).__torch_dispatch__)
-        result = handler(overload, types, positional, named)
+        func, given, options = own if seen is None or getattr(type(t), "own_ops", False) else seen
+        result = handler(func, types, given, options)
         if result is not NotImplemented:
             return result
     if subclasses:

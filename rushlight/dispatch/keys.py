@@ -13,7 +13,7 @@ from typing import Any
 from .. import _C
 
 # The core's mask (enum Key in csrc/types.h).
-SUBCLASS, MODE, FUNCTORCH, FUNCTIONALIZE, AUTOCAST, TRACER, _, SHOW = (1 << i for i in range(8))
+SUBCLASS, MODE, FUNCTORCH, FUNCTIONALIZE, AUTOCAST, TRACER, ATEN, SHOW = (1 << i for i in range(8))
 FUNCTION = 1 << 11
 
 

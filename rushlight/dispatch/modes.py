@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
-from .keys import FUNCTION, MODE
+from .keys import ATEN, FUNCTION, MODE
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -35,11 +35,9 @@ def refresh() -> None:
     """Set or clear the thread's mode bit to match the stacks."""
     keys, excluded = _C.get_thread_keys()
     active = bool(state.function_modes or state.dispatch_modes)
-    keys = keys | MODE if active else keys & ~(MODE | FUNCTION)
-    if state.function_modes:
-        keys = keys | FUNCTION if any(map(is_open, state.function_modes)) else keys & ~FUNCTION
-    else:
-        keys &= ~FUNCTION
+    shown = bool(state.dispatch_modes) and not state.dispatch_modes[-1].own_ops
+    asked = any(map(is_open, state.function_modes))
+    keys = keys & ~(MODE | ATEN | FUNCTION) | MODE * active | ATEN * shown | FUNCTION * asked
     _C.set_thread_keys(keys, excluded)
     if active:
         _C.open_modes(all(map(is_open, state.function_modes)) and all(map(_is_not_minded, state.dispatch_modes)))
@@ -80,6 +78,7 @@ class TorchDispatchMode:
 
     records = False     # whether it makes a graph of the calls: then every call must be one that holds for all elements
     records_gradients = True     # whether derivatives are part of that graph
+    own_ops = False     # whether it is shown our ops as they are; programs' modes see them as calls of ATen's
     keeps_layers = False     # whether it takes recurrent layers as single ops
     fresh: Callable[[Any], Any] | None = None     # what becomes of tensors that the program makes of its own data
 

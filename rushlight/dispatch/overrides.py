@@ -17,8 +17,10 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd.backward import tensor_backward as plain_backward
+from ..autograd.grad_mode import no_grad
+from ..base.shape import memory_format
 from ..op import find_op
-from .dispatcher import ask_overrides, first_answer, flat, overloaded_types, owners_in, torch_dispatch
+from .dispatcher import ask_overrides, first_answer, flat, overloaded_types, owners_in, sees_aten
 from .modes import _PACKAGE, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .overridable import respelled
 
@@ -254,12 +256,8 @@ def ask_class(name: str, self: Tensor, *args: Any) -> Any:
     """What the program's class of `self` makes of an op, below autograd; NotImplemented if it has no say."""
     if state.subclass_dispatch_disabled or not computes_itself(self):
         return NotImplemented
-    return torch_dispatch(find_op(name).overload_list[0], (self, *args))
-
-
-def item_or_override(self: Tensor) -> Any:
-    """`Tensor.item` of a tensor whose class has rules."""
-    return ask_class("_local_scalar_dense", self)
+    with no_grad():
+        return find_op(name)(self, *args)
 
 
 def detach_or_override(self: Tensor) -> Any:
@@ -270,10 +268,37 @@ def detach_or_override(self: Tensor) -> Any:
             answer = kind.__torch_function__(Tensor.detach, (kind,), (self,), {})
             if answer is not NotImplemented:
                 return answer
-        answer = ask_class("detach", self)
-        if answer is not NotImplemented:
-            return answer
+    if sees_aten([self]):
+        with no_grad():
+            return find_op("detach")(self)
     return _C.shallow_copy(self, True)
+
+
+def seen_item(self: Tensor) -> Any:
+    """The only element of a tensor, by a call that handlers see."""
+    return find_op("_local_scalar_dense")(self)
+
+
+def _is_dense(t: Tensor) -> bool:
+    """Whether elements lie side by side, each once, in some order of dims."""
+    expected = 1
+    for stride, size in sorted((s, n) for n, s in zip(t.shape, t.stride(), strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def first_gradient(leaf: Tensor, grad: Tensor, can_take: bool) -> Tensor | None:
+    """The gradient of a leaf that had none, by calls that handlers see; None where none of a program's looks."""
+    if not sees_aten([grad]):
+        return None
+    if can_take:
+        return grad.detach()
+    if not _is_dense(leaf):
+        return grad.clone(memory_format=memory_format("contiguous_format"))
+    fresh = grad.new_empty_strided(leaf.shape, leaf.stride(), dtype=grad.dtype, layout=grad.layout, device=grad.device)
+    return fresh.copy_(grad)
 
 
 @functools.cache
@@ -291,14 +316,27 @@ def see_access(name: str, args: tuple, kwargs: dict[str, Any] | None, depth: int
     return ask_overrides(_accessed(name), owners_in(args), args, kwargs or {})
 
 
+def init_subclass(cls: type, **kwargs: Any) -> None:
+    """A class of a program that computes by `__torch_dispatch__` and says nothing of functions is not asked about them:
+    their results are what its handler returns."""
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    handler = cls.__dict__.get("__torch_dispatch__", _C._disabled_torch_function_impl)
+    if handler is _C._disabled_torch_function_impl or cls.__module__.partition(".")[0] == "rushlight":
+        return
+    if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:
+        cls.__torch_function__ = _C._disabled_torch_function_impl
+
+
 def install() -> None:
     """Give tensors their default `__torch_function__` and the wrapper constructor."""
-    _C._autograd_callbacks["subclass_detach"] = detach_or_override
-    _C._autograd_callbacks["subclass_item"] = item_or_override
+    _C._autograd_callbacks["seen_detach"] = detach_or_override
+    _C._autograd_callbacks["first_gradient"] = first_gradient
+    _C._autograd_callbacks["seen_item"] = seen_item
     _C._autograd_callbacks["access"] = see_access
     _C._autograd_callbacks["tensor_backward"] = backward_or_override
     methods = {
         "__torch_function__": classmethod(default_torch_function),
+        "__init_subclass__": classmethod(init_subclass),
         "__torch_dispatch__": _C._disabled_torch_function_impl,
         "_make_wrapper_subclass": staticmethod(make_wrapper_subclass),
     }

@@ -68,6 +68,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     context = _AllowMutationOnSavedContext()
 
     class CloneBeforeWrite(TorchDispatchMode):
+        own_ops = True
+
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             for written in _written(func, args, kwargs or {}):
                 context.before_write(written)

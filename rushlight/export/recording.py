@@ -174,7 +174,7 @@ class _Calls(TorchFunctionMode):
 class _Kernels(TorchDispatchMode):
     """What reaches kernels."""
 
-    records = True
+    records = own_ops = True
     records_gradients = False
 
     def __init__(self, recorder: Recorder) -> None:

@@ -200,7 +200,8 @@ class _Graph:
 
     def outputs(self, node: Node, schema: AtenSchema | None) -> list[dict[str, Any]]:
         value = node.meta.get("val")
-        returns = schema.returns if schema is not None else ("Tensor[]",) if isinstance(value, list) else ("Tensor",)
+        plain = ["Tensor[]" if isinstance(value, list) else "Tensor"]
+        returns = plain if schema is None else [r.type for r in schema.returns]
         if not returns or value is None:
             return [{"as_none": True}] if returns else []
         if not isinstance(value, (tuple, list)):

@@ -49,6 +49,7 @@ _planning = _Planning()
 class FakeTensor(Tensor):
     """A tensor on `meta` that reports the device, and if wanted the symbolic sizes, it stands for."""
 
+    own_ops = True
     fake_device: Any
     fake_mode: FakeTensorMode
     extent: Any                                   # bytes of the storage, where it is a formula
@@ -325,7 +326,7 @@ class FakeMeta(PythonMeta):
 class FakeTensorMode(TorchDispatchMode):
     """Inside, every op makes fake tensors."""
 
-    keeps_layers = True
+    keeps_layers = own_ops = True
 
     def __init__(self, *, allow_non_fake_inputs: bool = False, shape_env: ShapeEnv | None = None,
                  allow_fallback_kernels: bool = True, static_shapes: bool | None = None) -> None:

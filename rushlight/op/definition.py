@@ -32,6 +32,15 @@ SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE, SAVE_FREED_META = 0, 1, 2, 3, 4
 OUT_POINTWISE, OUT_APART, OUT_ASKED = 0, 1, 2  # what the core may do with out= by itself
 
 
+class OverloadName(str):
+    """The name of an overload's op. Called, as handlers written for PyTorch do, it tells the namespace too."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self) if "::" in self else f"aten::{self}"
+
+
 class Meta:
     """Annotation in a vjp's signature: keep the shape, dtype and device of this tensor, not its data."""
 
@@ -169,7 +178,7 @@ class OpDefinition:
             default = None if p.required else p.default
             params.append((p.name, TYPES[p.type], p.keyword_only, varargs, not p.required, default, keep, p.varies))
         return _C.Overload(
-            self.name, self, self.kind, params,
+            OverloadName(self.name), self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
             records=self.records(), is_view=self.is_view(), results=self.result_views(),
             # others are handed the elements that a tensor with a conjugate or negative bit shows (base/bits.py)

@@ -20,6 +20,7 @@ from .._C import Tensor
 from ..devices import find, placed
 from ..dispatch.modes import state
 from ..dispatch.overrides import ask_modes, computes_itself, see_access
+from ..op import find_op
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(
@@ -97,11 +98,11 @@ def tensor(
 
 
 def seen_by_modes(made: Tensor) -> Tensor:
-    """A tensor of data, as a mode that makes a graph wants it."""
+    """A tensor of data, as a mode that makes a graph wants it; those of programs see it come."""
     for mode in state.dispatch_modes:
         if mode.fresh is not None:
             made = mode.fresh(made)
-    return made
+    return made if state.dispatch_modes[-1].own_ops else find_op("lift_fresh")(made)
 
 
 def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:

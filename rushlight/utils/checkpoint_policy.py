@@ -16,17 +16,11 @@ from typing import Any
 
 from .. import _C
 from ..aten.namespaces import OpOverloadPacket
+from ..aten.overloads import AtenOverload
 from ..dispatch.modes import TorchDispatchMode
 from ._pytree import tree_map
 
 _RECOMPUTE, _CONSUMED = object(), object()
-# One op here stands for what PyTorch decomposes: who lists the parts means the whole.
-_WHOLE = {
-    "mm": ("matmul", "linear"),
-    "addmm": ("linear",),
-    "bmm": ("matmul",),
-    "convolution": ("conv1d", "conv2d", "conv3d"),
-}
 _IGNORED = frozenset(("detach", "alias"))   # hooks of saved tensors call them in one run and not in the other
 
 
@@ -86,7 +80,7 @@ class _CachingTorchDispatchMode(_Counting):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func.name in _IGNORED:
+        if func._opname in _IGNORED:
             return out
         policy = self.policy_fn(SelectiveCheckpointContext(is_recompute=False, op_output=out), func, *args, **kwargs)
         if isinstance(policy, bool):
@@ -113,7 +107,7 @@ class _CachedTorchDispatchMode(_Counting):
         return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if func.name in _IGNORED:
+        if func._opname in _IGNORED:
             return func(*args, **(kwargs or {}))
         number = self.number(func)
         entry = self.storage.get(func, {}).get(number)
@@ -139,13 +133,13 @@ def create_selective_checkpoint_contexts(
     or with a list of ops to keep."""
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
-            if not isinstance(op, _C.Overload):
+            if not isinstance(op, (_C.Overload, AtenOverload)):
                 hint = f" For example {op}.default." if isinstance(op, OpOverloadPacket) else ""
                 raise ValueError(f"op_list: expected OpOverloads, got {op} of type {type(op)}.{hint}")
-        chosen = {name for op in policy_fn_or_list for name in (op.name, *_WHOLE.get(op.name, ()))}
+        chosen = set(policy_fn_or_list)
 
         def policy_fn(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-            return CheckpointPolicy.MUST_SAVE if op.name in chosen else CheckpointPolicy.PREFER_RECOMPUTE
+            return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
     elif callable(policy_fn_or_list):
         policy_fn = policy_fn_or_list
     else:

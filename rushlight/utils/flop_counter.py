@@ -112,12 +112,33 @@ def conv_flop(
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
 
 
-def conv_weight_flop(
-    positions_shape: Any, windows_shape: Any, kernel_size: Any, *args: Any, out_shape: Any = None, **kwargs: Any
+def conv_backward_flop(
+    grad_out_shape: Any,
+    x_shape: Any,
+    w_shape: Any,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    _output_padding: Any,
+    _groups: int,
+    output_mask: Any,
+    out_shape: Any = None,
 ) -> int:
-    """The gradient of a convolution's weight: every position meets every window; groups are not left out,
-    as PyTorch counts."""
-    return 2 * prod(positions_shape) * windows_shape[1] * prod(kernel_size)
+    """Gradients of a convolution: that of the input is one the other way round, that of the weight is one of
+    positions with windows; groups are not left out, as PyTorch counts."""
+
+    def swapped(shape: Any) -> list[int]:
+        return [shape[1], shape[0], *shape[2:]]
+
+    total = 0
+    if output_mask[0]:
+        total += conv_flop_count(grad_out_shape, w_shape, x_shape, not transposed)
+    if output_mask[1]:
+        positions, windows = (x_shape, grad_out_shape) if transposed else (grad_out_shape, x_shape)
+        total += conv_flop_count(swapped(windows), swapped(positions), swapped(w_shape))
+    return total
 
 
 def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
@@ -160,44 +181,12 @@ register_flop_formula(_aten.addmm)(addmm_flop)
 register_flop_formula(_aten.bmm)(bmm_flop)
 register_flop_formula(_aten.baddbmm)(baddbmm_flop)
 register_flop_formula(_aten.convolution)(conv_flop)
-register_flop_formula(_aten._convolution_weight)(conv_weight_flop)
+register_flop_formula(_aten.convolution_backward)(conv_backward_flop)
 register_flop_formula(_aten._scaled_dot_product_flash_attention_for_cpu)(sdpa_flop)
 register_flop_formula(_aten._scaled_dot_product_flash_attention_for_cpu_backward)(sdpa_backward_flop)
 
 
-# --- ops that stand for several of PyTorch's --------------------------------------------------------------------------
-
-
-_RECURRENT = {"_gru_layer": 2, "_lstm_layer": 3, "_rnn_layer": 2}   # where the weight is
-
-
-def as_products(name: str, args: tuple) -> tuple[str, tuple] | None:
-    """A matmul or linear as the product PyTorch would make of it: its name and the shapes;
-    None where it is not counted."""
-    if name in _RECURRENT:   # one product per step; their gradient's steps are inside one kernel and not seen
-        rows, (wide, width) = args[0].shape[0], args[_RECURRENT[name]].shape
-        return "addmm", ((wide,), (rows, width), (width, wide))
-    a, b = args[0].shape, args[1].shape
-    if name == "linear":
-        rows = prod(a[:-1])
-        if len(b) != 2 or not len(a):
-            return None
-        product = ((rows, a[-1]), (b[1], b[0]))
-        return ("addmm", ((b[0],), *product)) if args[2:] and args[2] is not None else ("mm", product)
-    if len(b) == 1:
-        return None   # a matrix and a vector, or two vectors
-    if len(a) == 1:
-        a = (1, *a)
-    if len(b) == 2:
-        return "mm", ((prod(a[:-1]), a[-1]), tuple(b))
-    count = prod(_broadcast(a[:-2], b[:-2]))
-    return "bmm", ((count, *a[-2:]), (count, *b[-2:]))
-
-
-def _broadcast(a: tuple, b: tuple) -> list[int]:
-    size = max(len(a), len(b))
-    a, b = (1,) * (size - len(a)) + tuple(a), (1,) * (size - len(b)) + tuple(b)
-    return [y if x == 1 else x for x, y in zip(a, b, strict=True)]
+_RECURRENT = {"_gru_layer": 2, "_lstm_layer": 3, "_rnn_layer": 2}   # ops of ours, and where their weight is
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -298,19 +287,12 @@ class FlopCounterMode:
             self.flop_counts[name][packet] += count
 
     def _count_flops(self, func: Any, out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        name = func.name
-        space, _, short = name.rpartition("::")
-        packet = getattr(namespace(space or "aten"), short, None)   # derived ops of the tape have none
+        packet = func.overloadpacket
         if packet in self.flop_registry:
-            count = self.flop_registry[packet](*args, **kwargs, out_val=out)
-            is_gradient = name == "_convolution_weight" or (name == "convolution" and _C.in_rule())
-            self._add(
-                _aten.convolution_backward if is_gradient and hasattr(_aten, "convolution_backward") else packet, count
-            )
-        elif name in ("matmul", "linear") or name in _RECURRENT:
-            product = as_products(name, args)
-            if product is not None:
-                self._add(getattr(_aten, product[0]), self.flop_registry[getattr(_aten, product[0])](*product[1]))
+            self._add(packet, self.flop_registry[packet](*args, **kwargs, out_val=out))
+        elif func._opname in _RECURRENT:   # one product per step; their gradient's steps are inside one kernel
+            rows, (wide, width) = args[0].shape[0], args[_RECURRENT[func._opname]].shape
+            self._add(_aten.addmm, addmm_flop((wide,), (rows, width), (width, wide)))
         return out
 
 

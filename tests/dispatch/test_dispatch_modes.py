@@ -88,8 +88,8 @@ def test_nested_modes_are_asked_from_the_innermost() -> None:
     assert log == [
         "inner aten.ones.default",
         "outer aten.ones.default",
-        "inner aten.mul.default",
-        "outer aten.mul.default",
+        "inner aten.mul.Tensor",
+        "outer aten.mul.Tensor",
     ]
 
 
@@ -104,7 +104,7 @@ def test_dispatch_modes_see_the_backward_pass() -> None:
     x = rl.randn(3, 3, requires_grad=True)
     with Calls() as mode:
         (x @ x).sum().backward()
-    assert mode.log.count("aten.matmul.default") == 3
+    assert mode.log.count("aten.mm.default") == 3
     assert x.grad is not None
 
 
@@ -169,7 +169,7 @@ def test_in_place_and_out_reach_dispatch_modes() -> None:
     with Calls() as mode:
         x.add_(1)
         rl.mul(x, 2, out=out)
-    assert "aten.add_.default" in mode.log and any("mul" in name for name in mode.log)
+    assert "aten.add_.Tensor" in mode.log and any("mul" in name for name in mode.log)
     assert x.tolist() == [2.0, 2.0] and out.tolist() == [4.0, 4.0]
 
 

@@ -72,6 +72,7 @@ class NestedTensor(_C.Tensor):
     _ragged: int                # which dim is ragged
     _symbol: NestedInt
     _layout: Layout
+    own_ops = True
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:

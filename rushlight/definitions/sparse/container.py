@@ -51,6 +51,7 @@ class SparseTensor(_C.Tensor):
     _index: tuple                     # (indices,) for COO; (compressed, plain) for the others
     _held: Any                        # the values, outside the graph
     _sorted: bool                     # COO: whether indices are distinct and in order
+    own_ops = True
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:

@@ -68,6 +68,7 @@ class DTensor(Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return _dispatch.call(func, args, kwargs or {})
 
+    own_ops = True
     # the same with arguments bound to the op's parameters, where no one else is asked
     __bound_dispatch__ = staticmethod(_dispatch.call_bound)
 

@@ -170,7 +170,7 @@ def _is_plain(func: Any) -> bool:
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Records every call that reaches it, then lets it run."""
 
-    records = True
+    records = own_ops = True
 
     def __init__(
         self,

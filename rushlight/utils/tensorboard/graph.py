@@ -34,6 +34,8 @@ def _node(name: str, op: str, inputs: list[str] = (), outputs: list[Any] = (), n
 class _Recorder(TorchDispatchMode):
     """Nodes of every op that runs."""
 
+    own_ops = True
+
     def __init__(self, tracker: ModuleTracker, root: str) -> None:
         self.tracker, self.root = tracker, root
         self.nodes: list[Message] = []

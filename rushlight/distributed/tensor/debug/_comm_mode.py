@@ -93,6 +93,8 @@ class _Modules(ModuleTracker):
 class CommDebugMode(TorchDispatchMode):
     """Within, collectives are counted."""
 
+    own_ops = True
+
     def __init__(self) -> None:
         super().__init__()
         self.comm_counts: dict[Any, int] = defaultdict(int)
