@@ -165,7 +165,7 @@ CEILINGS = {
     "cuda": 2800,
     "definitions": 33500,
     "devices": 4600,
-    "dispatch": 2710,
+    "dispatch": 2800,
     "distributed": 24700,
     "distributions": 5800,
     "dynamo": 14800,
@@ -176,7 +176,7 @@ CEILINGS = {
     "loops": 6900,
     "nn": 10800,
     "onnx": 4000,
-    "op": 4400,
+    "op": 4450,
     "optim": 4100,
     "planners": 10900,
     "rules": 1700,
@@ -184,7 +184,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 10000,
-    "csrc": 25600,
+    "csrc": 25700,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
