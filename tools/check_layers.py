@@ -158,7 +158,7 @@ CEILINGS = {
     "_decomp": 2000,
     "aten_view": 2600,
     "aot": 3900,
-    "aten": 1650,
+    "aten": 1750,
     "autograd": 2700,
     "base": 2400,
     "codegen": 22600,

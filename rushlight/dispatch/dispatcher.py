@@ -25,7 +25,7 @@ from ..rules import levels
 from ..rules.out import call_out
 from . import table
 from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
-from .modes import below, state
+from .modes import below, is_open, state
 from .overridable import respelled
 
 _ABOVE_AUTOGRAD = (
@@ -242,10 +242,11 @@ def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def torch_function(overload: Any, args: tuple, tensors: list[Tensor], written: tuple = ()) -> Any:
-    """Modes, then subclasses; NotImplemented if there is none to ask."""
+    """Modes, then subclasses; NotImplemented if there is none to ask. `written`: the call as the program has it, which
+    handlers of programs are shown; those of this package get the op and its parameters in order."""
     if not state.function_modes and (state.subclass_functions_disabled or not overloaded_types(tensors)):
         return NotImplemented
-    if written:
+    if written and (not state.function_modes or is_open(state.function_modes[-1])):
         return ask_written(tensors, written)
     return ask_overrides(public_op(overload), tensors, *public_args(overload, args))
 

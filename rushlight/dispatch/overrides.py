@@ -293,12 +293,13 @@ def first_gradient(leaf: Tensor, grad: Tensor, can_take: bool) -> Tensor | None:
     """The gradient of a leaf that had none, by calls that handlers see; None where none of a program's looks."""
     if not sees_aten([grad]):
         return None
-    if can_take:
-        return grad.detach()
-    if not _is_dense(leaf):
-        return grad.clone(memory_format=memory_format("contiguous_format"))
-    fresh = grad.new_empty_strided(leaf.shape, leaf.stride(), dtype=grad.dtype, layout=grad.layout, device=grad.device)
-    return fresh.copy_(grad)
+    with DisableTorchFunctionSubclass():      # the engine calls, not the program
+        if can_take:
+            return grad.detach()
+        if not _is_dense(leaf):
+            return grad.clone(memory_format=memory_format("contiguous_format"))
+        options = {"dtype": grad.dtype, "layout": grad.layout, "device": grad.device}
+        return grad.new_empty_strided(leaf.shape, leaf.stride(), **options).copy_(grad)
 
 
 @functools.cache

@@ -27,6 +27,7 @@ class MaskedTensor(Tensor):
     _masked_data: Tensor
     _masked_mask: Tensor
     rules: Callable[[str, tuple, dict[str, Any]], Any]     # set by `rules`: an op by name, and its arguments
+    own_ops = True                                           # its handler is this package's: it sees our ops
 
     @staticmethod
     def __new__(cls: type, data: Any, mask: Any, requires_grad: bool = False) -> MaskedTensor:

@@ -102,7 +102,8 @@ def seen_by_modes(made: Tensor) -> Tensor:
     for mode in state.dispatch_modes:
         if mode.fresh is not None:
             made = mode.fresh(made)
-    return made if state.dispatch_modes[-1].own_ops else find_op("lift_fresh")(made)
+    modes = state.dispatch_modes
+    return made if not modes or modes[-1].own_ops else find_op("lift_fresh")(made)
 
 
 def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
