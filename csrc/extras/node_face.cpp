@@ -427,21 +427,8 @@ static PyObject* node_repr(PyObject* self) {
   return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self);
 }
 
-static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  Node* n = as_node(self);
-  if (kwargs && PyDict_GET_SIZE(kwargs))
-    return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
-  if (PyTuple_GET_SIZE(args) != n->num_outputs)
-    return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)),
-           nullptr;
-  if (!dress_node(n)) return nullptr;
-  PyObject* shown = n->extra ? n->extra->shown : nullptr;
-  bool several = shown && PyTuple_GET_SIZE(shown) && !PyLong_Check(PyTuple_GET_ITEM(shown, 0));
-  if (n->kind == NodeKind::Face || several)
-    return PyErr_SetString(PyExc_RuntimeError,
-                           "this node is one of several steps that run as one here, so it cannot be called by itself: "
-                           "take gradients with autograd.grad"),
-           nullptr;
+// What a node makes of gradients, in the order of its edges, or of the next functions that are `shown`.
+static PyObject* applied(Node* n, PyObject* args, PyObject* shown) {
   std::vector<PyObject*> grads(n->num_outputs ? n->num_outputs : 1), out(n->num_edges ? n->num_edges : 1, nullptr);
   for (uint32_t i = 0; i < n->num_outputs; i++) {
     PyObject* g = PyTuple_GET_ITEM(args, i);
@@ -470,6 +457,32 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return all && PyTuple_GET_SIZE(all.p) == 1 ? Py_NewRef(PyTuple_GET_ITEM(all.p, 0)) : all.release();
 }
 
+// _apply(*gradients): for those who run the tape themselves, edge by edge (`_edges`).
+static PyObject* n_apply(PyObject* self, PyObject* args) {
+  Node* n = as_node(self);
+  if (PyTuple_GET_SIZE(args) != n->num_outputs || n->kind == NodeKind::Face)
+    return PyErr_Format(PyExc_TypeError, "expected %u gradients of a node that runs", n->num_outputs), nullptr;
+  return applied(n, args, nullptr);
+}
+
+static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  Node* n = as_node(self);
+  if (kwargs && PyDict_GET_SIZE(kwargs))
+    return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
+  if (PyTuple_GET_SIZE(args) != n->num_outputs)
+    return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)),
+           nullptr;
+  if (!dress_node(n)) return nullptr;
+  PyObject* shown = n->extra ? n->extra->shown : nullptr;
+  bool several = shown && PyTuple_GET_SIZE(shown) && !PyLong_Check(PyTuple_GET_ITEM(shown, 0));
+  if (n->kind == NodeKind::Face || several)
+    return PyErr_SetString(PyExc_RuntimeError,
+                           "this node is one of several steps that run as one here, so it cannot be called by itself: "
+                           "take gradients with autograd.grad"),
+           nullptr;
+  return applied(n, args, shown);
+}
+
 static PyMethodDef node_methods[] = {
     {"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
     {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
@@ -482,6 +495,7 @@ static PyMethodDef node_methods[] = {
     {"_kept_meta", guarded<n_kept_meta>, METH_O, "one saved value, by place; of tensors their sizes and types"},
     {"_edge_names", guarded<n_edge_names>, METH_NOARGS, "the parameter that each edge belongs to"},
     {"_pack_again", guarded<n_pack_again>, METH_VARARGS, "(place, pack, unpack): hooks for one saved tensor"},
+    {"_apply", guarded<n_apply>, METH_VARARGS, "the gradients that go along `_edges`, whatever steps are shown"},
     {"_kept_values", guarded<n_kept_values>, METH_NOARGS, "everything this node saved, in order"},
     {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
     {}};

@@ -114,7 +114,7 @@ class Tape:
                 continue
             node = self.nodes[i]
             given = [arrived.get((i, nr)) for nr in range(len(node._input_metadata))]
-            results = node(*given) if any(g is not None for g in given) else None
+            results = node._apply(*given) if any(g is not None for g in given) else None
             if not isinstance(results, tuple):
                 results = (results,) * len(self.edges[i])
             for edge, g in zip(self.edges[i], results, strict=True):

@@ -32,6 +32,8 @@ def op_name(op: Any) -> str:
         _op_names.update({id(op): f"alias {name}" for name, op in _aliases.items()})
         _op_names.update({id(op): name for name, op in ops.items()})
     name = _op_names.get(id(op))
+    if name is None and ops.get(op.__name__) == op:      # the same as a method is an object of its own
+        name = op.__name__
     if name is None or "::" in name:
         raise NotKept(f"the graph calls {op}, which the program defined")
     return name

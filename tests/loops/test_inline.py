@@ -33,7 +33,7 @@ def lowered(name, *args, **kwargs):
 
 def run(result, *tensors):
     """A Lowered's results over the tensors it reads, in order."""
-    slots = [("new", BY_CODE[code], tuple(result.shape), None, -1, 0) for code in result.outs]
+    slots = [("new", BY_CODE[code], tuple(result.shape), result.layout, -1, 0) for code in result.outs]
     device = R.device("cpu")
     steps = lowered_steps(result, device, {}, slots)
     return _C.Plan(len(tensors), device, slots, steps, len(result.outs) == 1, None, result.on_error)(*tensors)

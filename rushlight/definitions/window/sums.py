@@ -66,7 +66,7 @@ class WindowSum(Loops):
         """Inputs in another memory order are copied first; few channels are not worth being lanes."""
         input = dense(input, len(unpack(axes)))
         if has_few_channels(input, unpack(axes)):
-            return in_order(find_op("_window_sum")(input.contiguous(), axes), len(unpack(axes)) < 3)
+            return in_order(find_op("_window_sum")(input.contiguous(), axes), True)
         return find_op("_window_sum")(input, axes)
 
     def vjp(self, g: Any, axes: Sequence[int]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class WindowSum(Loops):
         lead = tuple(input.shape[: input.ndim - len(axes)])
         shape = (*lead, *[axis.target for axis in axes])
         channels = is_channels_last(input, len(axes))
-        layout = channels_last_strides(shape) if channels and len(axes) < 3 else None   # volumes: dense rows
+        layout = channels_last_strides(shape) if channels else None
         if input.is_meta or 0 in shape:
             return Lowered(
                 self.spec.name,

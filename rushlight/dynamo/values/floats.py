@@ -45,6 +45,7 @@ _WRITING = {
     "add_": Tensor.add_, "__iadd__": Tensor.add_, "sub_": Tensor.sub_, "__isub__": Tensor.sub_,
     "mul_": Tensor.mul_, "__imul__": Tensor.mul_, "div_": Tensor.div_, "__itruediv__": Tensor.div_,
 }
+_FACTORS = (Tensor.mul, Tensor.div)
 _SCALED = {"add": Tensor.add, "sub": Tensor.sub, "add_": Tensor.add_, "sub_": Tensor.sub_}
 
 
@@ -136,6 +137,8 @@ class Floats:
         held = self.tensor(args[at].expression)
         if held is None:
             return NotImplemented
+        if inner != dtype and op not in _FACTORS:      # what is added to a half type is rounded to it first
+            held = call(Tensor.to, (held, dtype), {})
         held = held if inner is _C.float64 else call(Tensor.to, (held, inner), {})
         t = t if t.dtype == inner else call(Tensor.to, (t, inner), {})
         operands = (t, held) if (at == 1) != is_swapped else (held, t)
