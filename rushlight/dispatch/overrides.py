@@ -298,7 +298,7 @@ def first_gradient(leaf: Tensor, grad: Tensor, can_take: bool) -> Tensor | None:
             return grad.detach()
         if not _is_dense(leaf):
             return grad.clone(memory_format=memory_format("contiguous_format"))
-        options = {"dtype": grad.dtype, "layout": grad.layout, "device": grad.device}
+        options: dict[str, Any] = {"dtype": grad.dtype, "layout": grad.layout, "device": grad.device}
         return grad.new_empty_strided(leaf.shape, leaf.stride(), **options).copy_(grad)
 
 
@@ -317,7 +317,7 @@ def see_access(name: str, args: tuple, kwargs: dict[str, Any] | None, depth: int
     return ask_overrides(_accessed(name), owners_in(args), args, kwargs or {})
 
 
-def init_subclass(cls: type, **kwargs: Any) -> None:
+def init_subclass(cls: Any, **kwargs: Any) -> None:
     """A class of a program that computes by `__torch_dispatch__` and says nothing of functions is not asked about them:
     their results are what its handler returns."""
     super(Tensor, cls).__init_subclass__(**kwargs)

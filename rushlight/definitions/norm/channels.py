@@ -26,6 +26,7 @@ from .rows import through_body
 from .segments import channels_of, groups_of
 
 HALVES = (_C.float16, _C.bfloat16)
+HOST = ("cpu", "meta")      # where statistics are as PyTorch's CPU has them
 # elements of a plane, and images, for which numbers of channels are spread over all elements: loops over single planes
 # would be over too soon
 SHORT, MANY = 49, 4
@@ -377,7 +378,7 @@ def in_their_type(statistics: tuple, input: Any, *parameters: Any) -> tuple:
     """Statistics in the type that PyTorch returns them in: on a CPU half types keep theirs, unless parameters are
     wider."""
     mixed = input.dtype in HALVES and (
-        input.device.type != "cpu" or any(p is not None and p.dtype is _C.float32 for p in parameters)
+        input.device.type not in HOST or any(p is not None and p.dtype is _C.float32 for p in parameters)
     )
     kept = _C.float32 if mixed else input.dtype
     return tuple([t.to(kept) for t in statistics])
@@ -394,7 +395,7 @@ class NativeBatchNorm(Composite):
 
     def compute(self, input, weight, bias, running_mean, running_var, training, momentum, eps):
         result, mean, invstd = normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)
-        if mean is None and input.device.type == "cpu":
+        if mean is None and input.device.type in HOST:
             return result, input.new_empty((0,)), input.new_empty((0,))
         if mean is None:
             mean, invstd = in_their_type((running_mean.detach(), running_var.detach()), input)

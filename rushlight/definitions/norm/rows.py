@@ -413,7 +413,7 @@ class NativeLayerNorm(Composite):
 
     def compute(self, input, normalized_shape, weight, bias, eps):
         result, *statistics = find_op("_layer_norm_rows")(input, normalized_shape, weight, bias, eps)
-        if input.device.type == "cpu":      # where PyTorch keeps them in the type of the parameters
+        if input.device.type in ("cpu", "meta"):      # where PyTorch keeps them in the type of the parameters
             statistics = [t.to(input.dtype if weight is None else weight.dtype) for t in statistics]
         return result, *[t.detach() for t in statistics]
 
