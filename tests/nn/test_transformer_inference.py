@@ -159,6 +159,5 @@ def test_hooks_and_gradients_take_the_ordinary_way() -> None:
         rl.backends.mha.set_fastpath_enabled(True)
     with rl.no_grad():
         assert inference.is_plain(layer, x)
-        with rl.autocast("cpu"):
-            assert not inference.is_plain(layer, x)
-            assert layer(x).shape == x.shape
+        with rl.autocast("cpu"):      # PyTorch takes the short way there too, whose result is of the lower type
+            assert inference.is_plain(layer, x) and layer(x).dtype is rl.bfloat16
