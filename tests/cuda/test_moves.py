@@ -32,7 +32,7 @@ MOVES = {
     "cat of transposed": lambda x: rl.cat([x.mT, x.mT + 1], 3), "half": lambda x: x.transpose(1, 3).half(),
     "padded": lambda x: rl.nn.functional.pad(x, (1, 2, 0, 1)), "tril": lambda x: x.tril(1),
     "reflected": lambda x: rl.nn.functional.pad(x, (2, 1, 1, 1), mode="reflect"),
-    "unfold": lambda x: rl.nn.functional.unfold(x, 3, padding=1),
+    "unfold": lambda x: rl.nn.functional.unfold(x.float() if x.itemsize != 2 else x, 3, padding=1),
     "rows": lambda x: x.index_select(2, rl.arange(x.shape[2], device=x.device) * 7 % x.shape[2]),
     "indexed": lambda x: x[:, rl.tensor([3, -1, 0], device=x.device)], "many": lambda x: rl.stack([x[0]] * 70),
 }

@@ -40,6 +40,7 @@ class ScaledChannels(Pointwise):
 
     schema = "_scaled_channels(Tensor input, Tensor mean, Tensor scale, Tensor? bias) -> Tensor"
     promote = Promote.KEEP
+    wide = ("mean", "scale", "bias")
     layout = Layout.FORMAT
     function = method = inplace = out = False
 
@@ -55,6 +56,7 @@ class PairedAffine(Pointwise):
         "_paired_affine(Tensor input, Tensor grad, Tensor mean, Tensor scale, Tensor slope, Tensor shift) -> Tensor"
     )
     promote = Promote.KEEP
+    wide = ("grad", "mean", "scale", "slope", "shift")
     layout = Layout.FORMAT
     function = method = inplace = out = False
 
@@ -742,7 +744,7 @@ class FunctionalGroupNorm(Composite):
         if input.ndim < 2:
             raise RuntimeError(f"group_norm: expected an input with at least 2 dimensions, got {input.ndim}")
         check_batch((input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]))
-        return GroupNorm.compute(self, input, num_groups, weight, bias, eps, True)
+        return find_op("group_norm")(input, num_groups, weight, bias, eps, True)
 
 
 # --- neighbours -------------------------------------------------------------------------------------------------------

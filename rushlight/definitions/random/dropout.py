@@ -85,6 +85,7 @@ class MaskedScale(Pointwise):
     schema = "_masked_scale(Tensor input, Tensor mask, float scale) -> Tensor"
     promote = Promote.KEEP
     apart = ("mask",)
+    wide = ("scale",)
     method = out = inplace = False
 
     def expr(self, s, x, mask, scale):
