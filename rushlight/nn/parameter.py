@@ -53,7 +53,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 )
             result._is_param = True
             return result
-        result = _C.shallow_copy(data.detach(), True, cls)
+        result = _C.shallow_copy(data.detach() if data._keys else data, True, cls)
         result.requires_grad_(requires_grad)
         return result
 
@@ -87,7 +87,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = _no_data()
-        result = _C.shallow_copy(data.detach(), True, cls)
+        result = _C.shallow_copy(data.detach() if data._keys else data, True, cls)
         result.persistent = persistent
         result._is_buffer = True
         return result
