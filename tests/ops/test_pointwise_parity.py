@@ -547,3 +547,16 @@ def test_short_multiples_that_do_not_fit(dtype):
     a = torch.arange(-128, 128).to(getattr(torch, dtype)) * (1 if dtype.endswith("8") else 250)
     want = torch.lcm(a[:, None], a[::7])
     assert torch.equal(back(rl.lcm(mirror(a)[:, None], mirror(a)[::7])), want)
+
+
+POWERS = [(1, 3 - 1j), (2, 8 - 6j), (3, 18 - 26j), (-1, 0.3 + 0.1j), (-2, 0.08 + 0.06j)]
+
+
+@pytest.mark.parametrize("exponent, want", POWERS)
+def test_whole_powers_of_complex_numbers_are_products(exponent: int, want: complex) -> None:
+    x = rl.tensor([3 - 1j])
+    found = (x**exponent).item()
+    assert found == want if exponent > 0 else abs(found - want) < 1e-7
+    y = x.clone().requires_grad_()
+    (y**exponent).real.sum().backward()
+    assert abs(y.grad.item() - (exponent * x ** (exponent - 1)).conj().item()) < 1e-4

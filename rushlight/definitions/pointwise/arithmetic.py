@@ -241,6 +241,9 @@ class FloatPower(Pointwise):
 
 def power(s, x, exponent):
     """x ** exponent; known numbers arrive plain and become products and roots."""
+    if not isinstance(exponent, Value) and x.dtype[0] == "c" and exponent in (1, 2, 3, -1, -2):
+        square = x * x      # exact where a logarithm would round
+        return {1: x, 2: square, 3: square * x, -1: s.reciprocal(x), -2: s.reciprocal(square)}[int(exponent.real)]
     return s.pow(x, exponent) if isinstance(exponent, Value) else s.pow(x, s.const(exponent, x.dtype))
 
 
