@@ -100,10 +100,12 @@ def settle_module(module: ModuleType, is_again: bool = False) -> None:
 
 def _answer_to_both(loader: Any) -> None:
     """Let the loader of one file answer for it whichever name it is asked by: `runpy` and `inspect` ask by the name
-    that the program used, and loaders of files refuse any but their own."""
+    that the program used, and loaders of files refuse any but their own. One of an installation that is edited wraps
+    another, which it asks."""
     place = getattr(loader, "path", None)
-    if place is not None:
-        loader.get_filename = lambda name=None: place
+    for one in (loader, *vars(loader).values()) if place is not None else ():
+        if hasattr(one, "get_filename"):
+            one.get_filename = lambda name=None: place
 
 
 def _rename(module: ModuleType, path: str) -> None:

@@ -233,7 +233,8 @@ _chosen: dict[Any, dict[str, Policy]] = {}   # the policies of each overload tha
 def find_policy(overload: Any) -> int:
     """What the core should do with an op from now on; also told to the core."""
     # PyTorch's names have the namespace of Fourier transforms as a prefix.
-    name = f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
+    plain = overload.name.removeprefix("_functional_")      # nn.functional's own spelling of an op
+    name = f"fft_{plain}" if getattr(overload.definition, "namespace", None) == "fft" else plain
     own = {device: table[name] for device, table in (("cpu", POLICIES), ("cuda", ON_CUDA)) if name in table}
     if own:
         _chosen[overload] = own
