@@ -7,4 +7,4 @@ class LinAlgError(RuntimeError):
     """A matrix for which the computation has no answer: singular, not positive-definite, or not converging."""
 
 
-LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"      # as PyTorch's core calls it, and programs print it
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"      # as PyTorch's core calls it
