@@ -98,6 +98,11 @@ def settle_module(module: ModuleType, is_again: bool = False) -> None:
         _rename(module, path)
 
 
+def is_own(kind: type) -> bool:
+    """Whether a class is this package's, whichever name that goes by."""
+    return kind.__module__.partition(".")[0] in (PACKAGE, shown)
+
+
 def _answer_to_both(loader: Any) -> None:
     """Let the loader of one file answer for it whichever name it is asked by: `runpy` and `inspect` ask by the name
     that the program used, and loaders of files refuse any but their own. One of an installation that is edited wraps

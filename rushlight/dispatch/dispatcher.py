@@ -18,6 +18,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import late, show
 from ..base.bits import BITS
+from ..base.homes import is_own
 from ..devices import device_of
 from ..op import ops
 from ..op.registry import explain_mismatch
@@ -186,7 +187,7 @@ def compose(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
 def makes_alike(name: str, tensors: list[Tensor]) -> bool:
     """Whether a call makes a tensor like one of a program's class, which the parts of its body would not show."""
     return name.endswith("_like") and not state.subclass_dispatch_disabled and any(
-        type(t).__module__.partition(".")[0] != "rushlight" for t in dispatch_subclasses(tensors))
+        not is_own(type(t)) for t in dispatch_subclasses(tensors))
 
 
 def is_composite(overload: Any) -> bool:

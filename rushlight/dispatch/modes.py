@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
+from ..base.homes import is_own
 from .keys import ATEN, FUNCTION, MODE
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 class _State(threading.local):
@@ -45,7 +44,7 @@ def refresh() -> None:
 
 def is_open(mode: TorchFunctionMode) -> bool:
     """Whether capture can look into a mode that sees calls: those of programs."""
-    return type(mode).__module__.partition(".")[0] != _PACKAGE
+    return not is_own(type(mode))
 
 
 def _is_not_minded(mode: TorchDispatchMode) -> bool:

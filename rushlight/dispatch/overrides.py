@@ -18,10 +18,12 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.backward import tensor_backward as plain_backward
 from ..autograd.grad_mode import no_grad
+from ..base import homes
+from ..base.homes import is_own
 from ..base.shape import memory_format
 from ..op import find_op
 from .dispatcher import ask_overrides, first_answer, flat, overloaded_types, owners_in, sees_aten
-from .modes import _PACKAGE, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
+from .modes import DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .overridable import respelled
 
 
@@ -142,7 +144,7 @@ def seen_method(func: Callable) -> Callable:
 
 def is_own_call(depth: int) -> bool:
     """Whether the caller of the caller (`depth` frames up) is part of this library: its calls are nobody's business."""
-    return sys._getframe(depth).f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+    return sys._getframe(depth).f_globals.get("__name__", "").partition(".")[0] in (homes.PACKAGE, homes.shown)
 
 
 def ask_modes(func: Callable, args: tuple, options: dict[str, Any]) -> Any:
@@ -247,7 +249,7 @@ def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:
 def computes_itself(t: Tensor) -> bool:
     """Whether a program's class answers for the tensor with its `__torch_dispatch__`."""
     kind = type(t)
-    if kind is Tensor or kind.__module__.partition(".")[0] == "rushlight":
+    if kind is Tensor or is_own(kind):
         return False
     return getattr(kind, "__torch_dispatch__", None) not in (None, _C._disabled_torch_function_impl)
 
@@ -263,7 +265,7 @@ def ask_class(name: str, self: Tensor, *args: Any) -> Any:
 def detach_or_override(self: Tensor) -> Any:
     """`Tensor.detach` of a tensor whose class has rules: the class of a program's is asked."""
     kind = type(self)
-    if kind.__module__.partition(".")[0] != "rushlight":
+    if not is_own(kind):
         if _overrides(self) and not (state.subclass_functions_disabled or state.all_functions_disabled):
             answer = kind.__torch_function__(Tensor.detach, (kind,), (self,), {})
             if answer is not NotImplemented:
@@ -322,7 +324,7 @@ def init_subclass(cls: Any, **kwargs: Any) -> None:
     their results are what its handler returns."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     handler = cls.__dict__.get("__torch_dispatch__", _C._disabled_torch_function_impl)
-    if handler is _C._disabled_torch_function_impl or cls.__module__.partition(".")[0] == "rushlight":
+    if handler is _C._disabled_torch_function_impl or is_own(cls):
         return
     if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:
         cls.__torch_function__ = _C._disabled_torch_function_impl

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...base.homes import is_own
 from ...dispatch.overrides import default_torch_function
 from ...fake import FakeTensor
 from ...nn import Buffer, Parameter
@@ -69,7 +70,7 @@ def parts(t: Any) -> tuple[list[str], Any]:
 def own_attribute(kind: type, name: str) -> Any:
     """What a class of the program's holds under a name, before what tensors have; None if nothing."""
     for one in kind.__mro__:
-        if one in TENSORS or one.__module__.partition(".")[0] == "rushlight":
+        if one in TENSORS or is_own(one):
             return None
         if name in one.__dict__:
             return one.__dict__[name]
