@@ -595,7 +595,7 @@ def used_args(values: list[Any]) -> set[int]:
 
 
 def check_devices(name: str, args: tuple) -> None:
-    """All tensors on one device; 0-d cpu tensors may join any."""
+    """All tensors on one device; 0-d cpu tensors may join any, but are not written to from there."""
     found = None
     for a in args:
         if not isinstance(a, _C.Tensor) or (a.ndim == 0 and a.device.type == "cpu"):
@@ -604,6 +604,8 @@ def check_devices(name: str, args: tuple) -> None:
             found = a.device
         elif a.device != found:
             raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got {found} and {a.device}")
+    if name.endswith("_") and found is not None and isinstance(args[0], _C.Tensor) and args[0].device != found:
+        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got {args[0].device} and {found}")
 
 
 _zero_checks: dict[tuple[str, str], Any] = {}   # (device type, type of the divisor) -> kernel

@@ -45,7 +45,7 @@ def theirs(t: Any) -> Any:
     """A Rushlight tensor as a PyTorch one."""
     t = t.detach()
     return (
-        torch.from_dlpack(t.contiguous())
+        torch.from_dlpack(t.contiguous().resolve_conj().resolve_neg())
         if t.numel()
         else torch.empty(tuple(t.shape), dtype=getattr(torch, t.dtype.name))
     )

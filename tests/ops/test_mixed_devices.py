@@ -68,3 +68,14 @@ def test_every_record_with_each_argument_elsewhere_survives() -> None:
     done = subprocess.run([sys.executable, "-c", SWEEP], cwd=root, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, f"died of {done.stderr.splitlines()[-1:]}"
     assert int(done.stdout.split()[-1]) > 1_000
+
+
+@pytest.mark.parametrize("write", [
+    lambda x, v: x.add_(v), lambda x, v: x.fill_(v), lambda x, v: x.masked_fill_(rl.tensor(True), v),
+    lambda x, v: x.index_fill_(0, rl.tensor(0), v), lambda x, v: x.copy_(v),
+], ids=["add_", "fill_", "masked_fill_", "index_fill_", "copy_"])
+def test_a_number_on_the_host_is_not_written_from_elsewhere(write) -> None:
+    x = rl.ones(())
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        write(x, rl.ones((), device="meta"))
+    assert x.item() == 1

@@ -203,7 +203,7 @@ def back(t: Any) -> torch.Tensor:
     if not t.numel():
         return torch.empty(tuple(t.shape), dtype=dtype)
     t = t.contiguous().resolve_conj().resolve_neg()
-    if t.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "complex32"):
+    if t.dtype.name.startswith(("bfloat16", "float8_", "complex32")):
         width = {1: "uint8", 2: "int16", 4: "int32"}[t.dtype.itemsize]
         return torch.from_numpy(t.view(getattr(rl, width)).numpy().copy()).view(dtype)
     return torch.from_numpy(np.array(t.numpy(), copy=True)).reshape(tuple(t.shape))

@@ -82,7 +82,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     "dtypes": {
         **dict.fromkeys(_POLYGAMMA, Left(_POLE, "int16 int8")),
         **dict.fromkeys(_BESSEL, Left(_ACCURATE, "float64", "aarch64")),
-        "eye": Left("float8_e4m3fnuz and float8_e5m2fnuz do not exist in Rushlight", "float8_e4m3fnuz float8_e5m2fnuz"),
         "matrix_exp": Left(
             "PyTorch's bfloat16 and float16 results are infinite, NaN or far off from two rows on; ours are the float32"
             " ones, rounded",
