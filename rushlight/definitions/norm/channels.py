@@ -480,10 +480,10 @@ class BatchNorm(Composite):
         return normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-def check_batch(shape: Any) -> None:
+def check_batch(shape: Any, name: str = "batch_norm") -> None:
     """ValueError where every channel has a single value."""
     if product((shape[0], *shape[2:])) == 1:
-        raise ValueError(f"batch_norm: training needs more than 1 value per channel, got input of size {list(shape)}")
+        raise ValueError(f"{name}: training needs more than 1 value per channel, got input of size {list(shape)}")
 
 
 class FunctionalBatchNorm(Composite):
@@ -743,7 +743,7 @@ class FunctionalGroupNorm(Composite):
     def compute(self, input, num_groups, weight, bias, eps):
         if input.ndim < 2:
             raise RuntimeError(f"group_norm: expected an input with at least 2 dimensions, got {input.ndim}")
-        check_batch((input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]))
+        check_batch((input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]), "group_norm")
         return find_op("group_norm")(input, num_groups, weight, bias, eps, True)
 
 
