@@ -6,6 +6,7 @@
 
 #include "bind.h"
 #include "element.h"
+#include "profile.h"
 #include "second_module.h"
 #include "scan.h"
 #include "tape.h"
@@ -250,19 +251,26 @@ static PyObject* ask_python(PyObject* handler, Overload* op, PyObject** args, Py
   return PyObject_Vectorcall(handler, given, count, nullptr);
 }
 
+// Off the fast path: a recording sees the call (a bit that nobody else asks about), somebody handles it, or both.
+static PyObject* call_off_path(Overload* op, PyObject** args, const CallSite* site, const Scan& scan, uint32_t leave,
+                               bool overridden) {
+  Recorded recorded;
+  if (leave & kKeyProfile) record_op(&recorded, op, site ? site->op : nullptr, args, nullptr);
+  leave &= ~(kKeyBits | kKeyProfile);   // no handler asks for bits: the backend sees to it
+  if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan);
+  if (!leave && !overridden) return call_recorded(op, args, scan.requires_grad, scan.keys);
+  bool is_seen = leave & (kKeySubclass | kKeyMode);
+  if (dispatcher) return ask_python(dispatcher, op, args, nullptr, is_seen ? site : nullptr);
+  return call_recorded(op, args, scan.requires_grad, scan.keys);
+}
+
 static PyObject* call_from(Overload* op, PyObject** args, const CallSite* site) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
-  uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
+  uint32_t leave = ((scan.keys | tls.keys) & ~tls.excluded) | profile_key.load(std::memory_order_relaxed);
   bool overridden =
       __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
-  if (__builtin_expect(leave || overridden, 0)) {
-    leave &= ~kKeyBits;   // no handler asks for them: the backend sees to it
-    if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan);
-    if (!leave && !overridden) return call_recorded(op, args, scan.requires_grad, scan.keys);
-    bool is_seen = leave & (kKeySubclass | kKeyMode);
-    if (dispatcher) return ask_python(dispatcher, op, args, nullptr, is_seen ? site : nullptr);
-  }
+  if (__builtin_expect(leave || overridden, 0)) return call_off_path(op, args, site, scan, leave, overridden);
   return call_recorded(op, args, scan.requires_grad, scan.keys);
 }
 
@@ -344,6 +352,8 @@ static PyObject* write_plain_out(Overload* op, PyObject** args, PyObject* out) {
 
 static PyObject* call_bound(Overload* op, Bound* bound, const CallSite* site) {
   if (!bound->out) return call_from(op, bound->args, site);
+  Recorded recorded;
+  if (is_recording()) record_op(&recorded, op, site ? site->op : nullptr, bound->args, bound->out);
   Ref written(write_plain_out(op, bound->args, bound->out));
   if (!written) return nullptr;
   if (written.p != Py_None) return Py_NewRef(bound->out);

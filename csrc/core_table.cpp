@@ -15,6 +15,7 @@ int init_core_table(PyObject* module) {
   table.destroy_storage = [](Storage* s) { s->destroy(); };
   table.state_of_thread = [] { return &tls; };
   table.anomaly_enabled = &anomaly_enabled;
+  table.profile_key = &profile_key;
   table.default_dtype = &default_dtype;
   table.allocate_elsewhere = &allocate_elsewhere;
   table.overload_vectorcall = guarded<overload_vectorcall>;

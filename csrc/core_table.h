@@ -5,6 +5,7 @@
 #include "device.h"
 #include "element.h"
 #include "pool.h"
+#include "profile.h"
 #include "second_module.h"
 #include "symbolic.h"
 #include "tape.h"
@@ -33,7 +34,10 @@ namespace rl {
   X(tape_info) X(tape_derived) X(tape_edge) X(tape_grad_fn_slow) X(tape_set_grad_fn) X(tape_give_history)            \
   X(tape_set_view) X(tape_rebase_node)                                                                               \
   X(engine_run) X(engine_current_task) X(engine_current_needs) X(engine_call_at_end) X(engine_has_inputs)            \
-  X(engine_will_run) X(call_role)
+  X(engine_will_run) X(call_role)                                                                                      \
+  X(profile_now) X(profile_start) X(profile_stop) X(profile_free) X(profile_toggle) X(profile_limit)    \
+  X(profile_recording) X(profile_line) X(profile_join) X(profile_name) X(profile_text) X(profile_begin) X(profile_end) X(profile_add)  \
+  X(profile_memory) X(record_stretch) X(record_op) X(record_node) X(record_end)
 
 struct CoreTable {
 #define X(name) PyTypeObject* name;
@@ -45,6 +49,7 @@ struct CoreTable {
   void (*destroy_storage)(Storage*);
   ThreadState* (*state_of_thread)();     // the calling thread's
   bool* anomaly_enabled;
+  std::atomic<uint32_t>* profile_key;
   DType* default_dtype;
   PyObject* autograd_callbacks;
   PyObject** display_module;

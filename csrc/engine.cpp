@@ -6,6 +6,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "profile.h"
 #include "tape.h"
 #include "unlocked.h"
 
@@ -513,8 +514,16 @@ struct Running {
   }
 };
 
+bool apply_recorded(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
+  Recorded recorded;
+  if (is_recording()) record_node(&recorded, n, false);
+  return node_apply(n, grads, out, needs);
+}
+
 bool Task::run(Node* n) {
   Scratch& s = find(n);
+  Recorded evaluation;
+  if (is_recording()) record_node(&evaluation, n, true);
   Running r(n, s);
   uint64_t needs = ~uint64_t{0};
   // As PyTorch: a captured gradient is the one before its tensor's hooks when the node itself runs too, else after.
@@ -530,7 +539,7 @@ bool Task::run(Node* n) {
   }
   if (!run_pre_hooks(n, r.grads)) return false;
   if (anomaly_enabled && !call_anomaly("begin_node", n, nullptr)) return false;
-  bool applied = node_apply(n, r.grads, r.out, needs);
+  bool applied = apply_recorded(n, r.grads, r.out, needs);
   if (anomaly_enabled) {
     if (!applied) call_anomaly("explain_failure", n, nullptr);
     if (!call_anomaly("end_node", n, nullptr)) applied = false;
@@ -615,12 +624,14 @@ bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured) {
   } roots{call};
   if (depth < kMaxDepth) return run_here(call, captured);
   ThreadState inherited = tls;
+  bool is_recorded = is_recording() && profile_line();
   std::vector<PyObject*> hooks = saved_hooks();
   bool ok = false;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   std::thread worker([&] {
     PyGILState_STATE state = PyGILState_Ensure();
     tls = inherited;
+    if (is_recorded) profile_join();
     use_saved_hooks(hooks);
     ok = run_here(call, captured);
     if (!ok) PyErr_Fetch(&type, &value, &trace);

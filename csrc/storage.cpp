@@ -1,6 +1,7 @@
 // The life of storages. The bytes of those on the CPU come from arena.cpp.
 #include "storage.h"
 #include "device.h"
+#include "profile.h"
 
 #include <pthread.h>
 
@@ -50,7 +51,21 @@ void after_fork() {
   arena_after_fork();
 }
 
+// Bytes of CPU memory that recordings saw taken and not given back yet.
+std::atomic<int64_t> counted_bytes{0};
+
+void count_taken(Storage* s) {
+  s->counted = static_cast<int64_t>(s->nbytes);
+  profile_memory(s->data, s->counted, counted_bytes.fetch_add(s->counted) + s->counted, s->device);
+}
+
+void count_given(Storage* s) {
+  int64_t total = counted_bytes.fetch_sub(s->counted) - s->counted;
+  if (is_recording()) profile_memory(s->data, -s->counted, total, s->device);
+}
+
 void release_cpu(Storage* s) {
+  if (__builtin_expect(s->counted != 0, 0)) count_given(s);
   if (s->data) arena_give({s->data, s->capacity, static_cast<Block*>(s->context)});
 }
 
@@ -74,6 +89,7 @@ bool allocate(Storage* s, size_t nbytes) {
     return false;
   }
   s->release = release_cpu;
+  if (is_recording()) count_taken(s);
   return true;
 }
 
@@ -121,12 +137,13 @@ bool storage_resize(Storage* s, size_t nbytes) {
   }
   Storage old;
   old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release,
-  old.device = s->device, old.context = s->context;
+  old.device = s->device, old.context = s->context, old.counted = s->counted;
   s->data = nullptr;
+  s->counted = 0;
   s->capacity = 0;
   if (!allocate(s, nbytes)) {
     s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release,
-    s->context = old.context;
+    s->context = old.context, s->counted = old.counted;
     return false;
   }
   size_t kept = old.nbytes < nbytes ? old.nbytes : nbytes;
@@ -135,7 +152,7 @@ bool storage_resize(Storage* s, size_t nbytes) {
     if (!stream || !stream_copy(stream, RUSHLIGHT_WITHIN, s->data, old.data, kept)) {
       s->release(s);
       s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release,
-      s->context = old.context;
+      s->context = old.context, s->counted = old.counted;
       return false;
     }
   } else if (old.data && s->data) {

@@ -18,6 +18,7 @@ struct Storage {
   void (*release)(Storage*) = nullptr;   // returns `data` to whoever lent it
   void* context = nullptr;               // for `release` (an exporter's object, a capsule, ...)
   size_t capacity = 0;                   // what the allocator really gave
+  int64_t counted = 0;                   // bytes that a recording saw taken
   int64_t lent = 0;                      // of `refs`, those whose owner does not mind if a gradient keeps the memory
   PyObject* face = nullptr;              // the Python object for it, while there is one; not a reference. Lock held.
 

@@ -43,6 +43,9 @@ late.provide({
     "dress": "aten.graph.nodes:dress",
     "shows_own": "aten.graph.nodes:shows_own",
     "saved_attribute": "aten.graph.saved:saved_attribute",
+    # what a profiler calls the program's calls
+    "call_name": "profiler.names:call_name",
+    "call_inputs": "profiler.names:call_inputs",
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

@@ -16,6 +16,7 @@ static const CoreTable* core;
 ThreadState& thread_state() { return *core->state_of_thread(); }
 SecondModule& for_core() { return *core->second; }
 bool& anomalies() { return *core->anomaly_enabled; }
+std::atomic<uint32_t>* recording_key;
 DType float_dtype() { return *core->default_dtype; }
 void set_float_dtype(DType dtype) { *core->default_dtype = dtype; }
 PyObject* shown_module() { return *core->display_module; }
@@ -183,12 +184,41 @@ PyObject* call_role(Role role, PyObject* self, PyObject* a, PyObject* b, PyObjec
   return core->call_role(role, self, a, b, c);
 }
 
+// --- recording ------------------------------------------------------------------------------------------------------
+
+int64_t profile_now() { return core->profile_now(); }
+Recording* profile_start(uint32_t flags) { return core->profile_start(flags); }
+Recording* profile_stop() { return core->profile_stop(); }
+Recording* profile_recording() { return core->profile_recording(); }
+void profile_free(Recording* recording) { core->profile_free(recording); }
+bool profile_toggle(bool on) { return core->profile_toggle(on); }
+void profile_limit(uint64_t events) { core->profile_limit(events); }
+Timeline* profile_line() { return core->profile_line(); }
+void profile_join() { core->profile_join(); }
+uint32_t profile_name(PyObject* name) { return core->profile_name(name); }
+uint32_t profile_text(const char* name) { return core->profile_text(name); }
+Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence) { return core->profile_begin(name, kind, sequence); }
+void profile_end(const Mark& mark) { core->profile_end(mark); }
+void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end) { core->profile_add(name, kind, begin, end); }
+void profile_memory(const void* address, int64_t bytes, int64_t total, Device device) {
+  core->profile_memory(address, bytes, total, device);
+}
+void record_stretch(Recorded* r, uint32_t name, EventKind kind, int64_t sequence, int inside) {
+  core->record_stretch(r, name, kind, sequence, inside);
+}
+void record_op(Recorded* r, Overload* op, PyObject* site, PyObject** args, PyObject* out) {
+  core->record_op(r, op, site, args, out);
+}
+void record_node(Recorded* r, Node* n, bool is_evaluation) { core->record_node(r, n, is_evaluation); }
+void record_end(Recorded* r) { core->record_end(r); }
+
 int use_core(PyObject* module) {
   PyObject* capsule = PyObject_GetAttrString(module, "_core");
   if (!capsule) return -1;
   core = static_cast<const CoreTable*>(PyCapsule_GetPointer(capsule, kCoreTable));
   Py_DECREF(capsule);
   if (!core) return -1;
+  recording_key = core->profile_key;
 #define X(name) name = core->name;
   RUSHLIGHT_LENT_TYPES(X)
 #undef X

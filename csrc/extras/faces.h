@@ -24,6 +24,7 @@ int init_tape_tensor(PyObject* module);    // autograd attributes of tensors
 int init_index_face(PyObject* module);     // indexing with tensors, assignment
 int init_op_face(PyObject* module);        // Overload, Op, dispatch keys of the thread
 int init_plan_face(PyObject* module);      // Plan, PointwisePlan
+int init_profile_face(PyObject* module);   // recordings; `module` is rushlight._extras itself
 
 // A TensorMeta; of contiguous memory where no strides are given.
 PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device, const int64_t* strides = nullptr);

@@ -7,11 +7,9 @@ Enters: labels. Leaves: nothing while no profiler runs, as in PyTorch; `profile`
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Callable
-from typing import Any
 
 from ..base.refusals import names_of
+from .labels import record_function as record_function
 
 
 class ProfilerActivity(enum.Enum):
@@ -23,29 +21,6 @@ class ProfilerActivity(enum.Enum):
     CUDA = 3
     HPU = 4
     PrivateUse1 = 5
-
-
-class record_function:  # noqa: N801 - PyTorch's name
-    """Labels what runs within a `with`, or a function as its decorator."""
-
-    def __init__(self, name: str, args: str | None = None) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"record_function: the name must be a str, got {type(name).__name__}")
-        self.name, self.args = name, args
-
-    def __enter__(self) -> record_function:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def labelled(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return labelled
 
 
 def kineto_available() -> bool:
