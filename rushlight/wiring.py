@@ -43,6 +43,9 @@ late.provide({
     "dress": "aten.graph.nodes:dress",
     "shows_own": "aten.graph.nodes:shows_own",
     "saved_attribute": "aten.graph.saved:saved_attribute",
+    "autograd.profiler": "autograd.profiler",                        # autograd has what is of the profiler in it
+    "autograd.profiler_util": "autograd.profiler_util",
+    "profiler core": "profiler.core_view",                           # torch._C._profiler, torch._C._autograd
     # what a profiler calls the program's calls
     "call_name": "profiler.names:call_name",
     "call_inputs": "profiler.names:call_inputs",

@@ -59,7 +59,7 @@ _C._autograd_callbacks.update({role: _asked(role) for role in ("call_name", "cal
 
 
 # Rarely needed: kept out of start-up.
-__getattr__, __dir__ = late.names(
+_late_name, _late_names = late.names(
     globals(),
     {
         "Function": "function",
@@ -68,5 +68,24 @@ __getattr__, __dir__ = late.names(
         "GradcheckError": "gradcheck",
         "NestedIOFunction": "function",
     },
-    files=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler", "variable"),
+    files=("forward_ad", "function", "functional", "gradcheck", "graph", "variable"),
 )
+
+# The profiler stands above: it is asked for by its role.
+_PROFILERS = ("profiler", "profiler_util")
+_OF_PROFILER = frozenset((
+    "DeviceType", "ProfilerActivity", "ProfilerState", "kineto_available", "_profiler_enabled", "_supported_activities",
+    "_is_kineto_stopped", "_record_function_with_args_enter", "_record_function_with_args_exit", "_ProfilerResult",
+))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PROFILERS:
+        return late.provided(f"autograd.{name}")
+    if name in _OF_PROFILER:
+        return getattr(late.provided("autograd.profiler"), name)
+    return _late_name(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_late_names(), *_PROFILERS, *_OF_PROFILER})

@@ -155,6 +155,25 @@ VARIABLES = {
             "`recompiles` and `graph_breaks`, separated by commas, are printed as RUSHLIGHT_SHOW prints its words",
         ),
         Variable(
+            "ENABLE_PYTORCH_EXECUTION_TRACE",
+            PYTORCH,
+            "`1`: every `profiler.profile` writes an execution trace, into a temporary file",
+            "0",
+            ("0", "1"),
+        ),
+        Variable(
+            "ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS",
+            PYTORCH,
+            "`1`: with a folder beside it for what a replay needs",
+            "0",
+            ("0", "1"),
+        ),
+        Variable(
+            "INTEL_LIBITTNOTIFY64",
+            SYSTEM,
+            "the library that takes the marks of `profiler.itt`, set by Intel's VTune around the program it runs",
+        ),
+        Variable(
             "TORCH_MP_PARALLEL_START",
             PYTORCH,
             "`1` lets `multiprocessing` start the processes of a fork server side by side",

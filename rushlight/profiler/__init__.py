@@ -1,25 +1,30 @@
-"""`torch.profiler`: labels and activities exist; the profiler itself is not written yet and says so when used."""
+"""`torch.profiler`: where time and memory go. Recordings by steps, their events, averages, tables and traces.
+
+What is recorded is written by csrc/profile.cpp; everything here reads it afterwards.
+"""
 
 from __future__ import annotations
 
-import enum
+from ..autograd.labels import record_function as record_function
+from . import itt as itt
+from .activities import (
+    DeviceType as DeviceType,
+    ProfilerActivity as ProfilerActivity,
+    RecordScope as RecordScope,
+    _ExperimentalConfig as _ExperimentalConfig,
+)
+from .profiler import (
+    ExecutionTraceObserver as ExecutionTraceObserver,
+    _KinetoProfile as _KinetoProfile,
+    profile as profile,
+    supported_activities as supported_activities,
+    tensorboard_trace_handler as tensorboard_trace_handler,
+)
+from .schedules import ProfilerAction as ProfilerAction, schedule as schedule
+from .session import kineto_available as kineto_available
+from .steps import KinetoStepTracker as KinetoStepTracker
 
-from ..autograd.profiler import ProfilerActivity, kineto_available, record_function  # noqa: F401
-from ..base.refusals import names_of
-
-
-class ProfilerAction(enum.Enum):
-    """What a schedule asks of the profiler in a step."""
-
-    NONE = 0
-    WARMUP = 1
-    RECORD = 2
-    RECORD_AND_SAVE = 3
-
-
-def supported_activities() -> set[ProfilerActivity]:
-    """What can be watched on this machine."""
-    return {ProfilerActivity.CPU}
-
-
-globals().update(names_of("torch.profiler"))
+__all__ = [
+    "profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
+    "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver",
+]

@@ -118,13 +118,17 @@ class Kind(enum.IntEnum):
     STEP = 13
 
 
-# By kind: PyTorch's scope (a region of compiled code and a collective are calls), and the category in a trace.
-SCOPES = (0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 7, 7, 7)
+    HOST_CALL = 14               # a call of a device's runtime (device_events.py): such rows are made in Python
+    DEVICE = 15                  # what a device did
+
+
+# By kind: PyTorch's scope, and the category in a trace.
+SCOPES = (0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0)
 CATEGORIES = ("cpu_op", "cpu_op", "cpu_op", "cpu_op", "user_annotation", "cpu_op", "cpu_op", "cpu_instant_event",
-              "python_function", "python_function", "python_function", "user_annotation", "user_annotation",
-              "user_annotation")
+              "python_function", "python_function", "python_function", "cpu_op", "cpu_op", "user_annotation",
+              "cuda_runtime", "kernel")
 PYTHON_KINDS = frozenset((Kind.PYTHON, Kind.PYTHON_CALL, Kind.MODULE))
-LABEL_KINDS = frozenset((Kind.USER, Kind.REGION, Kind.COLLECTIVE, Kind.STEP))
+LABEL_KINDS = frozenset((Kind.USER, Kind.STEP))
 
 _FLAGS = ("profiler_measure_per_kernel", "verbose", "enable_cuda_sync_events", "adjust_profiler_step",
           "disable_external_correlation", "profile_all_threads", "capture_overload_names", "record_python_gc_info",
@@ -165,7 +169,8 @@ class _ExperimentalConfig:
             if isinstance(words, str) or not all(isinstance(word, str) for word in words):
                 raise TypeError(f"_ExperimentalConfig: {name} must be a sequence of str, got {words!r}")
         if not isinstance(custom_profiler_config, str):
-            raise TypeError(f"_ExperimentalConfig: custom_profiler_config must be a str, got {custom_profiler_config!r}")
+            raise TypeError("_ExperimentalConfig: custom_profiler_config must be a str, "
+                            f"got {custom_profiler_config!r}")
         given.pop("self")
         vars(self).update(given, profiler_metrics=list(profiler_metrics), performance_events=list(performance_events))
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _C
+from ..base import late
 from ..base.refusals import names_of
 from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
 from ..dispatch.modes import (  # noqa: F401
@@ -125,3 +126,22 @@ class _Functorch(ModuleType):
 
 
 _functorch = _Functorch("rushlight._C._functorch")
+
+
+class _ProfilerView(ModuleType):
+    """`torch._C._profiler` and `torch._C._autograd`: what they have of the profiler."""
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(name)
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            found = getattr(late.provided("profiler core"), self._table)
+            if name in found:
+                return found[name]
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+_profiler = _ProfilerView("rushlight._C._profiler", "PROFILER")
+_autograd = _ProfilerView("rushlight._C._autograd", "AUTOGRAD")

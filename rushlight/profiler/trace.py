@@ -1,0 +1,261 @@
+"""The recording as a file that Perfetto, TensorBoard and chrome://tracing read: Kineto's fields and categories.
+
+Enters: the events of a recording and what the program wrote down about it. Leaves: JSON text, one event a line.
+Times are microseconds after `baseTimeNanoseconds`, a moment of the wall clock that all traces of some three months
+share. What is the same for all calls of an op with the same arguments is formatted once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import frames
+from .activities import CATEGORIES, PYTHON_KINDS, Kind
+from .device_events import ON_HOST, DeviceEvent
+from .files import written
+from .recording import Log
+
+if TYPE_CHECKING:
+    from .event_source import EventSource
+
+TRIMESTER = 7889238              # seconds: Kineto's traces count from a multiple of it
+SPANS_LAST = 0x20000000          # sorts the row of spans behind those of processes
+DEVICES_AFTER = 5000000          # sorts devices behind the host
+FLUSH = 4096                     # lines to a piece
+
+
+def base_time_ns() -> int:
+    """The moment that times of a trace count from."""
+    return int(time.time()) // TRIMESTER * TRIMESTER * 1_000_000_000
+
+
+def write(source: EventSource, path: str, metadata: dict[str, str], trace_id: str) -> None:
+    """Write the trace to `path`, whole or not at all; compressed where it ends in `.gz`."""
+    with written(path) as file:
+        for piece in _pieces(source, path, metadata, trace_id):
+            file.write(piece.encode("utf-8", "surrogateescape"))
+
+
+def _pieces(source: EventSource, path: str, metadata: dict[str, str], trace_id: str) -> Iterator[str]:
+    base = base_time_ns()
+    head = {"schemaVersion": "1", "deviceProperties": json.dumps(_devices(source.log)),
+            "trace_id": json.dumps(trace_id), **metadata, "host_name": json.dumps(socket.gethostname()),
+            "displayTimeUnit": '"ms"', "baseTimeNanoseconds": str(base)}
+    yield "{\n" + "".join(f"{json.dumps(key)}: {_valid(value)},\n" for key, value in head.items())
+    yield '"traceEvents": [\n'
+    writer = _Writer(source, base)
+    yield writer.names()
+    yield from writer.events()
+    yield writer.end()
+    yield f'],\n"traceName": {json.dumps(os.fspath(path))}\n}}\n'
+
+
+def _valid(text: str) -> str:
+    """What a program gave as JSON, if it is; else as a string, so that the file can be read."""
+    try:
+        json.loads(text)
+        return text
+    except ValueError:
+        return json.dumps(text)
+
+
+def _devices(log: Log) -> list[dict[str, Any]]:
+    """Of each device that did something: what is known of it, by Kineto's names."""
+    numbers = {event.device for event in log.device if event.category not in ON_HOST}
+    if not numbers:
+        return []
+    from ..cuda import get_device_properties
+
+    found = []
+    for number in sorted(numbers):
+        known = get_device_properties(number)
+        found.append({"id": number, "name": known.name, "totalGlobalMem": known.total_memory,
+                      "computeMajor": known.major, "computeMinor": known.minor,
+                      "maxThreadsPerBlock": getattr(known, "max_threads_per_block", 1024),
+                      "maxThreadsPerMultiprocessor": getattr(known, "max_threads_per_multi_processor", 2048),
+                      "regsPerMultiprocessor": getattr(known, "regs_per_multiprocessor", 65536),
+                      "warpSize": getattr(known, "warp_size", 32),
+                      "sharedMemPerBlock": getattr(known, "shared_memory_per_block", 49152),
+                      "sharedMemPerMultiprocessor": getattr(known, "shared_memory_per_multiprocessor", 0),
+                      "numSms": known.multi_processor_count})
+    return found
+
+
+class _Writer:
+    """Formats the rows of one recording."""
+
+    def __init__(self, source: EventSource, base: int) -> None:
+        self.source, self.log, self.pid = source, source.log, os.getpid()
+        # from the recording's clock to microseconds after the base, on the wall clock
+        self.shift = self.log.base[1] - self.log.base[0] - base
+        self.heads: dict[tuple[int, ...], str] = {}
+        self.index = 0
+
+    def _time(self, monotonic_ns: int) -> str:
+        return f"{(monotonic_ns + self.shift) / 1000:.3f}"
+
+    def _meta(self, what: str, at: str, pid: Any, tid: Any, /, **args: Any) -> str:
+        return (f'{{"ph":"M","name":"{what}","ts":{at},"pid":{json.dumps(pid)},"tid":{json.dumps(tid)},'
+                f'"args":{json.dumps(args)}}},\n')
+
+    def names(self) -> str:
+        """Processes, threads and streams by name, in the order in which a viewer is to show them."""
+        at = self._time(self.log.base[0])
+        lines = [self._meta("process_name", at, self.pid, 0, name="python"),
+                 self._meta("process_labels", at, self.pid, 0, labels="CPU"),
+                 self._meta("process_sort_index", at, self.pid, 0, sort_index=self.pid)]
+        for native, name, _ in self.log.threads:
+            shown = name if isinstance(name, str) and name else "python"
+            lines += [self._meta("thread_name", at, self.pid, native, name=f"thread {native} ({shown})"),
+                      self._meta("thread_sort_index", at, self.pid, native, sort_index=native)]
+        streams = sorted({(e.device, e.stream) for e in self.log.device if e.category not in ON_HOST})
+        for device in sorted({device for device, _ in streams}):
+            lines += [self._meta("process_name", at, device, 0, name="python"),
+                      self._meta("process_labels", at, device, 0, labels=f"GPU {device}"),
+                      self._meta("process_sort_index", at, device, 0, sort_index=DEVICES_AFTER + device)]
+        for device, stream in streams:
+            lines += [self._meta("thread_name", at, device, stream, name=f"stream {stream} "),
+                      self._meta("thread_sort_index", at, device, stream, sort_index=stream)]
+        return "".join(lines)
+
+    def events(self) -> Iterator[str]:
+        """All events: calls, labels and frames first, then memory, then what a device did."""
+        log = self.log
+        kind = log.kind
+        lines: list[str] = []
+        memory_rows: list[int] = []
+        call = self._call_lines()
+        for row in range(log.host_rows):
+            if kind[row] == Kind.MEMORY:
+                memory_rows.append(row)
+                continue
+            lines.append(call(row))
+            if len(lines) >= FLUSH:
+                yield "".join(lines)
+                lines.clear()
+        yield "".join(lines)
+        for at in range(0, len(memory_rows), FLUSH):
+            yield "".join(map(self._memory_line, memory_rows[at : at + FLUSH]))
+        for at in range(0, len(log.device), FLUSH):
+            yield "".join(map(self._device_line, log.device[at : at + FLUSH]))
+
+    def _call_lines(self) -> Any:
+        """A function from the row of a call, a label or a frame to its line, and that of its arrow."""
+        log, shift = self.log, self.shift
+        begin, end, name, kind, inputs, sequence = log.begin, log.end, log.name, log.kind, log.inputs, log.sequence
+        thread, forward = log.thread, log.forward_thread
+        identities, links, heads = self.source.tree.identities, self.source.links, self.heads
+
+        def call(row: int) -> str:
+            start, one = begin[row], kind[row]
+            if one in PYTHON_KINDS:
+                return self._frame_line(row)
+            key = (name[row], one, thread[row], inputs[row])
+            head = heads.get(key)
+            if head is None:
+                head = heads[key] = self._head(row)
+            number = sequence[row]
+            tail = f',"Sequence number":{number},"Fwd thread id":{forward[row]}' if number >= 0 else ""
+            if self.source.verbose_stacks:
+                tail += self._stack(row)
+            line = head % ((start + shift) / 1000, (end[row] - start) / 1000, identities[row], tail, self.index)
+            self.index += 1
+            return line + self._arrow(row, links[row]) if row in links else line
+
+        return call
+
+    def _head(self, row: int) -> str:
+        """A call's line, with places for its times, its number, what is its own, and its index."""
+        log, kind = self.log, self.log.kind[row]
+        args = ""
+        if log.inputs[row] >= 0:
+            dims, types, strides, concrete = log.inputs_of(row)
+            shown = {"Concrete Inputs": list(concrete), "Input type": list(types), "Input Strides": list(strides),
+                     "Input Dims": list(dims)}
+            args = "".join(f',"{key}":{json.dumps(value)}' for key, value in shown.items())
+        name = json.dumps(log.names[log.name[row]])
+        native = log.threads[log.thread[row]][0]
+        head = f'{{"ph":"X","cat":"{CATEGORIES[kind]}","name":{name},"pid":{self.pid},"tid":{native},'
+        return (head.replace("%", "%%") + '"ts":%.3f,"dur":%.3f,"args":{"External id":%d,"Record function id":0%s'
+                + args.replace("%", "%%") + ',"Ev Idx":%d}},\n')
+
+    def _stack(self, row: int) -> str:
+        stack = self.source._row_stack(row)
+        return f',"Call stack":{json.dumps("".join(entry + ";" for entry in stack))}' if stack else ""
+
+    def _frame_line(self, row: int) -> str:
+        log = self.log
+        number, around = self.source.python_ids
+        head = self.heads.get((log.name[row], -1, log.thread[row], -1))
+        if head is None:
+            name = log.names[log.name[row]]
+            native = log.threads[log.thread[row]][0]
+            module = (f',"Python module id":{frames.module_number(name)}' if log.kind[row] == Kind.MODULE else "")
+            text = (f'{{"ph":"X","cat":"python_function","name":{json.dumps(name)},"pid":{self.pid},"tid":{native},')
+            head = text.replace("%", "%%") + ('"ts":%.3f,"dur":%.3f,"args":{"Python parent id":%s,"Python id":%d'
+                                              + module + ',"Ev Idx":%d}},\n')
+            self.heads[log.name[row], -1, log.thread[row], -1] = head
+        above = around[row]
+        line = head % ((log.begin[row] + self.shift) / 1000, (log.end[row] - log.begin[row]) / 1000,
+                       "null" if above < 0 else above, number[row], self.index)
+        self.index += 1
+        return line
+
+    def _arrow(self, row: int, link: tuple[int, bool]) -> str:
+        number, starts = link
+        ending = '"ph":"s"' if starts else '"ph":"f","bp":"e"'
+        native = self.log.threads[self.log.thread[row]][0]
+        return (f'{{{ending},"id":{number},"pid":{self.pid},"tid":{native},"ts":{self._time(self.log.begin[row])},'
+                '"cat":"fwdbwd","name":"fwdbwd"},\n')
+
+    def _memory_line(self, row: int) -> str:
+        log = self.log
+        kind, unit = log.device_of_memory(row)
+        native = log.threads[log.thread[row]][0]
+        self.index += 1
+        return (f'{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":{self.pid},"tid":{native},'
+                f'"ts":{self._time(log.begin[row])},"args":{{"Total Reserved":0,"Total Allocated":{log.total[row]},'
+                f'"Bytes":{log.value[row]},"Device Id":{unit},"Device Type":{kind},"Addr":{log.address[row]},'
+                f'"Ev Idx":{self.index - 1}}}}},\n')
+
+    def _device_line(self, event: DeviceEvent) -> str:
+        """What a device did, or the call that asked for it; an arrow joins the two."""
+        host = event.category in ON_HOST
+        pid, lane = (self.pid, event.stream) if host else (event.device, event.stream)
+        launched_by = self.source.tree.identities[event.row] if event.row >= 0 else 0
+        args = {**({"External id": launched_by} if launched_by else {}), **event.args}
+        at, length = self._time(event.begin), (event.end - event.begin) / 1000
+        line = (f'{{"ph":"X","cat":"{event.category}","name":{json.dumps(event.name)},"pid":{pid},"tid":{lane},'
+                f'"ts":{at},"dur":{length:.3f},"args":{json.dumps(args)}}},\n')
+        number = event.args.get("correlation")
+        if not number or event.category in ("overhead", "cuda_sync", "gpu_user_annotation"):
+            return line
+        if host and number not in self._answered:
+            return line
+        ending = '"ph":"s"' if host else '"ph":"f","bp":"e"'
+        return line + (f'{{{ending},"id":{number},"pid":{pid},"tid":{lane},"ts":{at},"cat":"ac2g","name":"ac2g"}},\n')
+
+    @property
+    def _answered(self) -> set[int]:
+        """Correlations of calls that started something on a device."""
+        if not hasattr(self, "_correlations"):
+            self._correlations = {event.args.get("correlation") for event in self.log.device
+                                  if event.category not in ON_HOST}
+        return self._correlations
+
+    def end(self) -> str:
+        """The span of the whole recording, and the moment after it."""
+        start = self._time(self.log.base[0])
+        last = max(max(self.log.end, default=0), self.log.base[0])
+        length = (last - self.log.base[0]) / 1000
+        return (f'{{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans","tid":"PyTorch Profiler",'
+                f'"ts":{start},"dur":{length:.3f},"args":{{"Op count":0}}}},\n'
+                + self._meta("process_sort_index", start, "Spans", 0, sort_index=SPANS_LAST)
+                + f'{{"ph":"i","s":"g","name":"Iteration Start: PyTorch Profiler","pid":"Traces",'
+                f'"tid":"Trace PyTorch Profiler","ts":{start}}},\n'
+                f'{{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"","ts":{self._time(last + 1000)}}}\n')
