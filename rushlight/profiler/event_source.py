@@ -21,6 +21,7 @@ from .events import FunctionEvent, FunctionEventAvg, Interval, Kernel, metadata_
 from .files import written
 from .flops import flops_of
 from .links import backward_links
+from .owners import Owners
 from .recording import Log, Tree, concrete_value
 
 log_messages = logging.getLogger("torch.autograd.profiler")
@@ -169,10 +170,12 @@ class EventSource:
         with_flops: bool = False,
         verbose_stacks: bool = False,
         overload_names: bool = False,
+        owners: Owners | None = None,
     ) -> None:
         self.log, self.use_device = log, use_device
         self.profile_memory, self.with_flops = profile_memory, with_flops
         self.verbose_stacks, self.overload_names = verbose_stacks, overload_names
+        self.owners = owners or Owners()
         self._flops: dict[tuple[int, int], int] = {}
         self._shells: dict[int, FunctionEvent] = {}
         self._tree: Tree | None = None

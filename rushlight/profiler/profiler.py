@@ -19,7 +19,8 @@ from typing import Any
 
 from ..autograd.labels import record_function
 from ..base import late
-from . import memory_timeline, session
+from . import session
+from ._memory_profiler import MemoryProfile, MemoryProfileTimeline
 from .activities import ProfilerActivity, _ExperimentalConfig
 from .event_source import EventList
 from .execution_trace import ExecutionTraceObserver as ExecutionTraceObserver, _ITraceObserver
@@ -101,7 +102,7 @@ class _KinetoProfile:
         self.post_processing_timeout_s = post_processing_timeout_s
         self.profiler: session.profile | None = None
         self.has_cudagraphs = False
-        self.mem_tl: memory_timeline.MemoryProfileTimeline | None = None
+        self.mem_tl: MemoryProfileTimeline | None = None
         devices = [name for name in ("CUDA", "XPU", "MTIA", "HPU") if ProfilerActivity[name] in self.activities]
         self.use_device = devices[0].lower() if devices else (
             "privateuseone" if ProfilerActivity.PrivateUse1 in self.activities else None
@@ -217,14 +218,14 @@ class _KinetoProfile:
             found["nccl_version"] = ".".join(str(part) for part in version)
         return found
 
-    def _memory_profile(self) -> memory_timeline.MemoryProfile:
+    def _memory_profile(self) -> MemoryProfile:
         missing = [f"{name}=True" for name in ("record_shapes", "profile_memory", "with_stack")
                    if not getattr(self, name)]
         if missing:
             raise ValueError(f"{', '.join(missing)} required for memory profiling.")
         if self.profiler is None or self.profiler._source is None:
             raise AssertionError("Profiler must be initialized before exporting the memory timeline")
-        return memory_timeline.MemoryProfile(self.profiler._source)
+        return MemoryProfile(self.profiler._source)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Write what memory was held for, over time: a page (`.html`), `[times, sizes]` (`.json`, `.json.gz`) or every
@@ -234,7 +235,7 @@ class _KinetoProfile:
                       "instead.", FutureWarning, stacklevel=2)
         if device is None:
             device = "cuda:0" if is_available("cuda") else "cpu"
-        self.mem_tl = memory_timeline.MemoryProfileTimeline(self._memory_profile())
+        self.mem_tl = MemoryProfileTimeline(self._memory_profile())
         if path.endswith(".html"):
             self.mem_tl.export_memory_timeline_html(path, device)
         elif path.endswith("raw.json.gz"):

@@ -50,6 +50,7 @@ class Log:
         self.threads: list[tuple[int, str, int]] = list(recording["threads"])
         self.base: tuple[int, int] = recording["base"]
         self.dropped: int = recording.get("dropped", 0)
+        self._uses: bytes = recording.get("uses", b"") if with_host else b""
         self.host_rows = len(self.begin)          # rows from here on are a device's
         self.device: list[DeviceEvent] = [
             event if with_host else event._replace(row=-1) for event in recording.get("device", ())
@@ -90,13 +91,21 @@ class Log:
 
     def device_of_memory(self, row: int) -> tuple[int, int]:
         """(PyTorch's number of the kind of device, index) of memory; the CPU has no index."""
-        kind = max(self.device_kind[row], 0)
-        return kind, -1 if kind == 0 else self.unit[row]
+        return (0, -1) if self.device_kind[row] <= 0 else (1, self.unit[row])
 
     def inputs_of(self, row: int) -> tuple[list, list, list, list]:
         """(dims, types, strides, concrete values as text) of what a call was given; empty where none was recorded."""
         at = self.inputs[row]
         return NO_INPUTS if at < 0 else self.input_records[at]
+
+    @functools.cached_property
+    def uses(self) -> dict[int, list[tuple[int, int, tuple[int, int]]]]:
+        """Row of an op -> (address, bytes, device) of the memory of each tensor it was given, where that was kept."""
+        found: dict[int, list[tuple[int, int, tuple[int, int]]]] = {}
+        flat = memoryview(self._uses).cast("q").tolist()
+        for row, address, num_bytes, kind, unit in zip(*(flat[i::5] for i in range(5)), strict=True):
+            found.setdefault(row, []).append((address, num_bytes, (0, -1) if kind <= 0 else (1, unit)))
+        return found
 
     @functools.cached_property
     def key_names(self) -> list[str]:

@@ -20,6 +20,7 @@ from . import trace
 from .activities import ProfilerActivity, ProfilerState, _ExperimentalConfig
 from .event_source import EventList, EventSource
 from .events import FunctionEventAvg
+from .owners import Owners
 from .recording import Log
 from .watchers import Watcher, device_watcher, is_available
 
@@ -213,7 +214,8 @@ class profile:  # noqa: N801 - PyTorch's name
         log = Log(recording, with_host=self.use_cpu)
         config = self.experimental_config
         self._source = EventSource(log, self.use_device, self.profile_memory, self.with_flops,
-                                   config.verbose and self.with_stack, config.capture_overload_names)
+                                   config.verbose and self.with_stack, config.capture_overload_names,
+                                   Owners.found() if self._flags() & 7 == SHAPES | MEMORY | STACK else None)
         self._events = None
         self.kineto_results = Result(self._source, self.trace_id)
         self._warn_of_dropped(log)
