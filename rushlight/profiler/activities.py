@@ -143,6 +143,14 @@ class _ExperimentalConfig:
     `performance_events` name counters of a GPU. Refuses: what is not of the type that PyTorch takes (`TypeError`).
     """
 
+    trace_only: bool
+    verbose: bool
+    enable_cuda_sync_events: bool
+    profile_all_threads: bool
+    profiler_measure_per_kernel: bool
+    capture_overload_names: bool
+    custom_profiler_config: str
+
     def __init__(
         self,
         profiler_metrics: Sequence[str] = (),

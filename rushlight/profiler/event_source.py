@@ -215,12 +215,19 @@ class EventSource:
         return self.stack_of(self.event(row)) if self.verbose_stacks else []
 
     def flops(self, row: int) -> int:
+        """The operations of a call; those of a product within an op are that op's, if it is counted itself."""
         log = self.log
+        if not self.with_flops or log.inputs[row] < 0 or log.kind[row] > Kind.INNER:
+            return 0
         key = (log.name[row], log.inputs[row])
         found = self._flops.get(key)
         if found is None:
-            counted = self.with_flops and log.inputs[row] >= 0 and log.kind[row] <= Kind.INNER
-            found = self._flops[key] = flops_of(log.names[log.name[row]], log.inputs_of(row)) if counted else 0
+            found = self._flops[key] = flops_of(log.names[log.name[row]], log.inputs_of(row))
+        above = log.parent[row] if found and log.kind[row] == Kind.INNER else -1
+        while above >= 0:
+            if self.flops(above):
+                return 0
+            above = log.parent[above]
         return found
 
     def events(self, timeout_s: float | None = None) -> EventList:

@@ -53,8 +53,8 @@ class FormattedTimesMixin:
     cuda_time = _older_name("device_time", "cuda_time")
 
     count: int
-    cpu_time_total: float
-    device_time_total: float
+    cpu_time_total: Any          # numbers in averages, properties of single events
+    device_time_total: Any
 
     @property
     def cpu_time(self) -> float:
@@ -104,10 +104,10 @@ _METADATA: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Rank": ("rank", int), "Src Rank": ("src_rank", int), "Dst Rank": ("dst_rank", int), "Seq": ("seq", int),
     "Is asynchronized op": ("is_async", _truth),
 }
-EventMetadata = namedtuple("EventMetadata", [field for field, _ in _METADATA.values()])
+EventMetadata: Any = namedtuple("EventMetadata", [field for field, _ in _METADATA.values()])  # type: ignore[misc]
 
 
-def metadata_of(entries: dict[str, str]) -> EventMetadata | None:
+def metadata_of(entries: dict[str, str]) -> Any:
     """The known entries of a trace's `args`, read; None where there is none of them."""
     found = {field: None if key not in entries else read(entries[key]) for key, (field, read) in _METADATA.items()}
     return EventMetadata(**found) if any(key in entries for key in _METADATA) else None
@@ -128,6 +128,7 @@ class FunctionEvent(FormattedTimesMixin):
     self_cuda_time_total = _older_name("self_device_time_total", "self_cuda_time_total")
     metadata_json = _older_name("_metadata_json", "metadata_json")
     _source: EventSource | None = None
+    _row: int = -1
 
     def __init__(
         self,

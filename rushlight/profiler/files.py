@@ -16,7 +16,7 @@ from typing import IO
 
 
 @contextlib.contextmanager
-def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open `path` for writing, all or nothing. Refuses as `open` does: a missing folder, no permission, a full disk."""
     target = os.path.realpath(os.fspath(path))
     if os.path.exists(target) and not os.path.isfile(target):

@@ -17,9 +17,10 @@ from .recording import concrete_value
 Inputs = tuple[list, list, list, list]
 
 
-def _sizes(inputs: Inputs, *at: int) -> list[list[int]]:
-    dims = inputs[0]
-    return [dims[i] if i < len(dims) else [] for i in at]
+def _sizes(inputs: Inputs, first: int) -> tuple[list[int], list[int]]:
+    """The sizes of two arguments next to each other."""
+    dims = [*inputs[0], [], [], []]
+    return dims[first], dims[first + 1]
 
 
 def _matrix(a: list[int], b: list[int], rank: int) -> int:
@@ -30,19 +31,19 @@ def _matrix(a: list[int], b: list[int], rank: int) -> int:
 
 
 def _mm(inputs: Inputs) -> int:
-    return _matrix(*_sizes(inputs, 0, 1), rank=2)
+    return _matrix(*_sizes(inputs, 0), rank=2)
 
 
 def _addmm(inputs: Inputs) -> int:
-    return _matrix(*_sizes(inputs, 1, 2), rank=2)
+    return _matrix(*_sizes(inputs, 1), rank=2)
 
 
 def _bmm(inputs: Inputs) -> int:
-    return _matrix(*_sizes(inputs, 0, 1), rank=3)
+    return _matrix(*_sizes(inputs, 0), rank=3)
 
 
 def _baddbmm(inputs: Inputs) -> int:
-    return _matrix(*_sizes(inputs, 1, 2), rank=3)
+    return _matrix(*_sizes(inputs, 1), rank=3)
 
 
 def _elements(inputs: Inputs) -> int:
@@ -51,13 +52,13 @@ def _elements(inputs: Inputs) -> int:
 
 
 def _linear(inputs: Inputs) -> int:
-    x, weight = _sizes(inputs, 0, 1)
+    x, weight = _sizes(inputs, 0)
     return 2 * prod(x) * weight[0] if len(x) >= 2 and len(weight) == 2 else 0
 
 
 def _matmul(inputs: Inputs) -> int:
     """As `mm`, `bmm`, or the one `mm` of a stack by a matrix; products with vectors are not counted."""
-    a, b = _sizes(inputs, 0, 1)
+    a, b = _sizes(inputs, 0)
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
         return 0
     batch = 1
@@ -76,7 +77,7 @@ def _pair(value: Any) -> list[int] | None:
 
 
 def _conv2d(inputs: Inputs) -> int:
-    x, weight = _sizes(inputs, 0, 1)
+    x, weight = _sizes(inputs, 0)
     values = [concrete_value(text) for text in inputs[3]]
     if len(x) != 4 or len(weight) != 4 or len(values) < 7:
         return 0
@@ -96,7 +97,9 @@ FORMULAS: dict[str, Callable[[Inputs], int]] = {
 
 
 def flops_of(name: str, inputs: Inputs) -> int:
-    """The operations that the call of an op counts as; `name` is `aten::mm`, or `rushlight::mm` within another."""
+    """The operations that the call of an op counts as; within another (`rushlight::mm`), only products are counted."""
     namespace, _, op = name.partition("::")
     formula = FORMULAS.get(op) if namespace in ("aten", "rushlight") else None
+    if namespace == "rushlight" and formula is _elements:
+        return 0
     return 0 if formula is None or not inputs[0] else formula(inputs)

@@ -16,7 +16,7 @@ def backward_links(log: Log) -> dict[int, tuple[int, bool]]:
     if Kind.NODE not in kind:
         return {}
     ids = [number for _, _, number in log.threads]
-    forward: dict[tuple[int, int], int] = {}
+    forward: dict[tuple[int, int], int] = {}       # (thread, sequence number) -> row; thread 0: whichever it was
     nodes = []
     for row in range(log.host_rows):
         if sequence[row] < 0:
@@ -25,7 +25,7 @@ def backward_links(log: Log) -> dict[int, tuple[int, bool]]:
             nodes.append(row)
         elif kind[row] != Kind.EVALUATE and not log.forward_thread[row]:
             # rows are in the order of their beginning: the last one is the innermost
-            forward[ids[thread[row]], sequence[row]] = row
+            forward[ids[thread[row]], sequence[row]] = forward[0, sequence[row]] = row
     nodes.sort(key=log.begin.__getitem__)
     links: dict[int, tuple[int, bool]] = {}
     for row in nodes:

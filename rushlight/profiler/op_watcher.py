@@ -49,7 +49,7 @@ class LabelWatcher:
 
     def start(self) -> None:
         self._before = labels._begin, labels._end
-        labels._begin, labels._end = self._begin, self._end
+        labels._begin, labels._end = self._begin, self._end   # type: ignore[assignment]
 
     def stop(self) -> None:
         labels._begin, labels._end = self._before

@@ -50,7 +50,7 @@ def _parsed(activities: Activities) -> tuple[set[ProfilerActivity], dict[Profile
     filters: dict[ProfilerActivity, set[str]] = {}
     for item in activities:
         if isinstance(item, dict):
-            parts = {key: set(names) for key, names in item.items()}
+            parts: dict[ProfilerActivity, set[str] | None] = {key: set(names) for key, names in item.items()}
         elif isinstance(item, ProfilerActivity):
             parts = {item: None}
         else:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import frames
-from .activities import CATEGORIES, PYTHON_KINDS, Kind
+from .activities import CATEGORIES, Kind
 from .device_events import ON_HOST, DeviceEvent
 from .files import written
 from .recording import Log
@@ -93,7 +93,7 @@ class _Writer:
         self.source, self.log, self.pid = source, source.log, os.getpid()
         # from the recording's clock to microseconds after the base, on the wall clock
         self.shift = self.log.base[1] - self.log.base[0] - base
-        self.heads: dict[tuple[int, ...], str] = {}
+        self.heads: dict[tuple[int, int, int, int], tuple[str, str]] = {}
         self.index = 0
 
     def _time(self, monotonic_ns: int) -> str:
@@ -126,51 +126,50 @@ class _Writer:
     def events(self) -> Iterator[str]:
         """All events: calls, labels and frames first, then memory, then what a device did."""
         log = self.log
-        kind = log.kind
-        lines: list[str] = []
-        memory_rows: list[int] = []
-        call = self._call_lines()
-        for row in range(log.host_rows):
-            if kind[row] == Kind.MEMORY:
-                memory_rows.append(row)
-                continue
-            lines.append(call(row))
-            if len(lines) >= FLUSH:
-                yield "".join(lines)
-                lines.clear()
-        yield "".join(lines)
+        for first in range(0, log.host_rows, FLUSH):
+            yield self._calls(first, min(first + FLUSH, log.host_rows))
+        memory_rows = [row for row in range(log.host_rows) if log.kind[row] == Kind.MEMORY]
         for at in range(0, len(memory_rows), FLUSH):
             yield "".join(map(self._memory_line, memory_rows[at : at + FLUSH]))
         for at in range(0, len(log.device), FLUSH):
             yield "".join(map(self._device_line, log.device[at : at + FLUSH]))
 
-    def _call_lines(self) -> Any:
-        """A function from the row of a call, a label or a frame to its line, and that of its arrow."""
-        log, shift = self.log, self.shift
-        begin, end, name, kind, inputs, sequence = log.begin, log.end, log.name, log.kind, log.inputs, log.sequence
-        thread, forward = log.thread, log.forward_thread
-        identities, links, heads = self.source.tree.identities, self.source.links, self.heads
-
-        def call(row: int) -> str:
-            start, one = begin[row], kind[row]
-            if one in PYTHON_KINDS:
-                return self._frame_line(row)
-            key = (name[row], one, thread[row], inputs[row])
-            head = heads.get(key)
+    def _calls(self, first: int, last: int) -> str:
+        """The lines of calls, labels and frames among some rows, each with that of its arrow."""
+        log, heads, links, shift = self.log, self.heads, self.source.links, self.shift
+        identities, index = self.source.tree.identities, self.index
+        with_stacks = self.source.verbose_stacks
+        lines: list[str] = []
+        columns = (log.name, log.kind, log.inputs, log.thread, log.sequence, log.begin, log.end)
+        rows = zip(range(first, last), *(column[first:last] for column in columns), strict=True)
+        for row, name, kind, inputs, thread, sequence, begin, end in rows:
+            if Kind.MEMORY <= kind <= Kind.MODULE:
+                if kind == Kind.MEMORY:
+                    continue
+                self.index = index
+                lines.append(self._frame_line(row))
+                index += 1
+                continue
+            head = heads.get((name, kind, thread, inputs))
             if head is None:
-                head = heads[key] = self._head(row)
-            number = sequence[row]
-            tail = f',"Sequence number":{number},"Fwd thread id":{forward[row]}' if number >= 0 else ""
-            if self.source.verbose_stacks:
-                tail += self._stack(row)
-            line = head % ((start + shift) / 1000, (end[row] - start) / 1000, identities[row], tail, self.index)
-            self.index += 1
-            return line + self._arrow(row, links[row]) if row in links else line
+                head = heads[name, kind, thread, inputs] = self._head(row)
+            before, after = head
+            if sequence >= 0:
+                after = f',"Sequence number":{sequence},"Fwd thread id":{log.forward_thread[row]}{after}'
+            if with_stacks:
+                after = self._stack(row) + after
+            lines.append(
+                f'{before}{(begin + shift) / 1000:.3f},"dur":{(end - begin) / 1000:.3f},'
+                f'"args":{{"External id":{identities[row]},"Record function id":0{after}{index}}}}},\n'
+            )
+            index += 1
+            if row in links:
+                lines.append(self._arrow(row, links[row]))
+        self.index = index
+        return "".join(lines)
 
-        return call
-
-    def _head(self, row: int) -> str:
-        """A call's line, with places for its times, its number, what is its own, and its index."""
+    def _head(self, row: int) -> tuple[str, str]:
+        """What all calls of an op on a thread with the same arguments share: before their times, and after."""
         log, kind = self.log, self.log.kind[row]
         args = ""
         if log.inputs[row] >= 0:
@@ -180,9 +179,8 @@ class _Writer:
             args = "".join(f',"{key}":{json.dumps(value)}' for key, value in shown.items())
         name = json.dumps(log.names[log.name[row]])
         native = log.threads[log.thread[row]][0]
-        head = f'{{"ph":"X","cat":"{CATEGORIES[kind]}","name":{name},"pid":{self.pid},"tid":{native},'
-        return (head.replace("%", "%%") + '"ts":%.3f,"dur":%.3f,"args":{"External id":%d,"Record function id":0%s'
-                + args.replace("%", "%%") + ',"Ev Idx":%d}},\n')
+        return (f'{{"ph":"X","cat":"{CATEGORIES[kind]}","name":{name},"pid":{self.pid},"tid":{native},"ts":',
+                args + ',"Ev Idx":')
 
     def _stack(self, row: int) -> str:
         stack = self.source._row_stack(row)
@@ -191,20 +189,20 @@ class _Writer:
     def _frame_line(self, row: int) -> str:
         log = self.log
         number, around = self.source.python_ids
-        head = self.heads.get((log.name[row], -1, log.thread[row], -1))
+        key = (log.name[row], log.kind[row], log.thread[row], -1)
+        head = self.heads.get(key)
         if head is None:
             name = log.names[log.name[row]]
             native = log.threads[log.thread[row]][0]
-            module = (f',"Python module id":{frames.module_number(name)}' if log.kind[row] == Kind.MODULE else "")
-            text = (f'{{"ph":"X","cat":"python_function","name":{json.dumps(name)},"pid":{self.pid},"tid":{native},')
-            head = text.replace("%", "%%") + ('"ts":%.3f,"dur":%.3f,"args":{"Python parent id":%s,"Python id":%d'
-                                              + module + ',"Ev Idx":%d}},\n')
-            self.heads[log.name[row], -1, log.thread[row], -1] = head
-        above = around[row]
-        line = head % ((log.begin[row] + self.shift) / 1000, (log.end[row] - log.begin[row]) / 1000,
-                       "null" if above < 0 else above, number[row], self.index)
-        self.index += 1
-        return line
+            module = f',"Python module id":{frames.module_number(name)}' if log.kind[row] == Kind.MODULE else ""
+            head = self.heads[key] = (
+                f'{{"ph":"X","cat":"python_function","name":{json.dumps(name)},"pid":{self.pid},"tid":{native},"ts":',
+                module + ',"Ev Idx":',
+            )
+        begin, above = log.begin[row], around[row]
+        return (f'{head[0]}{(begin + self.shift) / 1000:.3f},"dur":{(log.end[row] - begin) / 1000:.3f},"args":'
+                f'{{"Python parent id":{"null" if above < 0 else above},"Python id":{number[row]}{head[1]}'
+                f'{self.index}}}}},\n')
 
     def _arrow(self, row: int, link: tuple[int, bool]) -> str:
         number, starts = link
@@ -241,7 +239,7 @@ class _Writer:
         return line + (f'{{{ending},"id":{number},"pid":{pid},"tid":{lane},"ts":{at},"cat":"ac2g","name":"ac2g"}},\n')
 
     @property
-    def _answered(self) -> set[int]:
+    def _answered(self) -> set[int | None]:
         """Correlations of calls that started something on a device."""
         if not hasattr(self, "_correlations"):
             self._correlations = {event.args.get("correlation") for event in self.log.device

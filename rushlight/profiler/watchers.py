@@ -32,9 +32,7 @@ class Watcher:
     """Watches the CUDA devices of this machine from now on."""
 
     def __init__(self, config: _ExperimentalConfig, wanted: set[str] | None) -> None:
-        from .cupti import DeviceRecorder
-
-        self._recorder = DeviceRecorder(waits=config.enable_cuda_sync_events)
+        self._recorder = late.import_module(".cupti", __package__).DeviceRecorder(waits=config.enable_cuda_sync_events)
         self._wanted = wanted
         self._away: list[tuple[int, int]] = []       # stretches without collection
         self._since: int | None = None               # when collection was last paused, while it is
