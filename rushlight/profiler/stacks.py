@@ -1,0 +1,23 @@
+"""Frames and modules in a recording: how files are named, and which module a call belongs to.
+
+Enters: for names, where programs import from; for modules, the rows of a recording and what it says of modules. Leaves:
+the parts of paths that names of frames go without (csrc/extras/profile_stack.cpp makes the names), and for each row the
+path of modules around it, as PyTorch writes it for scripted ones: `TOP(Net)::forward.layer(Linear)::forward.`
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OWN = ("profiler" + os.sep, os.path.join("autograd", "profiler"), os.path.join("autograd", "labels.py"))
+
+
+def frame_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(folders that names of files go without, the longest first; how paths of the profiler's own files begin)."""
+    folders = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages(), os.path.dirname(PACKAGE)]
+    starts = {os.path.abspath(folder) + os.sep for folder in folders if isinstance(folder, str)} - {os.sep * 2}
+    own = tuple(os.path.join(PACKAGE, part) for part in OWN)
+    return tuple(sorted(starts, key=len, reverse=True)), own
