@@ -3,9 +3,10 @@
 // number written: names are made at first sight of a code object, a function or a module.
 //
 // Which frames: those of the program and of what it calls, ours included (nn/functional.py), while no op runs
-// (Timeline::inside is 0): how an op plans its work is no part of the program. Frames of the profiler's own files, and
-// what they call in C, are left out too. Frames that a recording finds when it starts begin where it does. A thread
-// takes part from its first event on. Everything holds the interpreter lock.
+// (Timeline::inside is 0): how an op plans its work is no part of the program. So is what our rooms below the ops and
+// the compiler do, with all they call; and the profiler's own frames, whose callees may be the program's (Whose). Frames
+// that a recording finds when it starts begin where it does. A thread takes part from its first event on. Everything
+// holds the interpreter lock.
 #include "profile_stack.h"
 
 #include <frameobject.h>
@@ -36,9 +37,15 @@ struct PlaceHash {
   }
 };
 
+enum class Whose : uint8_t {
+  Program,
+  ModuleCall,                            // nn.Module.__call__ itself, which a program called by that name
+  Profiler,                              // not recorded, nor are the functions of C that it calls
+  Inner                                  // not recorded, nor is anything that it calls
+};
 struct Seen {
-  uint32_t name;                         // kUnseen: of the profiler's own files
-  bool is_module_call;                   // nn.Module.__call__ itself, which the program called by that name
+  uint32_t name;
+  Whose whose;
 };
 
 struct KnownModule {
@@ -49,6 +56,7 @@ struct KnownModule {
 struct OpenFrame {
   const void* key;                       // the frame, or one beyond for a function of C that it called
   uint32_t row;
+  bool is_module;
 };
 
 // A thread whose frames are recorded.
@@ -58,6 +66,7 @@ struct Watched {
   Timeline* line = nullptr;
   std::vector<OpenFrame> open;
   std::vector<PyObject*> modules;        // being called, borrowed
+  const void* inner = nullptr;           // a frame that runs, within which nothing is recorded
   Py_tracefunc before = nullptr;         // who watched the thread, and is given it back
   PyObject* before_object = nullptr;
 };
@@ -74,7 +83,7 @@ struct Known {
   std::unordered_map<const PyObject*, KnownModule> modules;
   std::unordered_map<const PyTypeObject*, int> counts;           // modules of a class so far
   std::vector<std::string> prefixes;                             // of paths, that names go without; longest first
-  std::vector<std::string> own;                                  // how paths of the profiler's own files begin
+  std::vector<std::string> own, inner;                           // how paths of files begin: Whose
   PyObject* children = nullptr;          // {number of a name: (class, path from the module that called it)}
 };
 Known known;
@@ -111,16 +120,17 @@ const std::string* start_of(const char* path, const std::vector<std::string>& st
 Seen first_seen(PyCodeObject* code, int at) {
   KeptError kept;
   hold(reinterpret_cast<PyObject*>(code));
-  bool is_module_call = reinterpret_cast<PyObject*>(code) == module_call_code();
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (!file) PyErr_Clear(), file = "?";
-  if (start_of(file, known.own)) return {kUnseen, false};
-  if (at == kNowhere) return {0, false};
+  if (start_of(file, known.own)) return {kUnseen, Whose::Profiler};
+  if (start_of(file, known.inner)) return {kUnseen, Whose::Inner};
+  if (at == kNowhere) return {kUnseen, Whose::Program};
   if (const std::string* start = start_of(file, known.prefixes)) file += start->size();
   int line = PyCode_Addr2Line(code, at);
   Ref name(PyUnicode_FromFormat("%s(%d): %U", file, line < 0 ? code->co_firstlineno : line, code->co_name));
-  if (!name) return PyErr_Clear(), Seen{kUnseen, false};
-  return {profile_name(name.p), is_module_call};
+  if (!name) return PyErr_Clear(), Seen{kUnseen, Whose::Profiler};
+  bool is_module_call = reinterpret_cast<PyObject*>(code) == module_call_code();
+  return {profile_name(name.p), is_module_call ? Whose::ModuleCall : Whose::Program};
 }
 
 Seen seen_at(PyCodeObject* code, int at) {
@@ -204,10 +214,18 @@ uint32_t name_of_module(PyObject* module) {
 
 const void* beyond(PyFrameObject* frame) { return reinterpret_cast<const char*>(frame) + 1; }
 
-void open_frame(const void* key, uint32_t name, EventKind kind) {
+void open_frame(const void* key, uint32_t name, EventKind kind, PyObject* module = nullptr) {
   if (name == kUnseen) return;
   Mark mark = profile_begin(name, kind);
-  if (mark.recording) here.open.push_back({key, mark.row});
+  if (!mark.recording) return;
+  here.open.push_back({key, mark.row, module != nullptr});
+  if (module) here.modules.push_back(module);
+}
+
+void close_last() {
+  profile_end({known.recording, here.line, here.open.back().row});
+  if (here.open.back().is_module && !here.modules.empty()) here.modules.pop_back();
+  here.open.pop_back();
 }
 
 // Ends the frame, and what was begun within it and did not end. Nothing where it was not recorded.
@@ -216,7 +234,7 @@ void close_frame(const void* key) {
   size_t at = open.size();
   while (at && open[at - 1].key != key) at--;
   if (!at) return;
-  for (; open.size() >= at; open.pop_back()) profile_end({known.recording, here.line, open.back().row});
+  while (open.size() >= at) close_last();
 }
 
 PyObject* self_of(PyFrameObject* frame) {      // borrowed: the frame keeps it
@@ -236,13 +254,14 @@ Seen seen_in(PyFrameObject* frame, int at) {
 
 void begin_frame(PyFrameObject* frame) {
   Seen seen = seen_in(frame, PyFrame_GetLasti(frame));
-  PyObject* module = __builtin_expect(seen.is_module_call, 0) ? self_of(frame) : nullptr;
-  if (module) open_frame(frame, name_of_module(module), EventKind::Module);
+  if (__builtin_expect(seen.whose == Whose::Inner, 0)) here.inner = frame;
+  PyObject* module = __builtin_expect(seen.whose == Whose::ModuleCall, 0) ? self_of(frame) : nullptr;
+  if (module) open_frame(frame, name_of_module(module), EventKind::Module, module);
   else open_frame(frame, seen.name, EventKind::Python);
 }
 
 void begin_function(PyFrameObject* caller, PyObject* function) {
-  if (function && seen_in(caller, kNowhere).name != kUnseen)
+  if (function && seen_in(caller, kNowhere).whose != Whose::Profiler)
     open_frame(beyond(caller), name_of_function(function), EventKind::PythonCall);
 }
 
@@ -251,16 +270,17 @@ void open_stack() {
   std::vector<PyFrameObject*> frames;
   auto* frame = PyEval_GetFrame();
   for (Py_XINCREF(frame); frame; frame = PyFrame_GetBack(frame)) frames.push_back(frame);
-  for (size_t i = frames.size(); i--;) begin_frame(frames[i]);
+  for (size_t i = frames.size(); i-- && !here.inner;) begin_frame(frames[i]);
   for (PyFrameObject* one : frames) Py_DECREF(one);
 }
 
 // After a pause: what was open ended with it, and what is there now begins.
 void go_on() {
   here.pauses = known.pauses;
-  for (; !here.open.empty(); here.open.pop_back()) {
+  here.inner = nullptr;
+  while (!here.open.empty()) {
     uint32_t row = here.open.back().row;
-    profile_end({known.recording, here.line, row});
+    close_last();
     here.line->at(row).end = known.paused_at;
   }
   open_stack();
@@ -290,6 +310,7 @@ void join() {
   here.line = profile_line();
   here.open.clear();
   here.modules.clear();
+  here.inner = nullptr;
 }
 
 // This thread has begun to take part.
@@ -306,6 +327,11 @@ void see(PyFrameObject* frame, int what, PyObject* arg) {
     go_on();
     if (what == PyTrace_CALL) return;      // it is on the stack that was just opened
   }
+  if (here.inner) {
+    bool is_over = what == PyTrace_RETURN && (frame == here.inner || (!here.open.empty() && here.open.back().key == frame));
+    if (!is_over) return;
+    here.inner = nullptr;
+  }
   if (what == PyTrace_CALL) begin_frame(frame);
   else if (what == PyTrace_RETURN) close_frame(frame);
   else if (what == PyTrace_C_CALL) begin_function(frame, arg);
@@ -321,6 +347,7 @@ void forget() {
   known.counts.clear();
   known.prefixes.clear();
   known.own.clear();
+  known.inner.clear();
   for (auto& slot : near_places) slot = {};
 }
 
@@ -338,16 +365,17 @@ bool read_paths() {
   PyObject* ask = PyDict_GetItemString(autograd_helpers(), "frame_paths");
   if (!ask) return true;
   Ref answer(PyObject_CallNoArgs(ask));
-  PyObject *prefixes, *own;
-  if (!answer || !PyArg_ParseTuple(answer.p, "O!O!", &PyTuple_Type, &prefixes, &PyTuple_Type, &own)) return false;
-  return read_texts(prefixes, &known.prefixes) && read_texts(own, &known.own);
+  PyObject *prefixes, *own, *inner, *tuple = reinterpret_cast<PyObject*>(&PyTuple_Type);
+  if (!answer || !PyArg_ParseTuple(answer.p, "O!O!O!", tuple, &prefixes, tuple, &own, tuple, &inner)) return false;
+  return read_texts(prefixes, &known.prefixes) && read_texts(own, &known.own) && read_texts(inner, &known.inner);
 }
 
 // --- for Python ------------------------------------------------------------------------------------------------------
 
 // Who takes the interpreter's calls for a while (the compiler does) asks for them to come here again.
 PyObject* enable(PyObject*, PyObject*) {
-  if (takes(kRecordStack) && here.recording == known.recording) put_in();
+  bool is_watched = takes(kRecordStack) && here.recording == known.recording;
+  PyEval_SetProfile(is_watched ? watch_frame : nullptr, is_watched ? watcher : nullptr);
   Py_RETURN_NONE;
 }
 

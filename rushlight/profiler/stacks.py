@@ -12,12 +12,17 @@ import site
 import sys
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Rooms whose frames are no part of a program: what an op is made of, how it is found, and the compiler.
+INNER = ("base", "loops", "codegen", "devices", "op", "planners", "rules", "aten", "definitions", "dynamo", "aot", "inductor",
+         "compiler", "wiring.py")
 OWN = ("profiler" + os.sep, os.path.join("autograd", "profiler"), os.path.join("autograd", "labels.py"))
 
 
-def frame_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(folders that names of files go without, the longest first; how paths of the profiler's own files begin)."""
+def frame_paths() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Of files: folders that their names go without, the longest first; how paths of the profiler's own begin; and those
+    of our inner rooms."""
     folders = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages(), os.path.dirname(PACKAGE)]
     starts = {os.path.abspath(folder) + os.sep for folder in folders if isinstance(folder, str)} - {os.sep * 2}
     own = tuple(os.path.join(PACKAGE, part) for part in OWN)
-    return tuple(sorted(starts, key=len, reverse=True)), own
+    inner = tuple(os.path.join(PACKAGE, part) + ("" if part.endswith(".py") else os.sep) for part in INNER)
+    return tuple(sorted(starts, key=len, reverse=True)), own, inner
