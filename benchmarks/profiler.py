@@ -1,4 +1,4 @@
-"""The profiler: what it adds to small ops, what its tables and traces cost, and what it costs while nothing is recorded.
+"""The profiler: what it adds to small ops, what its tables and traces cost, and its cost while nothing is recorded.
 
 Enters: the session's settings. Leaves: four sections with the bars of the profiler, each a fraction of PyTorch's figure
 for the same program in the same run. One thread and processor time whatever the session says. "Added" is the time of a
