@@ -1,9 +1,13 @@
 // See cuda/queue.h.
 #include "cuda/queue.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <ctime>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -35,6 +39,8 @@ std::mutex sleep_lock;
 std::condition_variable wake;
 std::thread* worker = nullptr;
 int (*enter_unit)(int) = nullptr;
+std::atomic<bool> is_noting{false};
+std::vector<int64_t> noted;                       // the worker's, who is idle when others look
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -64,7 +70,7 @@ int find_batch(uint64_t n, Job** jobs, int* which) {
   constexpr int kMost = kBatches[0], kLeast = kBatches[2];
   uint64_t ready = written.load(std::memory_order_acquire) - n;
   Job& first = ring[n % kJobs];
-  if (!call_batch || ready < kLeast || !first.joins) return 1;
+  if (!call_batch || ready < kLeast || !first.joins || is_noting) return 1;
   int count = 0;
   for (; count < kMost && static_cast<uint64_t>(count) < ready; count++) {
     Job& job = ring[(n + count) % kJobs];
@@ -74,6 +80,15 @@ int find_batch(uint64_t n, Job** jobs, int* which) {
   for (*which = 0; *which < 3; ++*which)
     if (count >= kBatches[*which]) return kBatches[*which];
   return 1;
+}
+
+int64_t this_thread() { return syscall(SYS_gettid); }
+
+int call_noted(Job& job) {
+  int64_t begin = now();
+  int code = job.call(job);
+  if (job.asked) noted.insert(noted.end(), {begin, now(), job.asked, job.asker, this_thread()});
+  return code;
 }
 
 void work() {
@@ -87,7 +102,7 @@ void work() {
     }
     Job* jobs[kBatches[0]];
     int which = 0, count = code ? 1 : find_batch(n, jobs, &which);
-    if (!code) code = count > 1 ? call_batch(jobs, which) : job.call(job);
+    if (!code) code = count > 1 ? call_batch(jobs, which) : is_noting ? call_noted(job) : job.call(job);
     int none = 0;
     if (code && error.compare_exchange_strong(none, code)) failed_call = job.what;
     called.store(n += count, std::memory_order_release);
@@ -119,6 +134,9 @@ Job* queue_room() {
 }
 
 void queue_push() {
+  Job& job = ring[written.load(std::memory_order_relaxed) % kJobs];
+  job.asked = 0;
+  if (__builtin_expect(is_noting.load(std::memory_order_relaxed), 0)) job.asked = now(), job.asker = this_thread();
   written.store(written.load(std::memory_order_relaxed) + 1);     // in one order with `is_asleep`
   bool wakes = is_asleep.load();
   producers.unlock();
@@ -160,6 +178,20 @@ bool set_queue(bool on, int (*enter)(int unit)) {
   is_ending = false;
   worker = new std::thread(work);
   return queue_is_on = stops;
+}
+
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+std::vector<int64_t> note_jobs(bool wanted) {
+  drain();
+  is_noting = wanted;
+  std::vector<int64_t> kept;
+  kept.swap(noted);
+  return kept;
 }
 
 void forget_queue() { queue_is_on = false; }
