@@ -27,6 +27,7 @@ enum Kind {
 };
 constexpr int kAllKinds[] = {kMemcpy, kMemset, kDriver, kRuntime, kKernel, kOverhead, kMemcpyBetween, kSync};
 constexpr size_t kBufferBytes = 4 << 20, kAlign = 64;
+constexpr uint32_t kMostCalls = 4096;
 constexpr int kSystemThreads = 1, kForced = 1, kDriverCalls = 1, kRuntimeCalls = 2;
 
 struct Cupti {
@@ -52,8 +53,6 @@ std::mutex buffers_lock;
 std::vector<uint8_t*> spare;
 std::vector<Filled> filled;
 size_t lost = 0;
-std::vector<uint32_t> chosen[2];      // calls of the driver, of the runtime, that are recorded one by one
-
 void give_buffer(uint8_t** buffer, size_t* size, size_t* most_records) {
   std::lock_guard<std::mutex> lock(buffers_lock);
   *most_records = 0;      // as many as fit
@@ -273,10 +272,10 @@ PyObject* py_calls(PyObject*, PyObject*) {
   Ref both(PyTuple_New(2));
   for (int domain = kDriverCalls; both && domain <= kRuntimeCalls; domain++) {
     Ref list(PyList_New(0));
-    for (uint32_t id = 0; list && id < 4096; id++) {
+    for (uint32_t id = 0; list && id < kMostCalls; id++) {
       const char* name = nullptr;
       if (!library || !cupti.call_name || cupti.call_name(domain, id, &name)) name = nullptr;
-      if (id && !name && id > 64) break;
+      if (id && !name) break;
       Ref text(name ? PyUnicode_FromString(name) : Py_NewRef(Py_None));
       if (!text || PyList_Append(list.p, text.p)) return nullptr;
     }
@@ -286,32 +285,24 @@ PyObject* py_calls(PyObject*, PyObject*) {
   return both.release();
 }
 
-int select_calls(int (*select)(uint32_t, uint8_t), PyObject* ids, std::vector<uint32_t>& kept) {
-  Ref items(PySequence_Fast(ids, "cuda_activity_start: expected numbers"));
-  for (Py_ssize_t i = 0; items && i < PySequence_Fast_GET_SIZE(items.p); i++) {
-    auto id = static_cast<uint32_t>(PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(items.p, i)));
-    if (PyErr_Occurred()) return -1;
-    if (int code = select(id, 1)) return code;
-    kept.push_back(id);
-  }
-  return items ? 0 : -1;
-}
-
 void record_no_more() {
   for (int kind : kAllKinds) cupti.disable(kind);
-  for (uint32_t id : chosen[0]) cupti.select_driver(id, 0);
-  for (uint32_t id : chosen[1]) cupti.select_runtime(id, 0);
-  chosen[0].clear();
-  chosen[1].clear();
 }
 
-int record_calls(int kind, PyObject* ids) {
+// All calls of a kind but those of these numbers; all where CUPTI cannot choose.
+int record_calls(int kind, PyObject* left_out) {
+  if (int code = cupti.enable(kind)) return code;
   auto* select = kind == kDriver ? cupti.select_driver : cupti.select_runtime;
-  return select ? select_calls(select, ids, chosen[kind == kRuntime]) : cupti.enable(kind);
+  Ref items(PySequence_Fast(left_out, "cuda_activity_start: expected numbers"));
+  for (Py_ssize_t i = 0; select && items && i < PySequence_Fast_GET_SIZE(items.p); i++) {
+    auto id = static_cast<uint32_t>(PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(items.p, i)));
+    if (!PyErr_Occurred()) select(id, 0);      // where it does not, there are more records
+  }
+  return PyErr_Occurred() ? -1 : 0;
 }
 
-// cuda_activity_start(kinds, driver, runtime): records of these kinds are kept from here on; of calls, those with these
-// numbers, or all where CUPTI cannot choose. RuntimeError where CUPTI refuses: then none are.
+// cuda_activity_start(kinds, driver, runtime): records of these kinds are kept from here on; of calls, none with these
+// numbers, where CUPTI can choose. RuntimeError where CUPTI refuses: then none are.
 PyObject* py_start(PyObject*, PyObject* args) {
   PyObject *kinds, *driver, *runtime;
   if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &kinds, &driver, &runtime)) return nullptr;
@@ -374,7 +365,7 @@ PyMethodDef functions[] = {
     {"cuda_activity_calls", guarded<py_calls>, METH_NOARGS,
      "cuda_activity_calls(): names of the driver's calls and of the runtime's, by CUPTI's numbers"},
     {"cuda_activity_start", guarded<py_start>, METH_VARARGS,
-     "cuda_activity_start(kinds, driver, runtime): keep records of these kinds, and of these calls"},
+     "cuda_activity_start(kinds, driver, runtime): keep records of these kinds, not of these calls"},
     {"cuda_activity_stop", guarded<py_stop>, METH_NOARGS, "cuda_activity_stop(): the records, as columns"},
     {}};
 

@@ -70,7 +70,7 @@ int find_batch(uint64_t n, Job** jobs, int* which) {
   constexpr int kMost = kBatches[0], kLeast = kBatches[2];
   uint64_t ready = written.load(std::memory_order_acquire) - n;
   Job& first = ring[n % kJobs];
-  if (!call_batch || ready < kLeast || !first.joins || is_noting) return 1;
+  if (!call_batch || ready < kLeast || !first.joins) return 1;
   int count = 0;
   for (; count < kMost && static_cast<uint64_t>(count) < ready; count++) {
     Job& job = ring[(n + count) % kJobs];
@@ -84,10 +84,19 @@ int find_batch(uint64_t n, Job** jobs, int* which) {
 
 int64_t this_thread() { return syscall(SYS_gettid); }
 
-int call_noted(Job& job) {
+// One job, or a batch.
+int make(Job& job, Job* const* jobs, int count, int which) {
+  return count > 1 ? call_batch(jobs, which) : job.call(job);
+}
+
+int make_noted(Job& job, Job* const* jobs, int count, int which) {
   int64_t begin = now();
-  int code = job.call(job);
-  if (job.asked) noted.insert(noted.end(), {begin, now(), job.asked, job.asker, this_thread()});
+  int code = make(job, jobs, count, which);
+  int64_t end = now();
+  for (int i = 0; i < count; i++) {
+    const Job& made = count > 1 ? *jobs[i] : job;
+    if (made.asked) noted.insert(noted.end(), {begin, end, made.asked, made.asker, this_thread()});
+  }
   return code;
 }
 
@@ -102,7 +111,7 @@ void work() {
     }
     Job* jobs[kBatches[0]];
     int which = 0, count = code ? 1 : find_batch(n, jobs, &which);
-    if (!code) code = count > 1 ? call_batch(jobs, which) : is_noting ? call_noted(job) : job.call(job);
+    if (!code) code = (is_noting ? make_noted : make)(job, jobs, count, which);
     int none = 0;
     if (code && error.compare_exchange_strong(none, code)) failed_call = job.what;
     called.store(n += count, std::memory_order_release);

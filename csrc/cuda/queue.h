@@ -55,8 +55,8 @@ bool set_queue(bool on, int (*enter)(int unit));
 // Nanoseconds of the clock that profiles have.
 int64_t now();
 
-// Keep for each job, from now on, when the queue's thread began and ended it, when it was asked for, by which thread, and
-// the queue's own; jobs are made one by one then. Or keep none: those kept so far, five numbers each.
+// Keep for each job, from now on, when the queue's thread began and ended it (jobs of a batch: all of them at once), when
+// it was asked for, by which thread, and the queue's own. Or keep none: those kept so far, five numbers each.
 std::vector<int64_t> note_jobs(bool wanted);
 void forget_queue();      // in a forked process, which has no such thread
 

@@ -21,7 +21,7 @@ static const char* const driver_calls[] = {
 static void (*give)(uint8_t**, size_t*, size_t*);
 static void (*take)(void*, uint32_t, uint8_t*, size_t, size_t);
 static uint64_t (*clock_now)(void);
-static int enabled[KINDS], chosen[CALLS], fails_at = -1;
+static int enabled[KINDS], left_out[CALLS], fails_at = -1;
 static uint8_t kept[1 << 22];
 static size_t used;
 static uint32_t correlation;
@@ -46,7 +46,7 @@ static void traced(int call, uint64_t begin, const unsigned* shape, long stream,
   uint64_t end = clock_now();
   uint8_t r[256] = {0};
   uint32_t id = ++correlation;
-  if (enabled[DRIVER] || (call < CALLS && chosen[call])) {
+  if (enabled[DRIVER] && !left_out[call]) {
     put32(r, 0, DRIVER), put32(r, 4, call), put64(r, 8, begin), put64(r, 16, end);
     put32(r, 24, getpid()), put32(r, 28, syscall(SYS_gettid)), put32(r, 32, id);
     simulated_record(r);
@@ -55,10 +55,13 @@ static void traced(int call, uint64_t begin, const unsigned* shape, long stream,
   if ((call == 1 || call == 6) && enabled[KERNEL]) {
     uint16_t registers = 40;
     const char* name = "_Z6kernelPfi";
-    put32(r, 0, KERNEL), put(r, 6, &registers, 2), put64(r, 16, end + 1000), put64(r, 24, end + 11000);
+    put32(r, 0, KERNEL), put(r, 6, &registers, 2);
     put32(r, 44, 1), put32(r, 48, 7 + stream), put(r, 52, shape, 24), put32(r, 76, 1024), put32(r, 80, 512);
     put32(r, 92, id), put(r, 104, &name, 8), put32(r, 156, call == 6 ? 3 : 0);
-    simulated_record(r);
+    for (uint64_t k = 0; k < (call == 6 ? bytes : 1); k++) {
+      put64(r, 16, end + 1000 + 10000 * k), put64(r, 24, end + 11000 + 10000 * k);
+      simulated_record(r);
+    }
   } else if (call > 1 && call < 5 && enabled[MEMCPY]) {
     r[4] = call == 2 ? 1 : call == 3 ? 2 : 8, r[5] = call == 2 ? 1 : 3, r[6] = call == 3 ? 1 : 3;
     put32(r, 0, MEMCPY), put64(r, 8, bytes), put64(r, 16, begin + 100), put64(r, 24, end);
@@ -85,7 +88,7 @@ static void watch(int on) {
 }
 int cuptiActivityEnable(int kind) { return kind == fails_at ? 35 : (enabled[kind] = 1, watch(1), 0); }
 int cuptiActivityDisable(int kind) { return enabled[kind] = 0, watch(0), 0; }
-int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on) { return id >= (uint32_t)CALLS ? 1 : (chosen[id] = on, 0); }
+int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on) { return id >= (uint32_t)CALLS ? 1 : (left_out[id] = !on, 0); }
 int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) { return (void)on, id != 1; }
 int cuptiActivityGetNumDroppedRecords(void* c, uint32_t s, size_t* n) { return (void)c, (void)s, *n = 0, 0; }
 

@@ -269,7 +269,7 @@ int cuGraphLaunch(void* exec, void* s) {
     int code = launch(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], n->block[1], n->block[2], args);
     if (code) return code;
   }
-  return ends(6, t, g->nodes[0].grid, s, 0, 0);
+  return ends(6, t, g->nodes[0].grid, s, g->count, 0);      /* as many kernels as bytes */
 }
 int cuGraphDestroy(void* graph) { return graph != (void*)7; }
 int cuGraphExecDestroy(void* exec) { return exec != (void*)8; }
