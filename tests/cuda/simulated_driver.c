@@ -218,6 +218,7 @@ int cuStreamSynchronize(void* s) {
   uint64_t t = begins();
   return look(), ends(5, t, 0, s, 0, capturing ? 900 : current < 0 ? 201 : fault);
 }
+int cuCtxSynchronize(void) { return look(), current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return look(), note("mark", s, e); }
 int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, look(), note("wait", s, e); }
