@@ -184,7 +184,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 10000,
-    "csrc": 27200,
+    "csrc": 27900,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
