@@ -169,7 +169,9 @@ utils.benchmark.fuzzer -> utils.benchmark.utils.sparse_fuzzer: FuzzedSparseTenso
 utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit
     set_torch_threads trim_sigfig unit_to_english
 utils.benchmark.timing -> utils.benchmark.utils.timer: Language Timer timer
-utils.benchmark.timing -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind
+utils.benchmark.cpp_statement -> utils.benchmark.utils.timer: CPPTimer
+utils.benchmark.compile_times -> utils.benchmark.utils.compile: bench_all bench_loop benchmark_compile
+utils.benchmark.callgrind -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind
     FunctionCount FunctionCounts
 utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext
     create_selective_checkpoint_contexts
