@@ -57,11 +57,11 @@ class Worker:
     """One measuring process."""
 
     def __init__(self, library: str, threads: int, patience: float, clock: str = "wall",
-                 module: str = "benchmarks.worker") -> None:
+                 module: str = "benchmarks.worker", root: Path = ROOT) -> None:
         self.library, self.patience, self.waiting = library, patience, b""
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=worker_path())
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=worker_path(root))
         command = [sys.executable, "-m", module, library, str(threads), clock]
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(command, cwd=root, env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.version = self.read_answer().get("version", "unknown")
 
@@ -103,9 +103,9 @@ class Worker:
         self.process.communicate()
 
 
-def worker_path() -> str:
+def worker_path(root: Path = ROOT) -> str:
     inherited = os.environ.get("PYTHONPATH")
-    return str(ROOT) + (os.pathsep + inherited if inherited else "")
+    return str(root) + (os.pathsep + inherited if inherited else "")
 
 
 @dataclasses.dataclass

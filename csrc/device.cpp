@@ -720,7 +720,8 @@ PyMethodDef functions[] = {
     {"set_full_report", guarded<py_set_full_report>, METH_O,
      "set_full_report(callable): what the message of a full device says of its holders"},
     {"set_memory_history", guarded<py_set_memory_history>, METH_O,
-     "set_memory_history(callable): called as (action, unit, address, size) for every block taken and given back"},
+     "set_memory_history(callable): called as (action, unit, address, size, stream) for blocks and segments taken and "
+     "given back"},
     {"unit_snapshot", guarded<py_unit_snapshot>, METH_O, "the segments and blocks that the allocator holds"},
     {"limit_unit", guarded<py_limit_unit>, METH_VARARGS,
      "limit_unit(device, nbytes, total=0): hold no more than so many bytes, of so many that there are"},

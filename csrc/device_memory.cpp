@@ -10,6 +10,7 @@
 
 #include "boundary.h"
 #include "device_arena.h"
+#include "profile.h"
 #include "storage.h"
 
 namespace rl {
@@ -122,6 +123,29 @@ void give_back(Block* b) {
 // ---------------------------------------------------------------------------------------------------
 
 // Blocks whose other users have got past them become free; with `wait`, all do.
+PyObject* history = nullptr;       // history(action, index, address, size, stream): what happens to memory, while recorded
+
+// Somebody who watches is told; an error of theirs is printed and costs nothing else.
+void tell_history(const char* action, Stream* stream, const void* address, size_t size) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  if (history) {
+    Ref told(PyObject_CallFunction(history, "siKKi", action, stream->unit->device.index,
+                                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(address)),
+                                   static_cast<unsigned long long>(size), static_cast<int>(stream->number)));
+    if (!told) PyErr_WriteUnraisable(history);
+  }
+  PyGILState_Release(gil);
+}
+
+// A block that was lent, or comes back: for histories and profiles.
+void tell_of_block(const char* action, Block* b, int64_t bytes) {
+  Stream* stream = stream_of(b);
+  if (history) tell_history(action, stream, b->data, b->size);
+  if (!is_recording()) return;
+  auto total = static_cast<int64_t>(stream->unit->stats.allocated());
+  profile_memory(b->data, bytes, bytes < 0 ? total + bytes : total, stream->unit->device);
+}
+
 bool collect_waiting(Stream* stream, bool wait) {
   std::vector<Block*> looked_at;
   {
@@ -143,6 +167,7 @@ bool collect_waiting(Stream* stream, bool wait) {
       others->events.pop_back();
       others->streams.pop_back();
     }
+    if (history && others->events.empty()) tell_history("free_completed", stream, b->data, b->size);
     Guard guard;
     if (!others->events.empty()) {
       stream->waiting.push_back(b);
@@ -185,6 +210,7 @@ bool give_up(Block* whole) {
   Stream* stream = stream_of(whole);
   Unit* unit = stream->unit;
   bool ok = segment_give(stream, whole->data, whole->size);
+  if (history) tell_history("segment_free", stream, whole->data, whole->size);
   Guard guard;
   std::erase(unit->segments, whole);
   unit->stats.drop(kReservedBytes, whole->warm != 0, whole->size);
@@ -205,6 +231,7 @@ bool empty_arena(Stream* stream, bool large) {
   for (const Clearing& c : pages) {
     bool done = device_ok(unit, clear(unit, c), "free");
     ok &= done;
+    if (done && history) tell_history("segment_unmap", stream, c.block->data + c.begin, c.end - c.begin);
     Guard guard;
     if (done) unit->stats.drop(kReservedBytes, large, c.end - c.begin), unit->stats.device_gives++;
     finish_clearing(c, done, stream->pools[large]);
@@ -279,6 +306,9 @@ Block* expand(Stream* stream, size_t want, int* status) {
   if (growth.run.empty()) return nullptr;
   bool fits = growth.missing <= unit->limit && unit->stats.reserved() <= unit->limit - growth.missing;
   if (fits) *status = fill(unit, growth);
+  for (const Block* b : growth.run)
+    if (history && fits && !*status && b->is_absent)
+      tell_history("segment_map", stream, b->data, b->size - (b == growth.run.back() ? growth.rest : 0));
   Guard guard;
   if (*status) return undo_growth(growth, stream->pools[large]), nullptr;
   unit->stats.add(kReservedBytes, large, growth.missing);
@@ -300,6 +330,7 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
     return *status = RUSHLIGHT_OUT_OF_MEMORY, nullptr;
   *status = segment_take(stream, size, &address);
   if (*status) return nullptr;
+  if (history) tell_history("segment_alloc", stream, address, size);
   bool large = want > kSmall;
   Guard guard;
   unit->stats.add(kReservedBytes, large, size);
@@ -312,21 +343,7 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   return lend(stream->pools[large].take(want, SIZE_MAX, (pool && pool->is_whole) || want >= settings.most_cut));
 }
 
-PyObject* history = nullptr;       // history(action, index, address, size): what happens to blocks, while recorded
-
-// Somebody who watches is told; an error of theirs is printed and costs nothing else.
-void tell_history(const char* action, Unit* unit, const Block* b) {
-  PyGILState_STATE gil = PyGILState_Ensure();
-  if (history) {
-    Ref told(PyObject_CallFunction(history, "siKK", action, unit->device.index,
-                                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(b->data)),
-                                   static_cast<unsigned long long>(b->size)));
-    if (!told) PyErr_WriteUnraisable(history);
-  }
-  PyGILState_Release(gil);
-}
-
-PyObject* full_report = nullptr;   // full_report(type, index): who holds memory, for the message
+PyObject* full_report = nullptr;   // full_report(type, index, bytes): who holds memory, for the message
 
 // Bytes as people read them: "400.00 GiB".
 std::string in_units(size_t nbytes) {
@@ -346,8 +363,8 @@ void raise_full(Unit* unit, size_t nbytes) {
   PyErr_NormalizeException(&type, &value, &trace);
   const UnitStats& stats = unit->stats;
   const char* why = !value && unit->table->error ? unit->table->error(unit->table->context) : nullptr;
-  Ref holders(full_report ? PyObject_CallFunction(full_report, "si", device_type_name(unit->device.type),
-                                                  unit->device.index)
+  Ref holders(full_report ? PyObject_CallFunction(full_report, "sin", device_type_name(unit->device.type),
+                                                  unit->device.index, static_cast<Py_ssize_t>(nbytes))
                           : PyUnicode_FromString(""));
   if (!holders || !PyUnicode_Check(holders.p)) return;
   Ref limited(unit->limit != SIZE_MAX ? PyUnicode_FromFormat(", of %zu that this process may hold", unit->limit)
@@ -446,7 +463,7 @@ void release_block(Storage* s) {
   Stream* stream = stream_of(b);
   Unit* unit = stream->unit;
   Others* others = others_of(b);
-  if (history) tell_history("free_completed", unit, b);
+  tell_of_block("free_requested", b, -static_cast<int64_t>(b->size));
   if (others) {
     PyGILState_STATE gil = PyGILState_Ensure();
     const RushlightDevice* table = unit->table;
@@ -462,6 +479,8 @@ void release_block(Storage* s) {
       }
     }
     PyGILState_Release(gil);
+  } else if (history) {
+    tell_history("free_completed", stream, b->data, b->size);
   }
   Guard guard;
   count_free(b);
@@ -484,7 +503,8 @@ void release_direct(Storage* s) {
   Stream* stream = stream_of(b);
   Unit* unit = stream->unit;
   const RushlightDevice* table = unit->table;
-  if (history) tell_history("free_completed", unit, b);
+  tell_of_block("free_requested", b, -static_cast<int64_t>(b->size));
+  if (history) tell_history("free_completed", stream, b->data, b->size);
   if (Others* others = others_of(b)) {
     PyGILState_STATE gil = PyGILState_Ensure();
     for (Stream* other : others->streams) {   // the stream goes on when the others are past it
@@ -520,7 +540,7 @@ bool take_direct(Stream* stream, Storage* s, size_t nbytes) {
     note_request(lend(b), nbytes);
     unit->stats.add(kReservedBytes, want > kSmall, want);
   }
-  if (history) tell_history("alloc", unit, b);
+  tell_of_block("alloc", b, static_cast<int64_t>(b->size));
   s->data = b->data;
   s->capacity = b->size;
   s->context = direct;   // a block comes first in it
@@ -540,7 +560,7 @@ bool device_take(Storage* s, size_t nbytes) {
     Guard guard;
     note_request(b, nbytes);
   }
-  if (history) tell_history("alloc", stream->unit, b);
+  tell_of_block("alloc", b, static_cast<int64_t>(b->size));
   s->data = b->data;
   s->capacity = b->size;
   s->context = b;

@@ -19,7 +19,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {
       rl::says_it_needs_lock, rl::init_types, rl::init_device, rl::init_cuda, rl::init_cuda_blas, rl::init_cuda_blas_light, rl::init_cuda_fft, rl::init_cuda_host,
-      rl::init_cuda_segments, rl::init_cuda_dnn, rl::init_cuda_replay, rl::init_roles, rl::init_symbolic,
+      rl::init_cuda_segments, rl::init_cuda_activity, rl::init_cuda_timing, rl::init_cuda_dnn, rl::init_cuda_replay, rl::init_roles, rl::init_symbolic,
       rl::init_extents, rl::init_storage, rl::init_tensor, rl::init_call, rl::init_lookup, rl::init_index,
       rl::init_tape, rl::init_profile, rl::init_core_table};
   for (auto part : parts)

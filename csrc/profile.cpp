@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "second_module.h"
 #include "tape.h"
 
 namespace rl {
@@ -149,6 +150,7 @@ Timeline* profile_line() {
   if (__builtin_expect(mine.recording != running->id, 0)) {
     mine.recording = running->id;
     mine.line = mine.joins || (running->flags & kRecordThreads) ? new_line(running) : nullptr;
+    if (mine.line && (running->flags & kRecordStack)) second.watch_thread();
   }
   return mine.line;
 }
@@ -308,11 +310,12 @@ void profile_end(const Mark& mark) {
   if (e.end) return;
   e.end = profile_now();
   Timeline* line = mark.line;
-  uint32_t row = line->open;
-  while (row != kNoRow && row > mark.row) row = line->at(row).parent;
+  uint32_t row = line->open, within = kNoRow;
+  for (; row != kNoRow && row > mark.row; row = line->at(row).parent) within = row;
   if (row != mark.row) return;
-  // What was begun within it and not ended ends on its own: `open` leaves it behind.
-  line->open = e.parent;
+  // What was begun within it and not ended, as a label in the frame of __enter__, goes on in what is around it.
+  if (within == kNoRow) line->open = e.parent;
+  else line->at(within).parent = e.parent;
 }
 
 void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end) {

@@ -16,6 +16,7 @@ struct SecondModule {
   reprfunc node_repr;                                                // what Python sees of a node
   getattrofunc node_getattro;
   ternaryfunc node_call;
+  void (*watch_thread)();                                            // a thread takes part in a recording from now on
 };
 extern SecondModule second;
 

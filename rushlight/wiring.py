@@ -49,6 +49,7 @@ late.provide({
     # what a profiler calls the program's calls
     "call_name": "profiler.names:call_name",
     "call_inputs": "profiler.names:call_inputs",
+    "frame_paths": "profiler.stacks:frame_paths",
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

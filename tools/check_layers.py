@@ -163,9 +163,9 @@ CEILINGS = {
     "autograd": 2700,
     "base": 2400,
     "codegen": 22600,
-    "cuda": 2800,
+    "cuda": 3350,
     "definitions": 33500,
-    "devices": 4600,
+    "devices": 4650,
     "dispatch": 2800,
     "distributed": 24700,
     "distributions": 5800,
@@ -185,8 +185,8 @@ CEILINGS = {
     "serialization": 3100,
     "symbols": 2700,
     "tensors": 2700,
-    "utils": 10000,
-    "csrc": 27200,
+    "utils": 11000,
+    "csrc": 27900,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -91,6 +91,8 @@ int init_cuda_replay(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
 int init_cuda_fft(PyObject* module);
 int init_cuda_segments(PyObject* module);
+int init_cuda_activity(PyObject* module);
+int init_cuda_timing(PyObject* module);
 int init_cuda(PyObject* module);
 
 }  // namespace rl

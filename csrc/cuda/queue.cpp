@@ -1,9 +1,13 @@
 // See cuda/queue.h.
 #include "cuda/queue.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <ctime>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -35,6 +39,8 @@ std::mutex sleep_lock;
 std::condition_variable wake;
 std::thread* worker = nullptr;
 int (*enter_unit)(int) = nullptr;
+std::atomic<bool> is_noting{false};
+std::vector<int64_t> noted;                       // the worker's, who is idle when others look
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -76,6 +82,24 @@ int find_batch(uint64_t n, Job** jobs, int* which) {
   return 1;
 }
 
+int64_t this_thread() { return syscall(SYS_gettid); }
+
+// One job, or a batch.
+int make(Job& job, Job* const* jobs, int count, int which) {
+  return count > 1 ? call_batch(jobs, which) : job.call(job);
+}
+
+int make_noted(Job& job, Job* const* jobs, int count, int which) {
+  int64_t begin = now();
+  int code = make(job, jobs, count, which);
+  int64_t end = now();
+  for (int i = 0; i < count; i++) {
+    const Job& made = count > 1 ? *jobs[i] : job;
+    if (made.asked) noted.insert(noted.end(), {begin, end, made.asked, made.asker, this_thread()});
+  }
+  return code;
+}
+
 void work() {
   int unit = -1;
   for (uint64_t n = called.load(); await_job(n);) {
@@ -87,7 +111,7 @@ void work() {
     }
     Job* jobs[kBatches[0]];
     int which = 0, count = code ? 1 : find_batch(n, jobs, &which);
-    if (!code) code = count > 1 ? call_batch(jobs, which) : job.call(job);
+    if (!code) code = (is_noting ? make_noted : make)(job, jobs, count, which);
     int none = 0;
     if (code && error.compare_exchange_strong(none, code)) failed_call = job.what;
     called.store(n += count, std::memory_order_release);
@@ -119,6 +143,9 @@ Job* queue_room() {
 }
 
 void queue_push() {
+  Job& job = ring[written.load(std::memory_order_relaxed) % kJobs];
+  job.asked = 0;
+  if (__builtin_expect(is_noting.load(std::memory_order_relaxed), 0)) job.asked = now(), job.asker = this_thread();
   written.store(written.load(std::memory_order_relaxed) + 1);     // in one order with `is_asleep`
   bool wakes = is_asleep.load();
   producers.unlock();
@@ -160,6 +187,20 @@ bool set_queue(bool on, int (*enter)(int unit)) {
   is_ending = false;
   worker = new std::thread(work);
   return queue_is_on = stops;
+}
+
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+std::vector<int64_t> note_jobs(bool wanted) {
+  drain();
+  is_noting = wanted;
+  std::vector<int64_t> kept;
+  kept.swap(noted);
+  return kept;
 }
 
 void forget_queue() { queue_is_on = false; }

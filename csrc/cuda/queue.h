@@ -8,6 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace rl::cuda {
 
@@ -22,6 +23,8 @@ struct Job {
   uint32_t blocks, threads;
   uint16_t count;
   bool joins;                       // whether it may be part of a batch
+  int64_t asked;                    // while jobs are noted: when, and by which thread of the system
+  int64_t asker;
   uint16_t offsets[kMostArguments]; // of arguments in `bytes`
   alignas(16) char bytes[kBytes];
 };
@@ -49,6 +52,12 @@ int queue_error(const char** what);
 
 // Starts the thread, or drains the queue and stops it. `enter` makes a unit's context the calling thread's.
 bool set_queue(bool on, int (*enter)(int unit));
+// Nanoseconds of the clock that profiles have.
+int64_t now();
+
+// Keep for each job, from now on, when the queue's thread began and ended it (jobs of a batch: all of them at once), when
+// it was asked for, by which thread, and the queue's own. Or keep none: those kept so far, five numbers each.
+std::vector<int64_t> note_jobs(bool wanted);
 void forget_queue();      // in a forked process, which has no such thread
 
 }  // namespace rl::cuda

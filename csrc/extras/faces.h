@@ -24,6 +24,7 @@ int init_tape_tensor(PyObject* module);    // autograd attributes of tensors
 int init_index_face(PyObject* module);     // indexing with tensors, assignment
 int init_op_face(PyObject* module);        // Overload, Op, dispatch keys of the thread
 int init_plan_face(PyObject* module);      // Plan, PointwisePlan
+int init_profile_stack(PyObject* module);  // frames in recordings
 int init_profile_face(PyObject* module);   // recordings; `module` is rushlight._extras itself
 
 // A TensorMeta; of contiguous memory where no strides are given.

@@ -10,6 +10,7 @@
 
 #include "boundary.h"
 #include "frame_hook.h"
+#include "profile_stack.h"
 #include "tensor.h"
 
 namespace rl {
@@ -202,7 +203,7 @@ PyObject* look_at(PyThreadState* thread, Frame* frame) {
   constexpr int generators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   constexpr int plain = CO_OPTIMIZED | CO_NEWLOCALS;
   PyCodeObject* code = code_of(frame);
-  if (!is_of_thread(frame) || (code->co_flags & (plain | generators)) != plain || is_traced(thread))
+  if (!is_of_thread(frame) || (code->co_flags & (plain | generators)) != plain || is_traced(thread, watch_frame))
     return run_as_it_is(thread, frame);
   PyObject* function = function_of(frame);
   if (!function || !PyFunction_Check(function)) return run_as_it_is(thread, frame);

@@ -81,12 +81,15 @@ inline PyObject* referent(PyObject* weak) {
 #endif
 }
 
-// Whether a tracer, a profiler or a tool of sys.monitoring must see frames begin and end.
-inline bool is_traced(PyThreadState* thread) {
-  if (thread->c_tracefunc || thread->c_profilefunc) return true;
+// Whether a tracer, a profiler or a tool of sys.monitoring must see frames begin and end. `ours` need not: a frame that
+// runs compiled neither begins nor ends for it.
+inline bool is_traced(PyThreadState* thread, Py_tracefunc ours) {
+  bool is_ours = thread->c_profilefunc == ours;
+  if (thread->c_tracefunc || (thread->c_profilefunc && !is_ours)) return true;
 #if PY_VERSION_HEX >= 0x030C0000
+  constexpr uint8_t profiler = 1 << 6;      // the tool that sys.setprofile stands on (PY_MONITORING_SYS_PROFILE_ID)
   for (uint8_t tools : thread->interp->monitors.tools)
-    if (tools) return true;
+    if (tools & ~(is_ours ? profiler : 0)) return true;
 #endif
   return false;
 }

@@ -33,7 +33,7 @@ PyMODINIT_FUNC PyInit__extras() {
       rl::init_shared_arena, rl::init_guarded_memory, rl::init_region,       rl::init_guards,
       rl::init_compiled_callable, rl::init_frame_hook, rl::init_call_key,  rl::init_loader,       rl::init_blas,
       rl::init_lapack,       rl::init_random,         rl::init_quick_module, rl::init_update,
-      rl::init_checksum,     rl::init_counters};
+      rl::init_checksum,     rl::init_counters,       rl::init_profile_stack};
   for (auto part : parts)
     if (part(core)) {
       Py_DECREF(core);

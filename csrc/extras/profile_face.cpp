@@ -3,6 +3,7 @@
 #include "core.h"
 #include "faces.h"
 #include "profile.h"
+#include "profile_stack.h"
 
 namespace rl {
 
@@ -95,12 +96,12 @@ PyObject* inputs_of(Recording* r) {
 }
 
 PyObject* recording_object(Recording* r, int64_t stopped) {
-  Ref inputs(inputs_of(r)), threads(threads_of(r));
-  if (!inputs || !threads) return nullptr;
+  Ref inputs(inputs_of(r)), threads(threads_of(r)), modules(stacks_modules());
+  if (!inputs || !threads || !modules) return nullptr;
   Ref columns(columns_of(r, stopped));
   if (!columns) return nullptr;
-  return Py_BuildValue("{sOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "threads",
-                       threads.p, "base", static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
+  return Py_BuildValue("{sOsOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "threads",
+                       threads.p, "modules", modules.p, "base", static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
                        static_cast<unsigned long long>(r->dropped.load()), "stopped", static_cast<long long>(stopped));
 }
 
@@ -110,10 +111,12 @@ PyObject* py_start(PyObject*, PyObject* flags) {
   unsigned long value = PyLong_AsUnsignedLong(flags);
   if (value == static_cast<unsigned long>(-1) && PyErr_Occurred()) return nullptr;
   if (!profile_start(static_cast<uint32_t>(value))) return nullptr;
+  if (!stacks_start(static_cast<uint32_t>(value))) return stacks_stop(), profile_free(profile_stop()), nullptr;
   Py_RETURN_NONE;
 }
 
 PyObject* py_stop(PyObject*, PyObject*) {
+  if (profile_recording()) stacks_stop();
   Recording* r = profile_stop();
   if (!r) return nullptr;
   PyObject* made = recording_object(r, profile_now());
@@ -124,6 +127,7 @@ PyObject* py_stop(PyObject*, PyObject*) {
 PyObject* py_toggle(PyObject*, PyObject* on) {
   int value = PyObject_IsTrue(on);
   if (value < 0 || !profile_toggle(value)) return nullptr;
+  stacks_toggle(value);
   Py_RETURN_NONE;
 }
 

@@ -6,6 +6,7 @@
 // that `module.__class__` can be assigned. The interpreter lock is held throughout.
 #include "quick_module.h"
 #include "boundary.h"
+#include "profile_stack.h"
 
 namespace rl {
 
@@ -45,7 +46,7 @@ static PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyO
   return result;
 }
 
-static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+static PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
   if (!dict) return nullptr;
   PyObject* compiled = PyDict_GetItemWithError(dict, name_compiled);
@@ -74,6 +75,16 @@ static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return result;
 }
 
+static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (!is_recording()) return call_module(self, args, kwargs);
+  ModuleCall recorded(self);
+  return call_module(self, args, kwargs);
+}
+
+PyObject* module_call_code() {
+  return plain_call && PyFunction_Check(plain_call) ? PyFunction_GET_CODE(plain_call) : nullptr;
+}
+
 // What a compiled module runs instead of its original's forward (`_run`, a pair whose first is that, or None); null
 // where Python is to say what a call does: before the first one, and with hooks.
 static PyObject* compiled_forward(PyObject* dict) {
@@ -89,7 +100,7 @@ static PyObject* compiled_forward(PyObject* dict) {
   return hooked ? nullptr : Py_NewRef(PyTuple_GET_ITEM(run, 0));
 }
 
-static PyObject* optimized_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+static PyObject* call_optimized(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
   if (!dict) return nullptr;
   PyObject* forward = compiled_forward(dict);
@@ -103,6 +114,12 @@ static PyObject* optimized_call(PyObject* self, PyObject* args, PyObject* kwargs
                                              static_cast<size_t>(PyTuple_GET_SIZE(args)), kwargs);
   Py_DECREF(forward);
   return result;
+}
+
+static PyObject* optimized_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (!is_recording()) return call_optimized(self, args, kwargs);
+  ModuleCall recorded(self);
+  return call_optimized(self, args, kwargs);
 }
 
 // As PyObject_GenericGetAttr, and then the tables of registered things, with no exception in between.

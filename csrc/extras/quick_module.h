@@ -4,4 +4,5 @@
 
 namespace rl {
 int init_quick_module(PyObject* module);
+PyObject* module_call_code();   // of nn.Module.__call__, borrowed; null before there is such a class
 }

@@ -80,6 +80,11 @@ VARIABLES = {
             "NVIDIA's NCCL library, where neither its wheel nor the system has `libnccl.so.2`",
         ),
         Variable(
+            "RUSHLIGHT_CUPTI_LIBRARY",
+            OURS,
+            "NVIDIA's CUPTI, by which profiles time kernels, where neither its wheel nor the system has `libcupti.so`",
+        ),
+        Variable(
             "RUSHLIGHT_TRACEBACK",
             OURS,
             "`full` keeps Rushlight's own frames in the traceback of an error that ends the program",

@@ -128,8 +128,10 @@ def _snapshots(name: str) -> Any:
     return call
 
 
-_snapshot, _dump_snapshot, _record_memory_history, memory_page = (
-    _snapshots(name) for name in ("_snapshot", "_dump_snapshot", "_record_memory_history", "memory_page")
+_snapshot, _dump_snapshot, _record_memory_history, _save_segment_usage, _save_memory_usage, memory_page = (
+    _snapshots(name)
+    for name in ("_snapshot", "_dump_snapshot", "_record_memory_history", "_save_segment_usage", "_save_memory_usage",
+                 "memory_page")
 )
 
 
@@ -290,6 +292,7 @@ _late_name, __dir__ = late.names(
     globals(),
     {},
     (
+        "_memory_viz",
         "amp",
         "comm",
         "gds",

@@ -11,11 +11,14 @@ import pickle
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .. import _C
 from ..devices.cuda import find, settings
-from ..devices.memory import made_at
+from ..devices.memory import made_at, observers
+from . import _memory_viz
 
 _MOST_FRAMES = 64
 
@@ -27,19 +30,40 @@ class History:
         self.entries: dict[int, deque[dict[str, Any]]] = {}
         self.frames = made_at
         self.traces, self.stacks, self.most = True, True, 0
+        self.skipped: frozenset[str] = frozenset()
 
     def start(self, enabled: str, context: str | None, most: int) -> None:
         self.traces, self.stacks, self.most = enabled == "all", context in ("all", "alloc", "state"), most
+        self.entries = {unit: deque(entries, most) for unit, entries in self.entries.items()}
+        self.stop()
+        observers.insert(0, self.note_full)      # before those who look at the history
         _C.set_memory_history(self.note)
 
-    def note(self, action: str, unit: int, address: int, size: int) -> None:
+    def stop(self) -> None:
+        """Remember no more; what was remembered stays."""
+        if self.note_full in observers:
+            observers.remove(self.note_full)
+        _C.set_memory_history(None)
+
+    def note(self, action: str, unit: int, address: int, size: int, stream: int) -> None:
+        """Something happened to a block or a segment: what PyTorch calls an action."""
         if action == "alloc":
             frames = self.frames[address] = frames_here() if self.stacks else []
-        else:
+        elif action == "free_completed":
             frames = self.frames.pop(address, [])
-        if self.traces:
-            entry = {"action": action, "addr": address, "size": size, "stream": 0, "frames": frames,
-                     "time_us": time.time_ns() // 1000, "compile_context": "N/A", "user_metadata": ""}
+        elif action == "free_requested":
+            frames = self.frames.get(address, [])
+        else:
+            frames = frames_here() if self.stacks else []
+        self.add(unit, {"action": action, "addr": address, "size": size, "stream": stream, "frames": frames})
+
+    def note_full(self, unit: int, size: int, total: int, free: int) -> None:
+        """There was no room for so many bytes."""
+        self.add(unit, {"action": "oom", "device_free": free, "size": size, "stream": 0, "frames": frames_here()})
+
+    def add(self, unit: int, entry: dict[str, Any]) -> None:
+        if self.traces and entry["action"] not in self.skipped:
+            entry |= {"time_us": time.time_ns() // 1000, "compile_context": "N/A", "user_metadata": ""}
             self.entries.setdefault(unit, deque(maxlen=self.most)).append(entry)
 
 
@@ -47,8 +71,10 @@ history = History()
 
 
 def frames_here() -> list[dict[str, Any]]:
-    """The caller's Python frames, innermost first, those of this file left out."""
+    """The caller's Python frames, innermost first, those that watch memory left out."""
     found, frame = [], sys._getframe(2)
+    while frame is not None and frame.f_globals.get("observers") is observers:
+        frame = frame.f_back
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
         found.append({"filename": code.co_filename, "line": frame.f_lineno or 0, "name": code.co_qualname})
@@ -97,13 +123,42 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_trace
         pickle.dump(_snapshot(), handle)
 
 
-def _record_memory_history(
-    enabled: str | None = "all", context: str | None = "all", stacks: str = "all", max_entries: int = 2**31 - 1,
-    device: Any = None, clear_history: bool = False, **others: Any,
+def _save_segment_usage(filename: str = "output.svg", snapshot: dict[str, Any] | None = None) -> None:
+    """What each segment holds, as a flame graph; of now, or of a snapshot."""
+    Path(filename).write_text(_memory_viz.segments(_snapshot() if snapshot is None else snapshot))
+
+
+def _save_memory_usage(filename: str = "output.svg", snapshot: dict[str, Any] | None = None) -> None:
+    """What is held in all, as a flame graph; of now, or of a snapshot."""
+    Path(filename).write_text(_memory_viz.memory(_snapshot() if snapshot is None else snapshot))
+
+
+def _record_memory_history(enabled: str | bool | None = "all", *args: Any, **kwargs: Any) -> None:
+    """Remember every block and segment that is taken and given back. `enabled` None (or False) stops; True is for older
+    programs, with `trace_alloc_max_entries` and `trace_alloc_record_context`. Stacks are Python's."""
+    if isinstance(enabled, bool):
+        _record_as_before(enabled, *args, **kwargs)
+    else:
+        _record(enabled, *args, **kwargs)
+
+
+def _record_as_before(
+    enabled: bool, record_context: bool = True, trace_alloc_max_entries: int = 1,
+    trace_alloc_record_context: bool = False, device: Any = None, record_context_cpp: bool = False,
+    clear_history: bool = False, **others: Any,
 ) -> None:
-    """Remember every block that is taken and given back. `enabled` None stops; stacks are Python's."""
-    if others:
-        raise NotImplementedError(f"_record_memory_history: no such argument here: {', '.join(others)}")
+    context = "alloc" if trace_alloc_record_context or record_context else None
+    _record("all" if enabled else None, context, "all" if record_context_cpp else "python", trace_alloc_max_entries,
+            device, clear_history, **others)
+
+
+def _record(
+    enabled: str | None = "all", context: str | None = "all", stacks: str = "all", max_entries: int = 2**31 - 1,
+    device: Any = None, clear_history: bool = False, compile_context: bool = False,
+    global_record_annotations: bool = False, skip_actions: Sequence[str] | None = None,
+) -> None:
+    if compile_context or global_record_annotations:
+        raise NotImplementedError("_record_memory_history: compile_context, global_record_annotations are False here")
     if context not in (None, "state", "alloc", "all"):
         raise ValueError(f"_record_memory_history: context is None, 'state', 'alloc' or 'all', got {context!r}")
     if stacks not in ("python", "all"):
@@ -112,8 +167,9 @@ def _record_memory_history(
         raise ValueError(f"_record_memory_history: expected enabled to be None, 'state' or 'all', got {enabled!r}")
     if clear_history:
         history.entries.clear()
+    history.skipped = frozenset(skip_actions or ())
     if enabled is None:
-        _C.set_memory_history(None)
+        history.stop()
     else:
         history.start(enabled, context, max_entries)
 

@@ -8,7 +8,9 @@ only if that is not enough `OutOfMemoryError` is raised.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from .. import _C
@@ -18,6 +20,10 @@ MOST_HOLDERS = 5
 SIZES = ("all", "small_pool", "large_pool")
 PACKAGE = os.path.join(sources.PACKAGE, "")
 made_at: dict[int, list[dict[str, Any]]] = {}    # stacks of who asked for blocks in use, by address, while recorded
+
+Observer = Callable[[int, int, int, int], object]
+observers: list[Observer] = []                   # of CUDA units that are full
+room_of: dict[str, Callable[[int], tuple[int, int]]] = {}      # by type of device: bytes free and in all, of a unit
 
 
 def memory_stats(device: _C.device) -> OrderedDict[str, int]:
@@ -53,8 +59,29 @@ def empty_cache(device: _C.device) -> None:
     _C.empty_unit_cache(device)
 
 
+def attach_out_of_memory_observer(observer: Observer) -> None:
+    """`observer(unit, bytes asked for, bytes of the unit, bytes free)` is called when a CUDA unit is full, before
+    OutOfMemoryError is raised: `cuda.memory._dump_snapshot` can look then. Refuses what is no function (TypeError)."""
+    if not callable(observer):
+        raise TypeError(f"attach_out_of_memory_observer: expected a function, got {type(observer).__name__}")
+    observers.append(observer)
+
+
+def full(kind: str, index: int, nbytes: int) -> str:
+    """A unit has no room for `nbytes`: observers are told (what they raise is printed, the error to come is another),
+    and who holds most of its memory is for the message."""
+    if kind == "cuda" and observers:
+        free, total = room_of[kind](index)
+        for observer in observers:
+            try:
+                observer(index, nbytes, total, free)
+            except Exception:
+                sys.excepthook(*sys.exc_info())
+    return holders(kind, index)
+
+
 def holders(kind: str, index: int) -> str:
-    """Who holds most of a unit's memory, for the message when it is full."""
+    """Who holds most of a unit's memory."""
     counts: Counter[tuple[int, str]] = Counter()
     for *_, blocks, _, _ in _C.unit_snapshot(_C.device(kind, index)):
         for address, size, state, _ in blocks:
@@ -72,4 +99,4 @@ def users_line(frames: list[dict[str, Any]]) -> str:
     return f" made at {own['filename']}:{own['line']}" if own else ""
 
 
-_C.set_full_report(holders)
+_C.set_full_report(full)

@@ -16,6 +16,7 @@ from typing import Any
 from .. import _C
 from ..base import late
 from ..base.refusals import names_of
+from ..devices import memory
 from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
 from ..dispatch.modes import (  # noqa: F401
     DisableTorchFunction,
@@ -66,6 +67,9 @@ def _are_functorch_transforms_active() -> bool:
 
 def _cuda_isInBadFork() -> bool:  # noqa: N802 - PyTorch's name
     return False
+
+
+_cuda_attach_out_of_memory_observer = memory.attach_out_of_memory_observer
 
 
 def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802 - PyTorch's name

@@ -42,7 +42,7 @@ cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_
     memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict
     memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats
     reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
-    _record_memory_history _snapshot _dump_snapshot _set_allocator_settings
+    _record_memory_history _snapshot _dump_snapshot _save_segment_usage _save_memory_usage _set_allocator_settings
 cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
     set_rng_state set_rng_state_all
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
@@ -169,7 +169,9 @@ utils.benchmark.fuzzer -> utils.benchmark.utils.sparse_fuzzer: FuzzedSparseTenso
 utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit
     set_torch_threads trim_sigfig unit_to_english
 utils.benchmark.timing -> utils.benchmark.utils.timer: Language Timer timer
-utils.benchmark.timing -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind
+utils.benchmark.cpp_statement -> utils.benchmark.utils.timer: CPPTimer
+utils.benchmark.compile_times -> utils.benchmark.utils.compile: bench_all bench_loop benchmark_compile
+utils.benchmark.callgrind -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind
     FunctionCount FunctionCounts
 utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext
     create_selective_checkpoint_contexts

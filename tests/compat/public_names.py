@@ -31,12 +31,9 @@ SYSTEMS = {
     "torch.compiler": "the compiler's settings and caches",
     "torch.fx.experimental": "the compiler: symbolic shapes, validation, types of graphs",
     "torch.fx.passes": "the compiler: passes over graphs",
-    "torch.utils.benchmark.utils.compile": "the compiler: timing it",
-    "torch.utils.benchmark.op_fuzzers": "ready-made fuzzers for PyTorch's own benchmarks",
     "torch.utils.show_pickle": "a command that prints pickles",
     "torch.utils.hipify": "a tool that rewrites CUDA sources for other devices",
     "torch.utils.data.datapipes": "data pipes over data frames, decoders of files",
-    "torch.utils.benchmark.utils.valgrind_wrapper": "counting instructions under valgrind",
 }
 _NOT_MODULES_OF_PROGRAMS = (
     "torch.contrib",
@@ -44,7 +41,6 @@ _NOT_MODULES_OF_PROGRAMS = (
     "torch.lib",
     "torch.include",
     "torch.share",
-    "torch.utils.benchmark.examples",
     "torch.testing._internal",
 )
 

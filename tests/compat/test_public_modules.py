@@ -61,8 +61,6 @@ DIFFER = {
     "torch.ThroughputBenchmark",
     "torch.thread_safe_generator",
     "torch.multiprocessing.Pool",
-    "torch.utils.benchmark.utils.timer.timer",
-    "torch.utils.benchmark.timer",
 }
 
 

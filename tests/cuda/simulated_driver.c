@@ -45,6 +45,16 @@ uint64_t simulated_first(int which) { return firsts[which]; }
 long simulated_seen(void) { return seen; }
 static void look(void) { seen = counts[3]; }
 
+/* Who wants to know of calls, as they end: simulated_cupti.c. */
+static void (*trace)(int call, uint64_t begin, const unsigned* shape, long stream, uint64_t bytes);
+static uint64_t (*trace_clock)(void);
+void simulated_trace(void* f, void* clock) { trace_clock = clock, trace = f; }
+static uint64_t begins(void) { return trace ? trace_clock() : 0; }
+static int ends(int call, uint64_t begin, const unsigned* shape, void* stream, uint64_t bytes, int code) {
+  if (trace && begin) trace(call, begin, shape, (long)stream, bytes);
+  return code;
+}
+
 int cuInit(unsigned flags) {
   if (getenv("SIMULATED_UNITS")) units = atoi(getenv("SIMULATED_UNITS"));
   if (getenv("SIMULATED_START")) return atoi(getenv("SIMULATED_START"));
@@ -117,10 +127,17 @@ static int move(uint64_t to, uint64_t from, size_t n) {
   return memmove((void*)to, (const void*)from, n), 0;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) {
-  return (void)s, move(to, (uint64_t)from, n);
+  uint64_t t = begins();
+  return ends(2, t, 0, s, n, move(to, (uint64_t)from, n));
 }
-int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, move((uint64_t)to, from, n); }
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, move(to, from, n); }
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
+  uint64_t t = begins();
+  return ends(3, t, 0, s, n, move((uint64_t)to, from, n));
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) {
+  uint64_t t = begins();
+  return ends(4, t, 0, s, n, move(to, from, n));
+}
 int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, void* s) {
   return (void)c, (void)d, (void)s, move(to, from, n);
 }
@@ -167,9 +184,7 @@ int cuFuncGetAttribute(int* value, int which, void* f) {
   *value = which == 0 ? most_threads : which == 3 ? (bound_of(f) > 256 ? spilled : 0) : which == 4 ? 132 : -1;
   return 0;
 }
-int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
-                   void* s, void** args, void** extra) {
-  (void)f, (void)shared, (void)s, (void)extra;
+static int launch(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, void** args) {
   if (current < 0) return 201;
   if (fault) return fault;
   if (tx > (unsigned)bound_of(f)) return 701;
@@ -178,6 +193,13 @@ int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, uns
   if (slow) usleep(slow);
   memcpy(&firsts[counts[3] % (1 << 14)], args[0], 8);
   return counts[3]++, 0;
+}
+int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                   void* s, void** args, void** extra) {
+  (void)shared, (void)extra;
+  unsigned shape[] = {x, y, z, tx, ty, tz};
+  uint64_t t = begins();
+  return ends(1, t, shape, s, 0, launch(f, x, y, z, tx, ty, tz, args));
 }
 
 struct configuration { unsigned grid[3], block[3], shared; void* stream; const int* attributes; unsigned count; };
@@ -192,7 +214,11 @@ int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
 }
 static int capturing;
 /* What is being captured does not run, so nobody can wait for it. */
-int cuStreamSynchronize(void* s) { return (void)s, look(), capturing ? 900 : current < 0 ? 201 : fault; }
+int cuStreamSynchronize(void* s) {
+  uint64_t t = begins();
+  return look(), ends(5, t, 0, s, 0, capturing ? 900 : current < 0 ? 201 : fault);
+}
+int cuCtxSynchronize(void) { return look(), current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return look(), note("mark", s, e); }
 int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, look(), note("wait", s, e); }
@@ -237,14 +263,14 @@ int cuGraphLaunch(void* exec, void* s) {
   if (exec == (void*)8) return (void)s, look(), counts[3] += 1000, 0;
   struct graph* g = exec;
   if (capturing) return 900;
+  uint64_t t = begins();
   for (int i = 0; i < g->count; i++) {
     struct kernel_node* n = &g->nodes[i];
     void* args[] = {&g->firsts[i]};
-    int code = cuLaunchKernel(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], n->block[1], n->block[2],
-                              n->shared, s, args, 0);
+    int code = launch(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], n->block[1], n->block[2], args);
     if (code) return code;
   }
-  return 0;
+  return ends(6, t, g->nodes[0].grid, s, g->count, 0);      /* as many kernels as bytes */
 }
 int cuGraphDestroy(void* graph) { return graph != (void*)7; }
 int cuGraphExecDestroy(void* exec) { return exec != (void*)8; }

@@ -155,14 +155,56 @@ block, = [b for s in rl.cuda.memory_snapshot() for b in s["blocks"] if b["size"]
 assert block["frames"][0]["name"] == "mine", block
 del y
 trace = rl.cuda._snapshot()["device_traces"][0]
-assert [t["action"] for t in trace] == ["alloc", "free_completed"] and trace[0]["frames"][0]["name"] == "mine"
+assert [t["action"] for t in trace] == ["segment_alloc", "alloc", "free_requested", "free_completed"], trace
+assert all(t["frames"][0]["name"] == "mine" for t in trace)
 rl.cuda._dump_snapshot({str(tmp_path / "m.pickle")!r})
 with open({str(tmp_path / "m.pickle")!r}, "rb") as handle:
     assert set(pickle.load(handle)) >= {{"segments", "device_traces"}}
 assert rl.cuda.memory_page().count("<div>") == 2
 rl.cuda._record_memory_history(None)
 rl.empty(9, device="cuda")
-assert len(rl.cuda._snapshot()["device_traces"][0]) == 2
+assert len(rl.cuda._snapshot()["device_traces"][0]) == 4
+""")
+
+
+def test_who_watches_is_told_when_a_unit_is_full(driver, tmp_path):
+    run(driver, f"""
+import pickle
+seen = []
+def watch(unit, asked, total, free):
+    seen.append((unit, asked, total, free))
+    rl.cuda.memory._dump_snapshot({str(tmp_path / "full.pickle")!r})
+def fails(*numbers):
+    raise ValueError("mine")
+rl._C._cuda_attach_out_of_memory_observer(watch)
+rl._C._cuda_attach_out_of_memory_observer(fails)
+try:
+    rl._C._cuda_attach_out_of_memory_observer(3)
+except TypeError as error:
+    assert "int" in str(error)
+else:
+    raise SystemExit("3 cannot be called")
+rl.cuda.memory._record_memory_history(skip_actions=["segment_alloc"])
+held = rl.empty(1 << 28, dtype=rl.uint8, device="cuda")
+def greedy():
+    return rl.empty(1 << 30, dtype=rl.uint8, device="cuda")
+try:
+    greedy()
+except rl.OutOfMemoryError as error:
+    assert "1.00 GiB" in str(error)
+else:
+    raise SystemExit("so much is not there")
+assert seen == [(0, 1 << 30, 1 << 30, (1 << 30) - (1 << 28))], seen
+with open({str(tmp_path / "full.pickle")!r}, "rb") as handle:
+    trace = pickle.load(handle)["device_traces"][0]
+assert [t["action"] for t in trace] == ["alloc", "oom"], trace
+assert trace[1]["size"] == 1 << 30 and trace[1]["device_free"] == (1 << 30) - (1 << 28) and "addr" not in trace[1]
+assert trace[1]["frames"][0]["name"] == "greedy", trace[1]["frames"][:2]
+rl.cuda.memory._record_memory_history(None)
+rl.cuda.memory._record_memory_history(True, trace_alloc_max_entries=1)
+small = rl.empty(5, device="cuda"), rl.empty(5, device="cuda")
+assert [t["action"] for t in rl.cuda.memory._snapshot()["device_traces"][0]] == ["alloc"]
+rl.cuda.memory._record_memory_history(False)
 """)
 
 

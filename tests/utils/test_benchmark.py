@@ -49,14 +49,12 @@ def test_timer_has_torch_and_its_threads():
 
 
 def test_what_is_refused():
-    with pytest.raises(NotImplementedError, match="C\\+\\+"):
-        Timer("x", language="cpp")
     with pytest.raises(ValueError, match="Invalid language"):
         Timer("x", language="cobol")
     with pytest.raises(ValueError, match="global_setup"):
         Timer("x", global_setup="#include")
-    with pytest.raises(NotImplementedError, match="Callgrind|callgrind"):
-        Timer("pass").collect_callgrind()
+    with pytest.raises(ValueError, match="repeats"):
+        Timer("pass").collect_callgrind(repeats=0)
     with pytest.raises(ValueError, match="Measurement"):
         Compare([1])
 

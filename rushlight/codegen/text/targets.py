@@ -66,6 +66,15 @@ def machine() -> str:
     return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
+# Valgrind hides these from programs that ask the processor, not from those that read Linux's description.
+_NOT_IN_VALGRIND = (b"avx512", b"amx", b"avx_", b"vaes", b"vpclmul", b"gfni")
+
+
+def _is_in_valgrind() -> bool:
+    """Whether valgrind runs this process: it loads a library of its own into those it runs."""
+    return "vgpreload" in os.environ.get("LD_PRELOAD", "")
+
+
 @functools.cache
 def host_identity() -> bytes:
     """What the host's machine code depends on, read without LLVM: architecture and the first core's description.
@@ -81,7 +90,7 @@ def host_identity() -> bytes:
     except OSError:
         lines = [os.environ.get("PROCESSOR_IDENTIFIER", "")]
     # Frequency wanders on x86 ("cpu MHz" is not kept); everything kept is stable across boots.
-    text = "\n".join([machine(), sys.byteorder, os.name, *lines])
+    text = "\n".join([machine(), sys.byteorder, os.name, *lines, *(["valgrind"] if _is_in_valgrind() else [])])
     return digest(text.encode())
 
 
@@ -90,9 +99,10 @@ def cpu_words() -> frozenset[bytes]:
     """What Linux says of the first core, word by word: among others, the names of its extensions. Empty elsewhere."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            return frozenset(file.read(8192).split(b"\n\n")[0].split())
+            words = file.read(8192).split(b"\n\n")[0].split()
     except OSError:
         return frozenset()
+    return frozenset(w for w in words if not w.startswith(_NOT_IN_VALGRIND)) if _is_in_valgrind() else frozenset(words)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ or None where there is no driver or no unit; `reason()` says which.
 
 from __future__ import annotations
 
+from .. import memory
 from ..base import register
 from . import settings
 from .ahead import ready_first_kernel
@@ -32,6 +33,7 @@ def find() -> CudaDevice | None:
         _found.append(device)
         if device is not None:
             register(device)
+            memory.room_of["cuda"] = device.driver.memory_info
             settings.read_environment(device.driver)
             ready_first_kernel()
     return _found[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from numbers import Number
 from typing import Any
 
 from ... import _C
@@ -40,11 +41,14 @@ class FuzzedParameter:
     ) -> None:
         self._name, self._minval, self._maxval, self.strict = name, minval, maxval, strict
         if isinstance(distribution, dict):
-            assert minval is None and maxval is None, "FuzzedParameter: a custom distribution has no minval and maxval"
-            assert all(p >= 0 for p in distribution.values()), "Probabilities cannot be negative"
-            assert abs(sum(distribution.values()) - 1) <= 1e-5, "Distribution is not normalized"
-        else:
-            assert distribution in DISTRIBUTIONS, f"Unknown distribution: {distribution}"
+            if any(p < 0 for p in distribution.values()):
+                raise AssertionError(f"Probabilities cannot be negative, got {list(distribution.values())}")
+            if abs(sum(distribution.values()) - 1) > 1e-5:
+                raise AssertionError(f"Distribution is not normalized: it sums to {sum(distribution.values())}")
+            if minval is not None or maxval is not None:
+                raise AssertionError("FuzzedParameter: a custom distribution has neither 'minval' nor 'maxval'")
+        elif distribution not in DISTRIBUTIONS:
+            raise AssertionError(f"Unknown distribution: {distribution}")
         self._distribution = distribution
 
     @property
@@ -77,8 +81,8 @@ class FuzzedTensor:
         roll_parameter: str | None = None, dtype: Any = _C.float32, cuda: bool = False,
         tensor_constructor: Callable | None = None,
     ) -> None:
-        if cuda:
-            raise NotImplementedError("FuzzedTensor: cuda=True needs a CUDA device, and there is none")
+        # Nothing is rolled: PyTorch takes the argument and reads it nowhere.
+        self._cuda = cuda
         self._name, self._size, self._steps, self._dtype = name, size, steps, dtype
         self._probability_contiguous, self._dim_parameter = probability_contiguous, dim_parameter
         self._min_elements, self._max_elements, self._max_allocation_bytes = (
@@ -112,12 +116,14 @@ class FuzzedTensor:
     def _make_tensor(self, params: dict[str, Any], state: Any) -> tuple[Any, dict[str, Any]]:
         size, steps, allocated = self._get_size_and_steps(params)
         raw = (self._tensor_constructor or self.default_tensor_constructor)(size=allocated, dtype=self._dtype, **params)
-        order = list(range(len(size)))
+        raw = raw.cuda() if self._cuda else raw
+        import numpy as np  # noqa: PLC0415 - loaded when first needed
+
+        order = plain = np.arange(len(size))
         if state.rand() > self._probability_contiguous:
-            while len(size) > 1 and order == list(range(len(size))):
-                order = [int(i) for i in state.permutation(len(size))]
-            back = sorted(range(len(order)), key=order.__getitem__)
-            raw = raw.permute(order).contiguous().permute(back)
+            while len(size) > 1 and (order == plain).all():
+                order = state.permutation(len(size))
+            raw = raw.permute(order.tolist()).contiguous().permute(order.argsort().tolist())
         result = raw[tuple(slice(0, s * t, t) for s, t in zip(size, steps, strict=True))]
         return result, {
             "numel": result.numel(),
@@ -136,38 +142,49 @@ class FuzzedTensor:
 
 
 class FuzzedSparseTensor(FuzzedTensor):
-    """A sparse tensor with a random share of elements, coalesced or not."""
+    """A sparse tensor with a share of elements, coalesced or with every index twice. `density`, `coalesced` and
+    `sparse_dim` name parameters; `nnz` follows from the density, as in PyTorch."""
 
     def __init__(self, name: str, size: tuple[str | int, ...], min_elements: int | None = None,
                  max_elements: int | None = None, dim_parameter: str | None = None, sparse_dim: str | None = None,
                  nnz: str | None = None, density: str | None = None, coalesced: str | None = None,
                  dtype: Any = _C.float32, cuda: bool = False) -> None:
-        super().__init__(
-            name,
-            size,
-            min_elements=min_elements,
-            max_elements=max_elements,
-            dim_parameter=dim_parameter,
-            dtype=dtype,
-            cuda=cuda,
-        )
+        super().__init__(name, size, min_elements=min_elements, max_elements=max_elements,
+                         dim_parameter=dim_parameter, dtype=dtype, cuda=cuda)
         self._density, self._coalesced, self._sparse_dim = density, coalesced, sparse_dim
+
+    @staticmethod
+    def sparse_tensor_constructor(size: Any, dtype: Any, sparse_dim: int, nnz: int, is_coalesced: bool) -> Any:
+        """A tensor of `nnz` random elements: coalesced, or with a second value for each of their indices."""
+        size = [size] * sparse_dim if isinstance(size, Number) else list(size)
+        if nnz and all(s <= 0 for s in size[:sparse_dim]):
+            raise AssertionError(f"FuzzedSparseTensor: no room for {nnz} elements in sizes {size[:sparse_dim]}")
+        values = FuzzedTensor.default_tensor_constructor((nnz, *size[sparse_dim:]), dtype)
+        places = find_op("rand")((sparse_dim, nnz))
+        for row, s in zip(places, size, strict=False):
+            row.mul_(s)
+        places = places.to(_C.int64)
+        if not is_coalesced:
+            values = find_op("cat")([values, find_op("randn_like")(values)], 0)
+            places = find_op("cat")([places, places], 1)
+        found = find_op("sparse_coo_tensor")(places, values, size)
+        return found.coalesce() if is_coalesced else found
 
     def _make_tensor(self, params: dict[str, Any], state: Any) -> tuple[Any, dict[str, Any]]:
         size, _, _ = self._get_size_and_steps(params)
-        density = params[self._density] if self._density is not None else 0.5
-        sparse_dim = min(params[self._sparse_dim], len(size)) if self._sparse_dim is not None else len(size)
-        is_coalesced = bool(params[self._coalesced]) if self._coalesced is not None else False
-        nnz = math.ceil(math.prod(size[:sparse_dim]) * density)
-        values = self.default_tensor_constructor((nnz, *size[sparse_dim:]), self._dtype)
-        places = find_op("rand")((sparse_dim, nnz))
-        for i, s in enumerate(size[:sparse_dim]):
-            places[i] *= s
-        result = find_op("sparse_coo_tensor")(places.to(_C.int64), values, size)
-        result = result.coalesce() if is_coalesced else result
-        facts = {"numel": result.numel(), "shape": size, "is_coalesced": result.is_coalesced(), "density": density,
-                 "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(), "dense_dim": result.dense_dim(),
-                 "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}
+        density = params[self._density or "density"]
+        nnz = math.ceil(sum(size) * density)
+        if nnz > sum(size):
+            raise AssertionError(f"FuzzedSparseTensor: expected a density of at most 1, got {density}")
+        wanted = params[self._sparse_dim] if self._sparse_dim else len(size)
+        result = self.sparse_tensor_constructor(
+            size, self._dtype, min(wanted, len(size)), nnz, params[self._coalesced or "coalesced"]
+        )
+        result = result.cuda() if self._cuda else result
+        facts = {"numel": result.numel(), "shape": result.size(), "is_coalesced": result.is_coalesced(),
+                 "density": density, "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(),
+                 "dense_dim": result.dense_dim(), "is_hybrid": len(size) > result.sparse_dim(),
+                 "dtype": str(self._dtype)}
         return result, facts
 
 

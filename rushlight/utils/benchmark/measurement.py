@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import struct
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -58,8 +59,24 @@ def quantile(ordered: list[float], q: float) -> float:
     """The value below which a share `q` of sorted numbers lies, between neighbours linearly."""
     at = q * (len(ordered) - 1)
     low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+    share, gap = at - low, ordered[min(low + 1, len(ordered) - 1)] - ordered[low]
+    # From the nearer neighbour, as PyTorch's lerp goes: the last digit agrees.
+    return ordered[low] + share * gap if share < 0.5 else ordered[low] + gap - gap * (1 - share)
+
+
+def single(x: float) -> float:
+    """`x` as float32 keeps it: PyTorch's roundings of times are made there, and decide which digits are shown."""
+    return struct.unpack("f", struct.pack("f", x))[0]
+
+
+def single_log10(x: float) -> float:
+    """The decimal logarithm in float32."""
+    return single(math.log10(single(x)))
+
+
+# What PyTorch's class keeps of its own statistics until they are asked for: written into pickles, so that it can read
+# ours, and left alone in those it wrote.
+_UNKNOWN = {"_sorted_times": (), "_warnings": (), "_median": -1.0, "_mean": -1.0, "_p25": -1.0, "_p75": -1.0}
 
 
 @dataclass(repr=False)
@@ -76,6 +93,12 @@ class Measurement:
         if name in _SPEC_FIELDS:
             return getattr(self.task_spec, name)
         raise AttributeError(f"'Measurement' object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **_UNKNOWN}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: value for name, value in state.items() if name not in _UNKNOWN})
 
     @property
     def times(self) -> list[float]:
@@ -104,12 +127,12 @@ class Measurement:
     def significant_figures(self) -> int:
         """How many digits of the median to believe, from the spread of the middle half of the times."""
         ordered = sorted(self.times)
-        middle = ordered[len(ordered) // 4 : math.ceil(3 * len(ordered) / 4)]
-        mean = sum(middle) / len(middle)
-        deviation = math.sqrt(sum((t - mean) ** 2 for t in middle) / len(middle))
+        middle = [single(t) for t in ordered[len(ordered) // 4 : math.ceil(3 * len(ordered) / 4)]]
+        mean = math.fsum(middle) / len(middle)
+        deviation = single(math.sqrt(math.fsum((t - mean) ** 2 for t in middle) / len(middle)))
         # 90 % of a normal distribution
-        interval = max(1.645 * deviation / math.sqrt(len(middle)), MIN_CONFIDENCE_INTERVAL)
-        return min(max(math.floor(math.log10(self.median / interval)), 1), MAX_SIGNIFICANT_FIGURES)
+        interval = max(1.645 * deviation / single(math.sqrt(len(middle))), MIN_CONFIDENCE_INTERVAL)
+        return min(max(math.floor(single_log10(self.median / interval)), 1), MAX_SIGNIFICANT_FIGURES)
 
     def meets_confidence(self, threshold: float = IQR_WARN_THRESHOLD) -> bool:
         """Whether the quartiles are close together, compared with the median."""
@@ -138,9 +161,9 @@ class Measurement:
         return self.task_spec.title
 
     @property
-    def env(self) -> str:
-        """The environment the task was said to run in."""
-        return "Unspecified env" if self.task_spec.env is None else self.task_spec.env
+    def env(self) -> str | None:
+        """The environment the task was said to run in; None unless it was."""
+        return self.task_spec.env
 
     @property
     def as_row_name(self) -> str:
@@ -177,7 +200,7 @@ class Measurement:
 
 def select_unit(t: float) -> tuple[str, float]:
     """The unit in which a time has one to three digits before the point, and its length in seconds."""
-    unit = {-3: "ns", -2: "us", -1: "ms"}.get(math.floor(math.log10(t) / 3) if t > 0 else 0, "s")
+    unit = {-3: "ns", -2: "us", -1: "ms"}.get(math.floor(single_log10(t) / 3) if t > 0 else 0, "s")
     return unit, {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
@@ -187,10 +210,11 @@ def unit_to_english(u: str) -> str:
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """`x` with `n` significant figures."""
-    assert n == int(n), "trim_sigfig: the number of figures must be whole"
-    scale = 10.0 ** (math.ceil(math.log10(abs(x))) - n)
-    return round(x / scale) * scale
+    """`x` with `n` significant figures, as float32 keeps it. Refuses an `n` that is not whole."""
+    if n != int(n):
+        raise AssertionError(f"trim_sigfig: expected a whole number of significant figures, got {n}")
+    scale = 10 ** (math.ceil(single_log10(abs(x))) - n) if x else 1
+    return single(round(single(x / scale)) * single(scale))
 
 
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:

@@ -1,7 +1,8 @@
 """Timer: run a statement many times, with a warm-up and a fixed number of threads.
 
-Enters: a statement and its setup as source text. Leaves: a `Measurement`. Refuses: C++ statements, and counting
-instructions with Callgrind.
+Enters: a statement and its setup as source text, in Python or C++. Leaves: a `Measurement`, or counts of instructions.
+Refuses: what `cpp_statement` and `callgrind_run` refuse: missing compilers, PyTorch's C++ API, platforms without
+valgrind.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...base import late
-from ...base.refusals import reason_of, stand_in
+from .callgrind import CallgrindStats, CopyIfCallgrind
+from .callgrind_run import collect
+from .cpp_statement import CPPTimer
 from .measurement import Measurement, TaskSpec, quantile, set_torch_threads
 
-timer = timeit.default_timer   # work has finished when a call returns: nothing to wait for
-_NO_CALLGRIND = reason_of("torch.utils.benchmark.CallgrindStats")
-CallgrindStats = stand_in("torch.utils.benchmark", "CallgrindStats")
-FunctionCounts = stand_in("torch.utils.benchmark", "FunctionCounts")
-FunctionCount = stand_in("torch.utils.benchmark", "FunctionCount")
-CopyIfCallgrind = stand_in("torch.utils.benchmark", "CopyIfCallgrind")
+
+def timer() -> float:
+    """The clock's seconds, once an accelerator's work is done; a processor's is when a call returns."""
+    accelerator = late.provided("accelerator")
+    if accelerator.is_available():
+        accelerator.synchronize()
+    return timeit.default_timer()
 
 
 class Language(enum.Enum):
@@ -39,7 +43,7 @@ def _dedented(source: str) -> str:
 class Timer:
     """Times `stmt` after `setup`, on `num_threads` threads. Labels say where results go in a table of `Compare`."""
 
-    _timer_cls = timeit.Timer
+    _timer_cls: Any = timeit.Timer
 
     def __init__(
         self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timer,
@@ -49,21 +53,25 @@ class Timer:
     ) -> None:
         if not isinstance(stmt, str):
             raise ValueError("Currently only a `str` stmt is supported.")
-        if language in (Language.CPP, "cpp", "c++"):
-            raise NotImplementedError(
-                "Timer: C++ statements need a compiler and PyTorch's headers, which are not here. Use Python"
-                " statements."
-            )
-        if language not in (Language.PYTHON, "py", "python"):
-            raise ValueError(f"Invalid language `{language}`.")
-        if global_setup:
-            raise ValueError(f"global_setup is C++ only, got `{global_setup}`. Move it to `setup`.")
         self._globals = dict(globals or {})
-        package = late.provided("package")
-        self._globals.setdefault("torch", package)
-        self._globals.setdefault(package.__name__, package)
+        extra: dict[str, Any] = {}
+        if language in (Language.PYTHON, "py", "python"):
+            if global_setup:
+                raise ValueError(f"global_setup is C++ only, got `{global_setup}`. Move it to `setup`.")
+            self._language, package = Language.PYTHON, late.provided("package")
+            self._globals.setdefault("torch", package)
+            self._globals.setdefault(package.__name__, package)
+        elif language in (Language.CPP, "cpp", "c++"):
+            if self._timer_cls is not timeit.Timer:
+                raise AssertionError(f"Timer: C++ statements are timed by their own class, got {self._timer_cls}")
+            self._language, self._timer_cls = Language.CPP, CPPTimer
+            setup, extra = "" if setup == "pass" else setup, {"global_setup": global_setup}
+        else:
+            raise ValueError(f"Invalid language `{language}`.")
         stmt, setup = _dedented(stmt), _dedented(setup)
-        self._timer = self._timer_cls(stmt=stmt, setup=setup, timer=timer, globals=self._globals)
+        self._timer = self._timer_cls(
+            stmt=stmt, setup=setup, timer=timer, globals=CopyIfCallgrind.unwrap_all(self._globals), **extra
+        )
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
 
     def _timeit(self, number: int) -> float:
@@ -89,7 +97,8 @@ class Timer:
     def _estimate_block_size(self, min_run_time: float) -> int:
         """Runs per measurement for which reading the clock hardly counts."""
         with set_torch_threads(self._task_spec.num_threads):
-            self._timeit(1)   # the first run may compile kernels
+            if type(self._timer) is timeit.Timer:
+                self._timeit(1)   # the first run may compile kernels
             overhead = quantile(sorted(self._timeit(0) for _ in range(5)), 0.5)
             number = 1
             while True:
@@ -144,6 +153,16 @@ class Timer:
         repeats: int | None = None,
         collect_baseline: bool = True,
         retain_out_file: bool = False,
-    ) -> NoReturn:
-        """Refused: instructions are not counted."""
-        raise NotImplementedError(f"Timer.collect_callgrind is not available: {_NO_CALLGRIND}.")
+    ) -> CallgrindStats | tuple[CallgrindStats, ...]:
+        """Instructions that `number` runs take, counted by callgrind in a process of its own: one count, or a tuple of
+        `repeats` ones; with `collect_baseline` those of an empty statement of Python beside them, with
+        `retain_out_file` the file that callgrind wrote. Globals are copied, and must be `CopyIfCallgrind`."""
+        if repeats is not None and repeats < 1:
+            raise ValueError(f"If specified, `repeats` must be >= 1, got {repeats}")
+        self._timeit(1)   # a faulty statement is quicker found, and easier read, in this process
+        is_python = self._language is Language.PYTHON
+        found = collect(
+            self._task_spec, self._globals, number=number, repeats=repeats or 1, is_python=is_python,
+            collect_baseline=collect_baseline and is_python, retain_out_file=retain_out_file,
+        )
+        return found[0] if repeats is None else found
