@@ -64,7 +64,12 @@ from ._C import (
 from .aten import namespaces as _namespaces
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .base import dtype as _dtype, late as _late, tracebacks as _tracebacks  # noqa: F401
+from .base import (  # noqa: F401
+    core_modules as _core_modules,
+    dtype as _dtype,
+    late as _late,
+    tracebacks as _tracebacks,
+)
 from .base.assertions import PUBLIC as _ASSERTIONS
 from .base.dtype import ALL as _DTYPES, finfo, iinfo
 from .base.promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
@@ -159,6 +164,7 @@ bit = _C.uint1
 _late.provide({"package": ""})
 op.publish(Tensor)
 _homes.settle_module(_C)
+_core_modules.register(__name__)
 _namespaces.install()
 _overrides.install()
 _dispatch.install()

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 from .. import _C
-from ..base import homes
+from ..base import core_modules, homes
 from .finder import TorchFinder, serves
 
 __all__ = ["install", "installed", "run", "uninstall"]
@@ -42,6 +42,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     _finder.alias("torch")
+    core_modules.register("torch")
     _show_as("torch")
 
 

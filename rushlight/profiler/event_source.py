@@ -7,6 +7,7 @@ program made by hand too.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -15,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from . import frames, table
+from . import frames, stacks, table
 from .activities import CATEGORIES, LABEL_KINDS, PYTHON_KINDS, SCOPES, DeviceType, Kind
 from .events import FunctionEvent, FunctionEventAvg, Interval, Kernel, metadata_of
 from .files import written
 from .flops import flops_of
-from .links import backward_links
+from .links import backward_links, outermost_calls
 from .owners import Owners
 from .recording import Log, Tree, concrete_value
 
@@ -171,11 +172,12 @@ class EventSource:
         verbose_stacks: bool = False,
         overload_names: bool = False,
         owners: Owners | None = None,
+        with_modules: bool = True,
     ) -> None:
         self.log, self.use_device = log, use_device
         self.profile_memory, self.with_flops = profile_memory, with_flops
         self.verbose_stacks, self.overload_names = verbose_stacks, overload_names
-        self.owners = owners or Owners()
+        self.owners, self.with_modules = owners or Owners(), with_modules
         self._flops: dict[tuple[int, int], int] = {}
         self._shells: dict[int, FunctionEvent] = {}
         self._tree: Tree | None = None
@@ -186,7 +188,7 @@ class EventSource:
     @property
     def tree(self) -> Tree:
         if self._tree is None:
-            self._tree = Tree(self.log)
+            self._tree = Tree(self.log, self.with_modules)
         return self._tree
 
     def event(self, row: int) -> FunctionEvent:
@@ -212,7 +214,20 @@ class EventSource:
         return self._stacks.of(event._row)
 
     def _row_stack(self, row: int) -> list[str]:
-        return self.stack_of(self.event(row)) if self.verbose_stacks else []
+        """The frames that an event shows: within a node of backward, those of the call that recorded the node."""
+        if not self.verbose_stacks:
+            return []
+        node, log = row, self.log
+        while node >= 0 and log.kind[node] != Kind.NODE:
+            node = log.parent[node]
+        if node >= 0:
+            call = self._calls_by_sequence.get((log.forward_thread[node], log.sequence[node]))
+            return [] if call is None else self.stack_of(self.event(call))
+        return self.stack_of(self.event(row))
+
+    @functools.cached_property
+    def _calls_by_sequence(self) -> dict[tuple[int, int], int]:
+        return outermost_calls(self.log)
 
     def flops(self, row: int) -> int:
         """The operations of a call; those of a product within an op are that op's, if it is counted itself."""
@@ -307,6 +322,12 @@ class EventSource:
         if self._links is None:
             self._links = backward_links(self.log)
         return self._links
+
+    @functools.cached_property
+    def module_paths(self) -> dict[int, str]:
+        """Row -> the path of modules around it, where modules were recorded."""
+        log = self.log
+        return stacks.module_paths(log.kind, log.name, log.parent, log.modules) if log.modules else {}
 
     @property
     def python_ids(self) -> tuple[dict[int, int], dict[int, int]]:

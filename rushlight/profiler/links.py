@@ -34,3 +34,15 @@ def backward_links(log: Log) -> dict[int, tuple[int, bool]]:
             number = len(links) // 2 + 1
             links[start], links[row] = (number, True), (number, False)
     return links
+
+
+def outermost_calls(log: Log) -> dict[tuple[int, int], int]:
+    """(thread, sequence number) -> the outermost call outside of backward with that number; thread 0: of any."""
+    ids = [number for _, _, number in log.threads]
+    found: dict[tuple[int, int], int] = {}
+    for row in range(log.host_rows):
+        number = log.sequence[row]
+        if number >= 0 and log.kind[row] not in (Kind.NODE, Kind.EVALUATE):
+            found.setdefault((ids[log.thread[row]], number), row)
+            found.setdefault((0, number), row)
+    return found

@@ -50,6 +50,7 @@ class Log:
         self.threads: list[tuple[int, str, int]] = list(recording["threads"])
         self.base: tuple[int, int] = recording["base"]
         self.dropped: int = recording.get("dropped", 0)
+        self.modules: dict[int, tuple[str, str]] = recording.get("modules") or {}
         self._uses: bytes = recording.get("uses", b"") if with_host else b""
         self.host_rows = len(self.begin)          # rows from here on are a device's
         self.device: list[DeviceEvent] = [
@@ -140,11 +141,14 @@ class Tree:
     events stays as events of its own.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, with_modules: bool = True) -> None:
+        """`with_modules` false: calls of modules are no events; what they hold goes to what is around them."""
         self.log = log
         self.up = list(log.parent)
         self.gone: dict[int, int] = {}        # left out -> the event that stands for it
         memory_rows = [row for row, kind in enumerate(log.kind) if kind == Kind.MEMORY]
+        if not with_modules:
+            self.gone.update((row, log.parent[row]) for row, kind in enumerate(log.kind) if kind == Kind.MODULE)
         self.own_time = self._walk(memory_rows)
         on_host = [row for row in memory_rows if log.device_kind[row] <= 0]
         self.memory, self.own_memory = self._add_memory(on_host)
@@ -166,11 +170,18 @@ class Tree:
             children[up[row]] -= 1
         own_time = [stop - start for start, stop in zip(begin, end, strict=True)]
         spent = [0] * count
+        memory = int(Kind.MEMORY)
         for row, above in enumerate(up):
-            if above < 0 or kind[row] == Kind.MEMORY:
+            if above < 0 or kind[row] == memory:
                 continue
             if above in gone:
                 above = up[row] = gone[above]
+                if row in gone:                      # one within another: both are left out
+                    gone[row] = above
+                if above < 0:
+                    continue
+            if row in gone:
+                continue
             if name[row] == name[above] and children[above] == 1:
                 gone[row] = above
                 children[above] = children[row]
@@ -191,8 +202,9 @@ class Tree:
             above = log.parent[row]
             if above >= 0 and memory[row] and log.kind[row] != Kind.MEMORY:
                 memory[above] += memory[row]
-        for row in gone:
-            own[gone[row]] += own[row]
+        for row, above in gone.items():
+            if above >= 0:
+                own[above] += own[row]
         return memory, own
 
     def _order(self) -> list[int]:

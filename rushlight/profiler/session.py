@@ -181,7 +181,7 @@ class profile:  # noqa: N801 - PyTorch's name
         config = self.experimental_config
         return (
             SHAPES * self.record_shapes | MEMORY * self.profile_memory | STACK * self.with_stack
-            | MODULES * (self.with_modules and not self.with_stack) | ALL_THREADS * config.profile_all_threads
+            | MODULES * self.with_modules | ALL_THREADS * config.profile_all_threads
             | KERNELS * config.profiler_measure_per_kernel
         )
 
@@ -215,7 +215,8 @@ class profile:  # noqa: N801 - PyTorch's name
         config = self.experimental_config
         self._source = EventSource(log, self.use_device, self.profile_memory, self.with_flops,
                                    config.verbose and self.with_stack, config.capture_overload_names,
-                                   Owners.found() if self._flags() & 7 == SHAPES | MEMORY | STACK else None)
+                                   Owners.found() if self._flags() & 7 == SHAPES | MEMORY | STACK else None,
+                                   with_modules=self.with_stack)
         self._events = None
         self.kineto_results = Result(self._source, self.trace_id)
         self._warn_of_dropped(log)

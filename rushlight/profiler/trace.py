@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..base import late
 from . import frames
 from .activities import CATEGORIES, Kind
 from .device_events import ON_HOST, DeviceEvent
 from .files import written
-from .recording import Log
 
 if TYPE_CHECKING:
     from .event_source import EventSource
@@ -43,7 +43,8 @@ def write(source: EventSource, path: str, metadata: dict[str, str], trace_id: st
 
 def _pieces(source: EventSource, path: str, metadata: dict[str, str], trace_id: str) -> Iterator[str]:
     base = base_time_ns()
-    head = {"schemaVersion": "1", "deviceProperties": json.dumps(_devices(source.log)),
+    device = late.import_module(".cupti", __package__).describe() if source.log.device else {}
+    head = {"schemaVersion": "1", "deviceProperties": "[]", **{key: json.dumps(value) for key, value in device.items()},
             "trace_id": json.dumps(trace_id), **metadata, "host_name": json.dumps(socket.gethostname()),
             "displayTimeUnit": '"ms"', "baseTimeNanoseconds": str(base)}
     yield "{\n" + "".join(f"{json.dumps(key)}: {_valid(value)},\n" for key, value in head.items())
@@ -62,28 +63,6 @@ def _valid(text: str) -> str:
         return text
     except ValueError:
         return json.dumps(text)
-
-
-def _devices(log: Log) -> list[dict[str, Any]]:
-    """Of each device that did something: what is known of it, by Kineto's names."""
-    numbers = {event.device for event in log.device if event.category not in ON_HOST}
-    if not numbers:
-        return []
-    from ..cuda import get_device_properties
-
-    found = []
-    for number in sorted(numbers):
-        known = get_device_properties(number)
-        found.append({"id": number, "name": known.name, "totalGlobalMem": known.total_memory,
-                      "computeMajor": known.major, "computeMinor": known.minor,
-                      "maxThreadsPerBlock": getattr(known, "max_threads_per_block", 1024),
-                      "maxThreadsPerMultiprocessor": getattr(known, "max_threads_per_multi_processor", 2048),
-                      "regsPerMultiprocessor": getattr(known, "regs_per_multiprocessor", 65536),
-                      "warpSize": getattr(known, "warp_size", 32),
-                      "sharedMemPerBlock": getattr(known, "shared_memory_per_block", 49152),
-                      "sharedMemPerMultiprocessor": getattr(known, "shared_memory_per_multiprocessor", 0),
-                      "numSms": known.multi_processor_count})
-    return found
 
 
 class _Writer:
@@ -138,7 +117,7 @@ class _Writer:
         """The lines of calls, labels and frames among some rows, each with that of its arrow."""
         log, heads, links, shift = self.log, self.heads, self.source.links, self.shift
         identities, index = self.source.tree.identities, self.index
-        with_stacks = self.source.verbose_stacks
+        with_stacks, paths = self.source.verbose_stacks, self.source.module_paths
         lines: list[str] = []
         columns = (log.name, log.kind, log.inputs, log.thread, log.sequence, log.begin, log.end)
         rows = zip(range(first, last), *(column[first:last] for column in columns), strict=True)
@@ -158,6 +137,8 @@ class _Writer:
                 after = f',"Sequence number":{sequence},"Fwd thread id":{log.forward_thread[row]}{after}'
             if with_stacks:
                 after = self._stack(row) + after
+            if row in paths:
+                after = f',"Module Hierarchy":{json.dumps(paths[row])}{after}'
             lines.append(
                 f'{before}{(begin + shift) / 1000:.3f},"dur":{(end - begin) / 1000:.3f},'
                 f'"args":{{"External id":{identities[row]},"Record function id":0{after}{index}}}}},\n'

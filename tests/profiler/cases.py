@@ -343,7 +343,8 @@ def traces(torch: Any) -> Any:
     prof, found = _prof(torch), {}
     model = torch.nn.Linear(4, 3)
     x = torch.ones(2, 4)
-    options = {"plain": {}, "shapes": {"record_shapes": True}, "memory": {"profile_memory": True}}
+    options = {"plain": {}, "shapes": {"record_shapes": True}, "memory": {"profile_memory": True},
+               "stacks": {"with_stack": True}}
     for name, given in options.items():
         cpu = [prof.ProfilerActivity.CPU]
         with tempfile.TemporaryDirectory() as folder, prof.profile(activities=cpu, **given) as p:
