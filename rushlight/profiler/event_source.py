@@ -173,11 +173,12 @@ class EventSource:
         overload_names: bool = False,
         owners: Owners | None = None,
         with_modules: bool = True,
+        with_paths: bool = False,
     ) -> None:
         self.log, self.use_device = log, use_device
         self.profile_memory, self.with_flops = profile_memory, with_flops
         self.verbose_stacks, self.overload_names = verbose_stacks, overload_names
-        self.owners, self.with_modules = owners or Owners(), with_modules
+        self.owners, self.with_modules, self.with_paths = owners or Owners(), with_modules, with_paths
         self._flops: dict[tuple[int, int], int] = {}
         self._shells: dict[int, FunctionEvent] = {}
         self._tree: Tree | None = None
@@ -325,9 +326,9 @@ class EventSource:
 
     @functools.cached_property
     def module_paths(self) -> dict[int, str]:
-        """Row -> the path of modules around it, where modules were recorded."""
+        """Row -> the path of modules around it, where that was asked for."""
         log = self.log
-        return stacks.module_paths(log.kind, log.name, log.parent, log.modules) if log.modules else {}
+        return stacks.module_paths(log.kind, log.name, log.parent, log.modules) if self.with_paths else {}
 
     @property
     def python_ids(self) -> tuple[dict[int, int], dict[int, int]]:
