@@ -12,15 +12,15 @@ import contextlib
 import functools
 import itertools
 import logging
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec
 from weakref import WeakSet
 
+from .. import _C
 from ..base import environment, logs, show
-from . import _registrations as _registrations
+from . import _registrations, structured
 from .formatting import TorchLogsFormatter, _default_formatter, make_module_path_relative
 from .registry import (
     LogRegistry,
@@ -55,10 +55,12 @@ __all__ = [
     "DEFAULT_FORMATTER", "DEFAULT_LOGGING", "DEFAULT_LOG_LEVEL", "LOG_ENV_VAR", "LOG_FORMAT_ENV_VAR", "LOG_OUT_ENV_VAR",
     "LOG_PREFIX", "LazyString", "LazyTraceHandler", "LogRegistry", "LogState", "TRACE_ENV_VAR", "TorchLogsFormatter",
     "_get_module_and_submodules", "_has_registered_parent", "_init_logs", "_invalid_settings_err_msg",
-    "_is_valid_module", "_parse_log_settings", "_validate_settings", "add_structured_logging_overhead",
+    "_is_valid_module", "_parse_log_settings", "_registrations", "_validate_settings",
+    "add_structured_logging_overhead",
     "configure_artifact_log", "dtrace_structured", "getArtifactLogger", "get_loggers",
     "get_structured_logging_overhead", "help_message", "hide_warnings", "log_registry", "log_state",
-    "make_module_path_relative", "register_artifact", "register_log", "set_logs", "structured_logging_overhead",
+    "make_module_path_relative", "register_artifact", "register_log", "set_logs", "structured",
+    "structured_logging_overhead",
     "trace_log", "trace_structured", "trace_structured_artifact", "warning_once", "write",
 ]
 
@@ -86,6 +88,7 @@ _APART = frozenset(("recompiles", "recompiles_verbose", "caching", "not_implemen
                     "custom_format_test_artifact"))
 _COMPILERS = ("torch._dynamo", "torch._functorch", "torch._functorch._aot_autograd", "torch._inductor",
               "torch._inductor.compile_fx", "torch.fx.experimental.symbolic_shapes")
+_asks = False                # whether `backward()` comes by Python
 _said: set[str] = set()      # artifacts of which it was said that nothing here tells them
 
 
@@ -118,7 +121,7 @@ def set_logs(
     given = dict(locals())
     given.pop("modules")
     given["torch"] = given.pop("all")
-    if LOG_ENV_VAR in os.environ:
+    if environment.is_set(LOG_ENV_VAR):
         log.warning("Using TORCH_LOGS environment variable for log settings, ignoring call to set_logs")
         return
     log_state.clear()
@@ -161,9 +164,8 @@ def _set_log_state(state: LogState) -> None:
 
 
 def _update_log_state_from_env() -> None:
-    setting = os.environ.get(LOG_ENV_VAR)
-    if setting is not None:
-        _set_log_state(_parse_log_settings(setting))
+    if environment.is_set(LOG_ENV_VAR):
+        _set_log_state(_parse_log_settings(environment.get(LOG_ENV_VAR)))
 
 
 # --- loggers ----------------------------------------------------------------------------------------------------------
@@ -207,6 +209,17 @@ def _clear_handlers(log: logging.Logger) -> None:
         log.removeHandler(handler)
 
 
+class _ToStderr(logging.StreamHandler):
+    """Writes to what `sys.stderr` is when something is told."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
 def _setup_handlers(create_handler_fn: Callable[[], logging.Handler], log: logging.Logger) -> None:
     handler = _track_handler(create_handler_fn())
     handler.setFormatter(DEFAULT_FORMATTER)
@@ -240,14 +253,23 @@ def _init_logs(log_file_name: str | None = None) -> None:
     for qname, level in log_state.get_log_level_pairs():
         logging.getLogger(qname).setLevel(level)
     for qname in registered:
-        _setup_handlers(logging.StreamHandler, logging.getLogger(qname))
+        _setup_handlers(_ToStderr, logging.getLogger(qname))
         if log_file_name is not None:
             _setup_handlers(functools.partial(logging.FileHandler, log_file_name), logging.getLogger(qname))
     for qname in log_registry.get_artifact_log_qnames():
         configure_artifact_log(logging.getLogger(qname))
     _init_trace()
+    _ask_of_backward(logging.getLogger("torch.autograd.graph").isEnabledFor(logging.DEBUG))
     show.listen({word: name for word, name in _SHOWN.items() if log_state.is_artifact_enabled(name)}, _tell_shown)
     _say_what_is_silent()
+
+
+def _ask_of_backward(is_wanted: bool) -> None:
+    """Let every `backward()` come by Python, where its nodes are told, or no longer."""
+    global _asks
+    if is_wanted != _asks:
+        _asks = is_wanted
+        _C._ask_python_for_backward(1 if is_wanted else -1)
 
 
 def _init_trace() -> None:
@@ -266,11 +288,16 @@ def _init_trace() -> None:
 
 def _say_what_is_silent() -> None:
     """Once for each artifact that is asked for and that nothing here tells."""
-    for name in sorted(log_state.artifact_names & log_registry.silent - _said):
+    for name in sorted(log_registry.silent - _said):
+        qnames = log_registry.log_alias_to_log_qnames.get(name, ())
+        if not qnames and not log_state.is_artifact_enabled(name):
+            continue
+        if not all(log_state.log_qname_to_level.get(qname, logging.WARNING) < logging.WARNING for qname in qnames):
+            continue
         _said.add(name)
-        getArtifactLogger(log_registry.homes[name], name).warning(
-            "nothing is told of this here: Rushlight's compile stack has no part of this kind (%s)",
-            log_registry.artifact_descriptions[name].rstrip("."))
+        found = log if qnames else getArtifactLogger(log_registry.homes[name], name)
+        found.warning("%s: nothing is told of this here; Rushlight has no part of this kind (%s)", name,
+                      ", ".join(qnames) or log_registry.artifact_descriptions[name].rstrip("."))
 
 
 # --- who listens ------------------------------------------------------------------------------------------------------

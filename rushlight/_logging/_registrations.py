@@ -12,6 +12,8 @@ def _register() -> None:
         kind, name, *told = head.split()
         if kind == "log":
             register_log(name, rest.split())
+            if told == ["n"]:
+                log_registry.silent.add(name)
             continue
         flags, home = told
         log_format = "" if name == "custom_format_test_artifact" else None

@@ -14,13 +14,13 @@ import logging
 import os
 import tempfile
 import time
+import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import version
 from ..base import environment, late, logs
-from . import structured
 from .formatting import rank
 
 LOG_PREFIX = "dedicated_log_torch_trace_"
@@ -30,6 +30,7 @@ _RESERVED = frozenset((
 ))
 # No logger of a module: silencing modules does not silence the trace.
 trace_log = logging.getLogger("torch.__trace")
+INTERN_TABLE: dict[str, int] = {}      # texts that records have numbers for
 structured_logging_overhead: dict[str, float] = defaultdict(float)      # seconds, by frame: `0_0`
 
 
@@ -90,6 +91,28 @@ def _tell_version() -> None:
     write("artifact", lambda: {"name": "torch_version", "encoding": "json"}, lambda: told, suppress_context=True)
 
 
+# --- stacks -----------------------------------------------------------------------------------------------------------
+
+
+def intern_string(s: str | None) -> int:
+    """The number of a text, which a record `str` explains once; -1 for None."""
+    if s is None:
+        return -1
+    if s not in INTERN_TABLE:
+        number = INTERN_TABLE[s] = len(INTERN_TABLE)
+        if trace_log.handlers:
+            write("str", lambda: (s, number), lambda: None, suppress_context=True)
+    return INTERN_TABLE[s]
+
+
+def from_traceback(tb: Sequence[traceback.FrameSummary]) -> list[dict[str, Any]]:
+    """Frames as records hold them: line, name, number of the file, and the line's text."""
+    return [
+        {"line": frame.lineno, "name": frame.name, "filename": intern_string(frame.filename), "loc": frame.line}
+        for frame in tb
+    ]
+
+
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +168,7 @@ def _context(expect_trace_id: bool, given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {} if number is None else {"rank": number}
     compile_id = own if own is not None else given
     if compile_id is None:
-        return {**found, "stack": structured.get_framework_stack()} if expect_trace_id else found
+        return {**found, "stack": from_traceback(traceback.extract_stack()[:-3])} if expect_trace_id else found
     for part in ("compiled_autograd_id", "frame_id", "frame_compile_id"):
         if getattr(compile_id, part) is not None:
             found[part] = getattr(compile_id, part)

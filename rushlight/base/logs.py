@@ -3,24 +3,23 @@
 Enters: the name of an artifact ("guards", "output_code", ...) or of a logger of PyTorch's. Leaves: the logger that
 takes the text, or None where nobody listens, so that no text is made; and which frame is being compiled (`here`),
 which every line names. The room that writes logs (`_logging`) is loaded when the environment asks for logs at the
-start, or when the program imported it or made a logger below "torch"; until then a question costs a look into two
-dicts. Refuses nothing.
+start, or when the program imported it or gave a logger below "torch" a level; until then a question costs a look at
+one name. Refuses nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import late
+from . import environment, late
 
 DEBUG, INFO, WARNING = 10, 20, 30      # as `logging` numbers them; it takes long to load
-_ASKED = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_DTRACE", "TORCH_COMPILE_DEBUG")
+_ASKED = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_DTRACE")
 _room: Any = None
 
 
@@ -79,6 +78,8 @@ def trace_id() -> str:
 def compiling(compile_id: CompileId | None, attempt: int = 0) -> Iterator[None]:
     """Inside, lines are about that frame."""
     before = here.compile_id, here.attempt
+    if _room is None and _has_loggers():
+        room()
     here.compile_id, here.attempt = compile_id, attempt
     try:
         yield
@@ -91,7 +92,7 @@ def compiling(compile_id: CompileId | None, attempt: int = 0) -> Iterator[None]:
 
 def start() -> None:
     """Set logs up if the environment asks for them. Refuses names there that nobody knows (ValueError)."""
-    if any(map(os.environ.get, _ASKED)):
+    if any(map(environment.is_set, _ASKED)) or environment.get("TORCH_COMPILE_DEBUG") == "1":
         room()
 
 
@@ -101,54 +102,50 @@ def listen(found: Any) -> None:
     _room = found
 
 
-def room(is_asked: bool = True) -> Any:
-    """What answers; loaded where it is asked for."""
-    return late.provided("logs") if _room is None and is_asked else _room
+def room() -> Any:
+    """What answers, loaded if it was not."""
+    return late.provided("logs") if _room is None else _room
 
 
 def heard() -> Any:
-    """What answers; None while nobody can have asked for logs."""
-    return _room if _room is not None else room(_has_loggers())
+    """What answers; None while nobody asked for logs."""
+    return _room
 
 
 def _has_loggers() -> bool:
-    """Whether the program made a logger below "torch"."""
+    """Whether the program gave a logger at or below "torch" a level, or a handler. Asked once for each frame."""
     logging = sys.modules.get("logging")
     if logging is None:
         return False
-    return any(name.startswith("torch.") or name == "torch" for name in tuple(logging.root.manager.loggerDict))
+    return any((name.startswith("torch.") or name == "torch") and (getattr(found, "level", 0) or _handlers(found))
+               for name, found in tuple(logging.root.manager.loggerDict.items()))
+
+
+def _handlers(logger: Any) -> Any:
+    return getattr(logger, "handlers", None)
 
 
 def artifact(name: str, level: int = DEBUG) -> Any:
     """The logger of an artifact, where somebody listens; None otherwise."""
-    found = heard()
-    return None if found is None else found.artifact_listener(name, level)
+    return None if _room is None else _room.artifact_listener(name, level)
 
 
 def messages(name: str, level: int = INFO) -> Any:
     """The logger of that name, where somebody listens at this level; None otherwise."""
-    found = heard()
-    if found is None:
+    if _room is None:
         return None
-    logger = found.logging.getLogger(name)
+    logger = _room.logging.getLogger(name)
     return logger if logger.isEnabledFor(level) else None
-
-
-def logger(module: str) -> Any:
-    """The logger of a module of this package, under PyTorch's name for it, for messages that are told in any case."""
-    return room().logging.getLogger("torch" + module[module.find("."):] if "." in module else "torch")
 
 
 def is_followed() -> bool:
     """Whether compilations are to be seen whole: nothing that an earlier process made may stand in."""
-    found = heard()
-    return found is not None and found.follows_compilation()
+    return _room is not None and _room.follows_compilation()
 
 
 def is_traced() -> bool:
     """Whether structured records are written."""
-    found = heard()
-    return found is not None and found.is_traced()
+    return _room is not None and _room.is_traced()
 
 
 def trace(name: str, metadata: Callable[[], Any] = dict, payload: Callable[[], Any] = lambda: None) -> None:

@@ -73,6 +73,7 @@ class Settings:
     dynamic: Callable[[Source, Any], Any] = field(default=lambda source, value: None)
     # Branches that look as if they only checked, and do not: code and place.
     unsure: frozenset[tuple[types.CodeType, int]] = frozenset()
+    backend_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -384,8 +385,8 @@ class _Attempt:
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         changed = written(self.machine, graph, inputs) if self.machine.checks else []
         telling.graph(result)
-        name = getattr(self.settings.backend, "__name__", "")
-        compiled = telling.handed(name, result, lambda: self.compiled(result, [real for _, real in inputs]))
+        compiled = telling.handed(self.settings.backend_name,
+                                  lambda: self.compiled(result, [real for _, real in inputs]))
         sources = [source for source, _ in inputs]
         if not self.machine.checks:
             self.write_call(rebuilder, compiled, sources)

@@ -58,6 +58,12 @@ class Choices(Record):
     # the backend of first calls under the stance "aot_eager_then_compile", made when it is asked for
     first: Callable[[], Callable] | None = None
 
+    @property
+    def backend_name(self) -> str:
+        """What the program calls the backend."""
+        told = self.arguments.get("backend", self.backend)
+        return told if isinstance(told, str) else getattr(told, "__name__", type(told).__name__)
+
     @functools.cached_property
     def frames(self) -> dict[Any, Any]:
         """Callables for frames, by code and globals."""
@@ -157,6 +163,7 @@ def reset() -> None:
         reset_one(compiled)
     _closures.clear()
     _C.forget_frames()
+    logs.count_frames_anew()
 
 
 def reset_one(compiled: Any) -> None:
@@ -189,7 +196,6 @@ class Conversion:
 
     def __init__(self, choices: Choices, family: Family, is_root: bool = False) -> None:
         self.choices, self.family, self.is_root = choices, family, is_root
-        self.frame_id: int | None = None      # among all that were compiled
         self.forget()
 
     def forget(self) -> None:
@@ -199,6 +205,7 @@ class Conversion:
         self.unsure: frozenset[tuple[types.CodeType, int]] = frozenset()      # branches that do more than check
         self.family.resumed.clear()
         self.is_full = self.was_met = False
+        self.frame_id: int | None = None      # among all that were compiled
         self.compilations = 0
 
     # -- a call that nothing fits ---------------------------------------------------------------------------------
@@ -282,7 +289,8 @@ class Conversion:
         try:
             with without_saving_hooks(), interruptions.handlers_outside():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
-                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))
+                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure,
+                                            self.choices.backend_name))
             completed = self._completed(captured.emitter, captured.break_at, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
@@ -306,7 +314,8 @@ class Conversion:
         if place is not None:
             place.keep(captured)
         taken = time.perf_counter() - started
-        telling.measured(telling.Measured(function.__code__, captured, len(tree.guards), len(self.trees) - 1, since, taken))
+        before = len(self.trees) - is_kept
+        telling.measured(telling.Measured(function.__code__, captured, len(tree.guards), before, since, taken))
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, taken))
         return completed

@@ -24,12 +24,25 @@ from .record.breaks import GraphBreak
 _FRAME = "torch._dynamo.convert_frame"
 _CAPTURE = "torch._dynamo.symbolic_convert"
 _GRAPH = "torch._dynamo.output_graph"
+_broken: set[tuple[str, str]] = set()      # where graphs were said to end, and why
+
+
+def name_of(code: types.CodeType) -> str:
+    """A function as lines name it; the rest of one behind a break by the line it starts from."""
+    if resume.original_code(code) is code:
+        return code.co_name
+    return f"torch_dynamo_resume_in_{code.co_name}_at_{_first_line(code)}"
+
+
+def _first_line(code: types.CodeType) -> int:
+    if resume.original_code(code) is code:
+        return code.co_firstlineno
+    return next((place[0] for place in code.co_positions() if place[0]), code.co_firstlineno)
 
 
 def place_of(code: types.CodeType) -> str:
-    """A function as lines name it."""
-    own = resume.original_code(code)
-    return f"{code.co_name} {own.co_filename}:{own.co_firstlineno}"
+    """The same with its file and line."""
+    return f"{name_of(code)} {code.co_filename}:{_first_line(code)}"
 
 
 def user_stack() -> list[traceback.FrameSummary]:
@@ -42,7 +55,6 @@ def user_stack() -> list[traceback.FrameSummary]:
 
 def started(code: types.CodeType) -> None:
     """A frame is about to be captured."""
-    own = resume.original_code(code)
     if (log := logs.messages(_FRAME, logs.DEBUG)) is not None:
         stack = user_stack()
         log.debug("torchdynamo start compiling %s, stack:\n%s", place_of(code),
@@ -53,7 +65,7 @@ def started(code: types.CodeType) -> None:
         log.debug("%s", bytecode_text("ORIGINAL BYTECODE", code))
     if logs.is_traced():
         # numbers of files are explained before the record that has them
-        stack = _interned([(own.co_filename, own.co_firstlineno, code.co_name)])
+        stack = _interned([(code.co_filename, _first_line(code), name_of(code))])
         logs.trace("dynamo_start", lambda: {"stack": stack})
 
 
@@ -66,14 +78,14 @@ def finished(code: types.CodeType, captured: Any) -> None:
     """A frame was captured, up to its end or to a break."""
     if (log := logs.messages(_CAPTURE)) is not None:
         stop = captured.break_at
-        log.info("Step 1: torchdynamo done tracing %s (%s)", code.co_name,
+        log.info("Step 1: torchdynamo done tracing %s (%s)", name_of(code),
                  "RETURN_VALUE" if stop is None else f"the graph ends at {stop.reason.location}")
 
 
 def bytecode_text(title: str, code: types.CodeType) -> str:
     text = io.StringIO()
     dis.dis(code, file=text)
-    return f"{title} {code.co_name} {code.co_filename} line {code.co_firstlineno} \n{text.getvalue()}\n"
+    return f"{title} {name_of(code)} {code.co_filename} line {_first_line(code)} \n{text.getvalue()}\n"
 
 
 def replaced(code: types.CodeType, new: types.CodeType) -> None:
@@ -82,7 +94,7 @@ def replaced(code: types.CodeType, new: types.CodeType) -> None:
         log.debug("%s", bytecode_text("MODIFIED BYTECODE", new))
     if logs.is_traced() and resume.original_code(code) is not code:
         for kind, one in (("ORIGINAL", code), ("MODIFIED", new)):
-            logs.trace_text(f"{code.co_name}_{kind}_BYTECODE",
+            logs.trace_text(f"{name_of(code)}_{kind}_BYTECODE",
                             lambda kind=kind, one=one: bytecode_text(f"{kind} BYTECODE", one))
 
 
@@ -101,12 +113,12 @@ def measured(frame: Measured) -> None:
     """How long a frame took, and what of."""
     if not logs.is_traced():
         return
-    own, graph = resume.original_code(frame.code), frame.captured.graph
+    graph = frame.captured.graph
     nodes = [] if graph is None else list(graph.graph.nodes)
     stop = frame.captured.break_at
     logs.trace("compilation_metrics", lambda: {
-        "compile_id": str(logs.here.compile_id), "co_name": frame.code.co_name, "co_filename": own.co_filename,
-        "co_firstlineno": own.co_firstlineno, "cache_size": frame.num_before,
+        "compile_id": str(logs.here.compile_id), "co_name": name_of(frame.code), "co_filename": frame.code.co_filename,
+        "co_firstlineno": _first_line(frame.code), "cache_size": frame.num_before,
         "accumulated_cache_size": frame.num_before, "guard_count": frame.num_guards,
         "graph_op_count": frame.captured.num_ops, "graph_node_count": len(nodes),
         "graph_input_count": sum(n.op == "placeholder" for n in nodes), "start_time": frame.started,
@@ -155,7 +167,7 @@ def table(module: Any) -> str:
                      for row in rows)
 
 
-def handed(name: str, module: Any, compile_it: Callable[[], Any]) -> Any:
+def handed(name: str, compile_it: Callable[[], Any]) -> Any:
     """What a backend makes of a graph, told before and after."""
     log = logs.messages(_GRAPH)
     if log is None:
@@ -176,8 +188,16 @@ def broken(reason: GraphBreak) -> None:
         return
     text = break_text(reason)
     if log is not None:
-        log.debug("%s", text)
+        key = reason.location, reason.reason
+        log.debug("%s", _without_stack(reason) if key in _broken else text)
+        _broken.add(key)
     logs.trace_text("dynamo_graph_break_reason", lambda: text)
+
+
+def _without_stack(reason: GraphBreak) -> str:
+    where = reason.location.partition(" in ")[0]
+    return (f"Graph break (user stack suppressed due to duplicate graph break) in user code at {where}\n"
+            f"Graph Break Reason: {reason.reason}")
 
 
 def break_text(reason: GraphBreak) -> str:
@@ -229,7 +249,8 @@ def guards(tree: Any) -> None:
         log.debug("GUARDS:\n%s", guards_text(tree))
     if (log := logs.artifact("verbose_guards")) is not None:
         for guard in tree.guards:
-            log.debug("%s of %s, made at %s: %s", guard.kind.name, guard.source, guard.where or "the frame itself", guard)
+            where = guard.where or "the frame itself"
+            log.debug("%s of %s, made at %s: %s", guard.kind.name, guard.source, where, guard)
     logs.trace("dynamo_cpp_guards_str", payload=lambda: guards_text(tree))
 
 
@@ -278,7 +299,12 @@ class Follower:
             self.instructions.debug("TRACE %s%s %s", one.name, shown, [_short(value) for value in frame.stack])
 
     def call(self, node: Any) -> None:
-        if self.calls is None or not self.frames:
+        if not self.frames:
+            return
+        node.stack_trace = "".join(traceback.format_list([
+            traceback.FrameSummary(f.code.co_filename, f.now.line or f.code.co_firstlineno, f.code.co_qualname)
+            for f in self.frames if not f.code.co_filename.startswith(PACKAGE)]))
+        if self.calls is None:
             return
         frame = next((f for f in reversed(self.frames) if not f.code.co_filename.startswith(PACKAGE)), self.frames[-1])
         at = frame.now.positions
@@ -301,5 +327,5 @@ def follower(frames: Sequence[Any]) -> Follower | None:
     if logs.heard() is None:
         return None
     found = logs.artifact("trace_source"), logs.artifact("trace_call"), logs.artifact("trace_bytecode")
-    return None if found == (None, None, None) else Follower(frames, *found)
+    return None if found == (None, None, None) and not logs.is_followed() else Follower(frames, *found)
 

@@ -15,8 +15,8 @@ from typing import Any
 from .. import _C
 from ..aot import settings as aot_settings
 from ..aot.runtime import boxed
-from ..base.codec import CONSTANTS, Codec
 from ..base import logs
+from ..base.codec import CONSTANTS, Codec
 from ..base.disk_cache import NotKept
 from ..base.show import shown_words
 from ..codegen.stored import cache

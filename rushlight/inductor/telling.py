@@ -1,5 +1,4 @@
-"""What the inductor does with a graph, for those who listen (base/logs.py), and the folder that TORCH_COMPILE_DEBUG asks
-for.
+"""What the inductor does with a graph, for those who listen (base/logs.py), and the folder of TORCH_COMPILE_DEBUG.
 
 Enters: a graph, its nodes, the units they became, and the compiled whole. Leaves: lines of the inductor's artifacts,
 records of the trace, and with TORCH_COMPILE_DEBUG=1 one folder for each graph with the same texts as files. Changes
