@@ -379,5 +379,10 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True)
         warnings.showwarning = before
 
 
+# Levels that the program gave to loggers before this was loaded are what it asks for.
+_given = {name: found.level for name, found in logging.root.manager.loggerDict.items()
+          if name.partition(".")[0] == "torch" and getattr(found, "level", 0)}
 logs.listen(sys.modules[__name__])
 _init_logs()
+for _name, _level in _given.items():
+    logging.getLogger(_name).setLevel(_level)

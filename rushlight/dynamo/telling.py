@@ -19,6 +19,7 @@ from ..base import logs
 from ..base.sources import PACKAGE
 from ..loops.record import Record
 from .bytecode import resume
+from .frames.frame import NULL
 from .record.breaks import GraphBreak
 
 _FRAME = "torch._dynamo.convert_frame"
@@ -296,7 +297,7 @@ class Follower:
                                linecache.getline(frame.code.co_filename, one.line).rstrip())
         if self.instructions is not None:
             shown = "" if one.arg is None else f" {one.argval!r}"
-            self.instructions.debug("TRACE %s%s %s", one.name, shown, [_short(value) for value in frame.stack])
+            self.instructions.debug("TRACE %s%s [%s]", one.name, shown, ", ".join(map(_short, frame.stack)))
 
     def call(self, node: Any) -> None:
         if not self.frames:
@@ -318,7 +319,8 @@ class Follower:
 def _short(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"Tensor({list(value.shape)})"
-    text = repr(value) if isinstance(value, (int, float, str, type(None))) else type(value).__name__
+    is_short = isinstance(value, (int, float, str, type(None))) or value is NULL
+    text = repr(value) if is_short else type(value).__name__
     return text if len(text) < 60 else text[:57] + "..."
 
 
