@@ -142,7 +142,8 @@ EXPECTED = {
     "compute_dependencies": r"1 fold\[sum\]: \[0\]",
     "loop_ordering": r"mul_relu over \[4, 5\] to f32",
     "loop_tiling": r"nest mul_relu\(",
-    "output_code": r"def call\(arg0\):\n.*= new\(float32, \[4, 5\]\)\n.*mul_relu_\w+\(arg0, (.|\n)*define void @mul_relu\(",
+    "output_code": r"def call\(arg0\):\n.*= new\(float32, \[4, 5\]\)\n.*mul_relu_\w+\(arg0, (.|\n)*"
+                   r"define void @mul_relu\(",
     "kernel_code": r"Kernel mul_relu_\w+:\n(.|\n)*define void @mul_relu\(",
     "inductor_metrics": r"num_bytes_accessed: 160 ",
     "overlap": r"order of kernels: \[0\]",
@@ -294,7 +295,8 @@ def test_a_folder_for_every_graph(tmp_path: Path) -> None:
 def test_nothing_is_loaded_or_told_while_nobody_asks(tmp_path: Path) -> None:
     done = run(EAGER + """
     import sys
-    print([name for name in sys.modules if name.startswith("rushlight._logging")], torch._dynamo.utils.counters["frames"])
+    loaded = [name for name in sys.modules if name.startswith("rushlight._logging")]
+    print(loaded, torch._dynamo.utils.counters["frames"])
     """, tmp_path)
     assert done.stdout.startswith("[] Counter({'total': ") and not done.stderr
 
