@@ -64,7 +64,7 @@ from ._C import (
 from .aten import namespaces as _namespaces
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .base import dtype as _dtype, late as _late, tracebacks as _tracebacks  # noqa: F401
+from .base import dtype as _dtype, late as _late, logs as _logs, tracebacks as _tracebacks  # noqa: F401
 from .base.assertions import PUBLIC as _ASSERTIONS
 from .base.dtype import ALL as _DTYPES, finfo, iinfo
 from .base.promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
@@ -183,6 +183,7 @@ _SUBPACKAGES = frozenset((
     "_higher_order_ops",
     "_inductor",
     "_jit_internal",
+    "_logging",
     "__config__",
     "accelerator",
     "amp",
@@ -312,3 +313,5 @@ _LAZY_NAMES = {
 __getattr__, __dir__ = _late.names(
     globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt")
 )
+
+_logs.start()
