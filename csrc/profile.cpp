@@ -299,7 +299,7 @@ Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence) {
   uint32_t row = append(running, line);
   if (row == kNoRow) return {};
   Event& e = line->at(row);
-  e = {profile_now(), 0, sequence, {{-1, 0}}, name, line->open, kind, 0, 0};
+  e = {profile_now(), 0, sequence, {{-1, 0}}, name, line->open, kind, 0, 0, line->module};
   line->open = row;
   return {running->id, line, row};
 }
@@ -321,7 +321,7 @@ void profile_end(const Mark& mark) {
 void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end) {
   Timeline* line = profile_line();
   uint32_t row = line ? append(running, line) : kNoRow;
-  if (row != kNoRow) line->at(row) = {begin, end, -1, {{-1, 0}}, name, line->open, kind, 0, 0};
+  if (row != kNoRow) line->at(row) = {begin, end, -1, {{-1, 0}}, name, line->open, kind, 0, 0, line->module};
 }
 
 void profile_memory(const void* address, int64_t bytes, int64_t total, Device device) {
@@ -337,7 +337,7 @@ void profile_memory(const void* address, int64_t bytes, int64_t total, Device de
     if (row != kNoRow) {
       Event& e = line->at(row);
       e = {profile_now(), static_cast<int64_t>(reinterpret_cast<intptr_t>(address)), bytes, {}, 0, line->open,
-           EventKind::Memory, device.type, device.index};
+           EventKind::Memory, device.type, device.index, 0};
       e.total = total;
     }
   }

@@ -59,6 +59,7 @@ struct Event {
   EventKind kind;
   uint8_t device;               // Memory: type and index of the device
   uint8_t unit;
+  uint32_t module;              // the name of the path of modules around it, and 1; 0: none
 };
 static_assert(sizeof(Event) <= 48);
 
@@ -69,6 +70,7 @@ struct Timeline {
   std::vector<Event*> blocks;
   uint32_t count = 0;
   uint32_t open = kNoRow;       // the innermost event that is not over
+  uint32_t module = 0;          // of events that begin now (Event::module)
   int inside = 0;               // ops called now are the program's (0), or an op's or a derivative's own
   long native_id = 0;
   uint32_t order = 0;           // by first event, from 1

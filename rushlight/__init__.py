@@ -68,6 +68,7 @@ from .base import (  # noqa: F401
     core_modules as _core_modules,
     dtype as _dtype,
     late as _late,
+    logs as _logs,
     tracebacks as _tracebacks,
 )
 from .base.assertions import PUBLIC as _ASSERTIONS
@@ -189,6 +190,7 @@ _SUBPACKAGES = frozenset((
     "_higher_order_ops",
     "_inductor",
     "_jit_internal",
+    "_logging",
     "__config__",
     "accelerator",
     "amp",
@@ -318,3 +320,5 @@ _LAZY_NAMES = {
 __getattr__, __dir__ = _late.names(
     globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt")
 )
+
+_logs.start()

@@ -38,6 +38,8 @@ late.provide({
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch
+    "logs": "_logging._internal",                                    # texts of the compile stack, where asked for
+    "dynamo settings": "dynamo.settings",                            # where debug folders are
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # nodes of the graph as PyTorch has them
     "dress": "aten.graph.nodes:dress",

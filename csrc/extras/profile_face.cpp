@@ -12,7 +12,7 @@ namespace {
 // --- a recording as Python reads it ----------------------------------------------------------------------------------
 
 const char* const kColumns[] = {"begin",  "end",      "name",  "kind",  "thread", "parent", "sequence", "forward_thread",
-                                "inputs", "overload", "value", "address", "total", "device", "unit"};
+                                "inputs", "overload", "value", "address", "total", "device", "unit", "module"};
 constexpr int kNumColumns = sizeof(kColumns) / sizeof(kColumns[0]);
 
 struct Columns {
@@ -47,7 +47,7 @@ void write_row(Columns& c, size_t row, const Event& e, int64_t thread, int64_t f
       is_memory ? -1 : e.inputs,   -1,
       is_memory ? e.sequence : 0,  is_memory ? e.end : 0,
       is_memory ? e.total : 0,     is_memory ? e.device : -1,
-      is_memory ? e.unit : -1};
+      is_memory ? e.unit : -1,     static_cast<int64_t>(e.module) - 1};
   for (int i = 0; i < kNumColumns; i++) c.at[i][row] = values[i];
 }
 
@@ -96,12 +96,12 @@ PyObject* inputs_of(Recording* r) {
 }
 
 PyObject* recording_object(Recording* r, int64_t stopped) {
-  Ref inputs(inputs_of(r)), threads(threads_of(r)), modules(stacks_modules());
-  if (!inputs || !threads || !modules) return nullptr;
+  Ref inputs(inputs_of(r)), threads(threads_of(r));
+  if (!inputs || !threads) return nullptr;
   Ref columns(columns_of(r, stopped));
   if (!columns) return nullptr;
-  return Py_BuildValue("{sOsOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "threads",
-                       threads.p, "modules", modules.p, "base", static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
+  return Py_BuildValue("{sOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "threads",
+                       threads.p, "base", static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
                        static_cast<unsigned long long>(r->dropped.load()), "stopped", static_cast<long long>(stopped));
 }
 

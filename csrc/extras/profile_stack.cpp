@@ -57,6 +57,7 @@ struct OpenFrame {
   const void* key;                       // the frame, or one beyond for a function of C that it called
   uint32_t row;
   bool is_module;
+  uint32_t around;                       // then: the path of modules outside of it
 };
 
 // A thread whose frames are recorded.
@@ -84,7 +85,7 @@ struct Known {
   std::unordered_map<const PyTypeObject*, int> counts;           // modules of a class so far
   std::vector<std::string> prefixes;                             // of paths, that names go without; longest first
   std::vector<std::string> own, inner;                           // how paths of files begin: Whose
-  PyObject* children = nullptr;          // {number of a name: (class, path from the module that called it)}
+  std::unordered_map<uint64_t, uint32_t> paths;                  // by path around and module's name: Event::module
 };
 Known known;
 PyObject* watcher;                       // what sys.getprofile() gives meanwhile
@@ -187,44 +188,74 @@ bool is_alive(const KnownModule& entry, PyObject* module) {
 #endif
 }
 
-// `nn.Module: Linear_0`: numbered by class, in the order in which they are first called.
-uint32_t name_of_module(PyObject* module) {
+// A module, as it is called for the first time. Null where there is no memory for its name.
+const KnownModule* known_module(PyObject* module) {
   auto found = known.modules.find(module);
-  if (found != known.modules.end() && is_alive(found->second, module)) return found->second.name;
+  if (found != known.modules.end() && is_alive(found->second, module)) return &found->second;
   KeptError kept;
   PyTypeObject* type = Py_TYPE(module);
   if (!known.counts[type]) hold(reinterpret_cast<PyObject*>(type));
   Ref cls(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__name__"));
   Ref name(cls ? PyUnicode_FromFormat("nn.Module: %U_%d", cls.p, known.counts[type]++) : nullptr);
-  if (!name) return PyErr_Clear(), kUnseen;
-  uint32_t number = profile_name(name.p);
+  if (!name) return PyErr_Clear(), nullptr;
   PyObject* weak = PyWeakref_NewRef(module, nullptr);
   if (!weak) PyErr_Clear(), hold(module);
   KnownModule& entry = known.modules[module];
   Py_XDECREF(entry.weak);
-  entry = {weak, number};
-  std::string path;
-  if (!here.modules.empty()) find_child(here.modules.back(), module, &path);
-  Ref key(PyLong_FromUnsignedLong(number)), pair(Py_BuildValue("(Os)", cls.p, path.c_str()));
-  if (!key || !pair || PyDict_SetItem(known.children, key.p, pair.p)) PyErr_Clear();
-  return number;
+  entry = {weak, profile_name(name.p)};
+  return &entry;
+}
+
+// The path that `module` is at, called within `around`: `TOP(Net)::forward.layers.0(Linear)::forward.`; 0 on failure.
+uint32_t path_of(PyObject* module, uint32_t around) {
+  KeptError kept;
+  std::string child = around ? "" : "TOP";
+  if (around && !here.modules.empty()) find_child(here.modules.back(), module, &child);
+  Ref outside(around ? Py_NewRef(PyList_GET_ITEM(profile_recording()->names, around - 1)) : PyUnicode_FromString(""));
+  Ref cls(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "__name__"));
+  Ref text(outside && cls ? PyUnicode_FromFormat("%U%s(%U)::forward.", outside.p, child.c_str(), cls.p) : nullptr);
+  if (!text) return PyErr_Clear(), 0;
+  return profile_name(text.p) + 1;
+}
+
+// Events that begin now are within `module`. What they were within before, for leave_module.
+uint32_t enter_module(Timeline* line, PyObject* module, uint32_t name) {
+  uint32_t around = line->module;
+  if (known.flags & kRecordModules) {
+    uint32_t& path = known.paths[static_cast<uint64_t>(around) << 32 | name];
+    if (!path) path = path_of(module, around);
+    line->module = path;
+  }
+  here.modules.push_back(module);
+  return around;
+}
+
+void leave_module(Timeline* line, uint32_t around) {
+  line->module = around;
+  if (!here.modules.empty()) here.modules.pop_back();
 }
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
 const void* beyond(PyFrameObject* frame) { return reinterpret_cast<const char*>(frame) + 1; }
 
-void open_frame(const void* key, uint32_t name, EventKind kind, PyObject* module = nullptr) {
+void open_frame(const void* key, uint32_t name, EventKind kind) {
   if (name == kUnseen) return;
   Mark mark = profile_begin(name, kind);
+  if (mark.recording) here.open.push_back({key, mark.row, false, 0});
+}
+
+void open_module(const void* key, PyObject* module) {
+  const KnownModule* found = known_module(module);
+  Mark mark = found ? profile_begin(found->name, EventKind::Module) : Mark{};
   if (!mark.recording) return;
-  here.open.push_back({key, mark.row, module != nullptr});
-  if (module) here.modules.push_back(module);
+  here.open.push_back({key, mark.row, true, enter_module(here.line, module, found->name)});
 }
 
 void close_last() {
-  profile_end({known.recording, here.line, here.open.back().row});
-  if (here.open.back().is_module && !here.modules.empty()) here.modules.pop_back();
+  OpenFrame& last = here.open.back();
+  profile_end({known.recording, here.line, last.row});
+  if (last.is_module) leave_module(here.line, last.around);
   here.open.pop_back();
 }
 
@@ -256,7 +287,7 @@ void begin_frame(PyFrameObject* frame) {
   Seen seen = seen_in(frame, PyFrame_GetLasti(frame));
   if (__builtin_expect(seen.whose == Whose::Inner, 0)) here.inner = frame;
   PyObject* module = __builtin_expect(seen.whose == Whose::ModuleCall, 0) ? self_of(frame) : nullptr;
-  if (module) open_frame(frame, name_of_module(module), EventKind::Module, module);
+  if (module) open_module(frame, module);
   else open_frame(frame, seen.name, EventKind::Python);
 }
 
@@ -344,6 +375,7 @@ void forget() {
   known.functions.clear();
   for (auto& [module, entry] : known.modules) Py_XDECREF(entry.weak);
   known.modules.clear();
+  known.paths.clear();
   known.counts.clear();
   known.prefixes.clear();
   known.own.clear();
@@ -408,8 +440,6 @@ bool stacks_start(uint32_t flags) {
   if (!read_paths()) return false;
   known.recording = profile_recording()->id;
   known.flags = flags;
-  Py_XSETREF(known.children, PyDict_New());
-  if (!known.children) return false;
   Py_tracefunc before = PyThreadState_Get()->c_profilefunc;
   if ((flags & kRecordStack) && before && before != watch_frame &&
       PyErr_WarnEx(PyExc_UserWarning,
@@ -431,27 +461,23 @@ void stacks_stop() {
   forget();
 }
 
-PyObject* stacks_modules() {
-  PyObject* children = known.children;
-  known.children = nullptr;
-  return children ? children : PyDict_New();
-}
-
 ModuleCall::ModuleCall(PyObject* module) {
   if (!takes(kRecordStack | kRecordModules)) return;
-  Timeline* line = profile_line();
-  if (!line || line->inside) return;
+  Timeline* mine = profile_line();
+  if (!mine || mine->inside) return;
   if (here.recording != known.recording) join();
-  uint32_t name = name_of_module(module);
-  if (name == kUnseen) return;
-  mark = profile_begin(name, EventKind::Module);
-  if (mark.recording) here.modules.push_back(module);
+  const KnownModule* found = known_module(module);
+  if (!found) return;
+  mark = known.flags & kRecordStack ? profile_begin(found->name, EventKind::Module) : Mark{known.recording};
+  if (!mark.recording) return;
+  line = mine;
+  around = enter_module(line, module, found->name);
 }
 
 ModuleCall::~ModuleCall() {
-  if (!mark.recording) return;
-  if (mark.recording == here.recording && !here.modules.empty()) here.modules.pop_back();
-  profile_end(mark);
+  if (!mark.recording || mark.recording != known.recording || mark.recording != here.recording) return;
+  leave_module(line, around);
+  if (mark.line) profile_end(mark);
 }
 
 int init_profile_stack(PyObject*) {

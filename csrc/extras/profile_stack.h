@@ -7,7 +7,6 @@ namespace rl {
 bool stacks_start(uint32_t flags);     // a recording began on this thread; false with an exception
 void stacks_toggle(bool on);           // it pauses, or goes on
 void stacks_stop();                    // it is about to end
-PyObject* stacks_modules();            // {number of a name: (class, what the module that called it calls it)}; then forgets
 
 // What the interpreter calls while frames are recorded: nothing for other tools to mind.
 int watch_frame(PyObject* self, PyFrameObject* frame, int what, PyObject* arg);
@@ -15,6 +14,8 @@ int watch_frame(PyObject* self, PyFrameObject* frame, int what, PyObject* arg);
 // A call of a module as an event, where modules are recorded.
 struct ModuleCall {
   Mark mark;
+  Timeline* line = nullptr;
+  uint32_t around = 0;                 // the path of modules outside of it
   explicit ModuleCall(PyObject* module);
   ~ModuleCall();
   ModuleCall(const ModuleCall&) = delete;

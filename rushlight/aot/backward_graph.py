@@ -8,21 +8,23 @@ breaks): hooks between root and leaves, custom Functions and compiled regions (c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
-from ..base import show
-from ..dynamo.convert import is_told
+from ..base import logs, show
 from ..fake import FakeTensor
 from ..nn import Buffer, Parameter
+from . import telling
 from .capture import capture
 from .compile_graph import AotConfig, compile_captured
 from .refused import NotCaptured
 
 _PLAIN = (int, float, bool, complex, str, bytes, type(None), _C.dtype, _C.device)
+_numbers = itertools.count()
 LIMIT = 32      # shapes of tapes that are compiled for; others are left to the engine
 
 
@@ -182,8 +184,9 @@ class CompiledBackward:
             raise _NotHere(f"{LIMIT} shapes of tapes are compiled, which is the limit")
         self.captures += 1
         try:
-            with grad_mode.no_grad():
+            with grad_mode.no_grad(), logs.compiling(logs.CompileId(None, None, next(_numbers))):
                 captured = capture(tape.run, list(gradients), wants_grad=False)
+                telling.whole_backward(captured.graph, [node.name() for node in tape.nodes])
                 order = [tape.memory[*place_of(t), tape.tensor(t)] for t in captured.lifted]
                 region = compile_captured(captured, self.config)
         except (NotCaptured, KeyError) as error:
@@ -194,6 +197,8 @@ class CompiledBackward:
         return self.regions[tape.key]
 
     def left(self, why: str) -> bool:
-        if is_told("breaks"):
+        if show.is_shown("breaks"):
             show.show("breaks", "compiled autograd", f"the engine runs this backward(): {why}")
+        if (log := logs.artifact("compiled_autograd")) is not None:
+            log.debug("the engine runs this backward(): %s", why)
         return False

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
-from ..base import late
+from ..base import late, logs
 from ..dispatch.modes import disable_dispatch_modes
 from ..loops.record import Record
 from .graphs.cache import Entry
@@ -64,11 +64,12 @@ _regions = itertools.count()
 @contextlib.contextmanager
 def labelled(region: int, kind: str) -> Iterator[None]:
     """Inside, that graph is compiled."""
-    before, being_compiled.label = being_compiled.label, f"{region}_{kind}"
+    before = being_compiled.label
+    being_compiled.label = logs.here.graph = f"{region}_{kind}"
     try:
         yield
     finally:
-        being_compiled.label = before
+        being_compiled.label = logs.here.graph = before
         being_compiled.nth += 1
 
 
@@ -80,19 +81,30 @@ def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None 
     sizes = captured.shape_env, formulas
     if config.is_aten:
         graph = late.provided("aten graphs")(graph, captured.shape_env, config.decompositions)
+    from . import telling  # noqa: PLC0415 - graphs that are found on disk need none of it
+
     region = next(_regions)
     if not meta.is_joint:
+        telling.inference(graph, meta, region)
         with labelled(region, "inference"):
             forward = compiled(config.inference_compiler or config.fw_compiler, graph)
         if entry is not None:
             entry.keep(meta, (), forward, *sizes)
         return CompiledRegion(meta, forward, None, None)
+    telling.joint(graph, region)
     parts = config.partition(graph, meta.num_results, meta.mutated, **config.partition_options)
+    telling.parts(parts, meta, region)
     with labelled(region, "forward"):
         forward = compiled(config.fw_compiler, parts.forward)
     if entry is not None:
         entry.keep(meta, [(s.place, s.index) for s in parts.saved], forward, *sizes)
-    return CompiledRegion(meta, forward, parts, lambda: compiled_backward(parts, config, entry, region))
+    frame = logs.here.compile_id
+
+    def backward() -> Compiled:
+        with logs.compiling(frame):
+            return compiled_backward(parts, config, entry, region)
+
+    return CompiledRegion(meta, forward, parts, backward)
 
 
 def compiled_backward(parts: Partition, config: AotConfig, entry: Entry | None,

@@ -6,17 +6,20 @@ gradients whose shape does not fit, and outputs that were never recorded.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _C
+from ..base import logs
 from ..base.shape import memory_format
 from ..op import find_op
 from ..rules import levels
 from .grad_mode import no_grad
-from .hooks import one_of_several
+from .graph import iter_graph
+from .hooks import hook_before, one_of_several
 
 _ATEN = 1 << 6     # as `dispatch.keys` counts: a program's mode sees calls
 
@@ -127,7 +130,32 @@ def backward(
     if not (create_graph or wanted is not None or running.otherwise is None):
         if running.otherwise(roots, weights, keep):
             return
-    _C._run_backward(roots, weights, keep, create_graph, wanted, True)
+    with _told(roots) if logs.heard() is not None else contextlib.nullcontext():
+        _C._run_backward(roots, weights, keep, create_graph, wanted, True)
+
+
+@contextlib.contextmanager
+def _told(roots: tuple) -> Iterator[None]:
+    """Inside, every node that the engine runs is told to those who listen (TORCH_LOGS=+autograd)."""
+    log = logs.messages("torch.autograd.graph", logs.DEBUG)
+    if log is None:
+        yield
+        return
+
+    def telling(node: Any) -> Callable[[tuple], None]:
+        def tell(grads: tuple) -> None:
+            given = [None if g is None else f"{g.dtype}{list(g.shape)}" for g in grads]
+            log.debug("Executing: %s with grad_outputs: %s", node.name(), given)
+
+        return tell
+
+    nodes = iter_graph(t.grad_fn for t in roots if isinstance(t, _C.Tensor))
+    handles = [hook_before(node, telling(node)) for node in nodes]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class _Running(threading.local):

@@ -89,6 +89,11 @@ def hook_after(node: Any, fn: Callable) -> RemovableHandle:
     return add_hook(_node_hooks(node, "post"), fn)
 
 
+def hook_before(node: Any, fn: Callable) -> RemovableHandle:
+    """Call `fn(grad_outputs)` before the engine runs a node."""
+    return add_hook(_node_hooks(node, "pre"), fn)
+
+
 def register_node_hook(self: Any, fn: Callable) -> RemovableHandle:
     """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
     shown = self._shown
@@ -101,7 +106,7 @@ def register_node_prehook(self: Any, fn: Callable) -> RemovableHandle:
     """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
     if self._step[0] is not None:
         raise one_of_several(self, "register_prehook", "a tensor's register_hook")
-    return add_hook(_node_hooks(self, "pre"), fn)
+    return hook_before(self, fn)
 
 
 def one_of_several(node: Any, what: str, instead: str) -> NotImplementedError:

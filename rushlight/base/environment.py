@@ -157,7 +157,20 @@ VARIABLES = {
         Variable(
             "TORCH_LOGS",
             PYTORCH,
-            "`recompiles` and `graph_breaks`, separated by commas, are printed as RUSHLIGHT_SHOW prints its words",
+            "logs of the compile stack: `+dynamo,graph_breaks,output_code`, ...; `help` lists the names; read at import"
+            " ([debugging](debugging.md))",
+        ),
+        Variable("TORCH_LOGS_OUT", PYTORCH, "a file that gets those lines as well"),
+        Variable("TORCH_LOGS_FORMAT", PYTORCH, "how lines are formatted, as `logging` writes it; `short`: its own way"),
+        Variable("TORCH_LOGS_TRACE_ID_FILTER", PYTORCH, "frames, as `[0/0],[1/0]`, whose lines alone are kept"),
+        Variable("TORCH_TRACE", PYTORCH, "folder for structured records of what is compiled, which `tlparse` reads"),
+        Variable("TORCH_DTRACE", PYTORCH, "the same, with records that slow programs down"),
+        Variable(
+            "TORCH_COMPILE_DEBUG",
+            PYTORCH,
+            "`1` leaves graphs, schedules and code of everything compiled in `torch_compile_debug`",
+            "0",
+            ("0", "1"),
         ),
         Variable(
             "ENABLE_PYTORCH_EXECUTION_TRACE",

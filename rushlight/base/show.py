@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from . import environment
 
+_listened: Mapping[str, str] = {}      # words that logs want, and what they call them
+_tell: Callable[[str, str, str], None] = print
+
+
+def listen(words: Mapping[str, str], tell: Callable[[str, str, str], None]) -> None:
+    """From now on `tell(name, title, text)` is told what these words show, too."""
+    global _listened, _tell
+    _listened, _tell = words, tell
+
 
 def shown_words() -> frozenset[str]:
     """The words asked for; read anew at each call, so that a test or a debugger may change them."""
-    return words_of(environment.get("RUSHLIGHT_SHOW"))
+    found = words_of(environment.get("RUSHLIGHT_SHOW"))
+    return found.union(_listened) if _listened else found
 
 
 @cache
@@ -40,4 +51,8 @@ def is_shown(word: str) -> bool:
 
 def show(word: str, title: str, text: str) -> None:
     """Print one layer's text under a heading."""
+    if word in _listened:
+        _tell(_listened[word], title, text)
+        if word not in words_of(environment.get("RUSHLIGHT_SHOW")):
+            return
     print(f"--- {word}: {title}\n{text.rstrip()}", file=sys.stderr, flush=True)

@@ -50,6 +50,21 @@ def emit_llvm(nest: Nest, target: str = "host", shares: bool = False) -> str:
     return lower_for_gpu(nest, target) if target.is_gpu else lower_nest(nest, target, shares)
 
 
+def llvm_of(source: Any, target: str = "host") -> str:
+    """LLVM IR of what a kernel was made of: a nest, or what stands for one (`cache.source_of`)."""
+    from .library.interface import Text, module_of  # for those who look at code
+    from .llvm.cpu import resolve_target
+
+    if isinstance(source, Nest):
+        return emit_llvm(source, target)
+    if isinstance(source, Text):
+        return module_of(source.interface, source.tile, resolve_target(target), source.finish)
+    written = getattr(source, "text", None)
+    if written is None:
+        return f"; {source.name}: tiles of the library, shared by many kernels"
+    return written(resolve_target(target).triple) if target == "host" else written()
+
+
 def emit_asm(nest: Nest, target: str = "host") -> str:
     """Assembly text of the kernel."""
     return _machine_code(nest, target, emit_llvm(nest, target), "asm")

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..base import late, show
+from ..base import late, logs, show
 from ..base.bits import BITS
 from ..base.homes import is_own
 from ..devices import device_of
@@ -342,6 +342,12 @@ def sees_aten(tensors: list[Tensor]) -> bool:
     )
 
 
+def _declined(owner: Any, overload: Any, types: tuple[type, ...]) -> None:
+    """A mode or a subclass left a call to the next one."""
+    if (log := logs.artifact("not_implemented")) is not None:
+        log.debug("%s leaves %s of %s to the next", type(owner).__name__, overload.name, [t.__name__ for t in types])
+
+
 def torch_dispatch(overload: Any, args: tuple, seen: tuple[Any, tuple, dict[str, Any]] | None = None) -> Any:
     """Modes, then subclasses, then the backend. `seen`: the call as handlers of programs see it, by ATen's overload."""
     tensors = tensors_of(args)
@@ -361,12 +367,14 @@ def torch_dispatch(overload: Any, args: tuple, seen: tuple[Any, tuple, dict[str,
             result = handler(func, types, given, options)
         if result is not NotImplemented:
             return result
+        _declined(mode, overload, types)
     for t in subclasses:
         handler = table.python_rules.get((overload.name, type(t)), type(t).__torch_dispatch__)
         func, given, options = own if seen is None or getattr(type(t), "own_ops", False) else seen
         result = handler(func, types, given, options)
         if result is not NotImplemented:
             return result
+        _declined(t, overload, types)
     if subclasses:
         raise TypeError(
             f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented:"

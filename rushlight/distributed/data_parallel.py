@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from .. import _C
+from ..base import logs
 from ..nn.modules.module import Module
 from ..op import find_op
 from ..utils._pytree import tree_leaves, tree_map
@@ -132,6 +133,9 @@ class DistributedDataParallel(Module, Joinable):
             self._delayed = _Delayed([p for _, p in delayed], param_to_hook_all_reduce, self.process_group)
         if mixed_precision is not None:
             self._use_types(mixed_precision)
+        if (log := logs.messages("torch.nn.parallel.distributed")) is not None:
+            log.info("%s: gradients of %d parameters are reduced in buckets of at most %s bytes",
+                     type(module).__name__, len(named), sizes)
 
     def _use_types(self, types: _MixedPrecision) -> None:
         reduced_in = types.reduce_dtype or types.param_dtype

@@ -29,7 +29,7 @@ HANDSHAKE_SECONDS = 10.0      # a stranger that says nothing keeps a thread for 
 _NONCE = 32
 _NOWHERE = "-"                # the host of an address that no other machine needs
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("torch.distributed.rendezvous")
 
 
 # --- listening --------------------------------------------------------------------------------------------------------

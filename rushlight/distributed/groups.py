@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import _C
-from ..base import environment
+from ..base import environment, logs
 from . import flight_recorder, mpi_backend, nccl_backend
 from .errors import DistBackendError, DistStoreError
 from .fake_backend import FakeBackend
@@ -287,6 +287,9 @@ def _make_group(
             shared[kind] = _make_backend(kind, store, ranks, rank, timeout, pg_options, name)
         result._register_backend(device, Backend.backend_type_map.get(kind, BackendType.CUSTOM), shared[kind])
     _world.groups[result] = str(backend), store, ranks, config
+    if (log := logs.messages("torch.distributed.distributed_c10d")) is not None:
+        log.info("process group %s (%s): rank %d of %d, back ends %s", name, desc, rank, len(ranks),
+                 config.device_backend_map)
     return result
 
 
@@ -417,6 +420,8 @@ def destroy_process_group(group: Any = None) -> None:
     """Leave a group, or with none all of them; afterwards `init_process_group` may be called again."""
     if group is GroupMember.NON_GROUP_MEMBER:
         return
+    if (log := logs.messages("torch.distributed.distributed_c10d")) is not None:
+        log.info("process group %s is left", "of all ranks" if group is None else group.group_name)
     if group is None or group is _world.default:
         default_group()
         for group in reversed(list(_world.groups)):

@@ -12,6 +12,7 @@ The run has no effect outside, so that it is simply made again, up to that instr
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import types
@@ -20,13 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._C import Tensor
-from ..base import environment
+from ..base import environment, logs
 from ..dispatch import autocast
 from ..dispatch.modes import state as mode_state
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
+from . import telling
 from .bytecode.emitter import Emitter
 from .bytecode.resume import BreakPoint, needed
 from .frames.frame import NULL, Frame, Unread
@@ -71,6 +73,7 @@ class Settings:
     dynamic: Callable[[Source, Any], Any] = field(default=lambda source, value: None)
     # Branches that look as if they only checked, and do not: code and place.
     unsure: frozenset[tuple[types.CodeType, int]] = frozenset()
+    backend_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
     stop_at: int | None = None
     steps_inside, unsure, takes_elements = False, settings.unsure, True
     not_selected: set[tuple[types.CodeType, int]] = set()
-    while True:
+    for number in itertools.count():
+        logs.here.attempt = number
         attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason, takes_elements)
         attempt.machine.steps_inside = steps_inside
         attempt.machine.unsure, attempt.machine.is_fullgraph = unsure, settings.fullgraph
@@ -125,6 +129,8 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             if found.skips_frame:
                 raise Refused(found) from found
             reason, stop_at = attempt.place_for(found)
+            telling.broken(reason)
+    raise AssertionError("capture begins again until it is done")
 
 
 class _Attempt:
@@ -138,6 +144,7 @@ class _Attempt:
         self.recorder = Recorder(self.env)
         self.outside = Outside(self.recorder, self.dynamic)
         self.machine = Interpreter(self.recorder, self.outside, globals, stop_at)
+        self.machine.follower = self.recorder.follower = telling.follower(self.machine.frames)
         self.env.here, self.env.asked = self.machine.origin, self.machine.answer
         self.recorder.fake_mode.on_scalar = self.recorder.note_element
         self.floats = self.machine.floats = Floats(self.env, self.recorder, self.outside)
@@ -262,6 +269,7 @@ class _Attempt:
             emitter.load_local(place)
             emitter.return_value()
         machine = self.machine
+        telling.effects(machine, effects.acts)
         is_odd = at_end != modes or machine.has_function_modes or machine.has_classes or machine.checks \
             or machine.locks.taken or self.env.stand_ins or self.floats.sources
         left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
@@ -376,7 +384,9 @@ class _Attempt:
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         changed = written(self.machine, graph, inputs) if self.machine.checks else []
-        compiled = self.compiled(result, [real for _, real in inputs])
+        telling.graph(result)
+        compiled = telling.handed(self.settings.backend_name,
+                                  lambda: self.compiled(result, [real for _, real in inputs]))
         sources = [source for source, _ in inputs]
         if not self.machine.checks:
             self.write_call(rebuilder, compiled, sources)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
-from ..base import collector, environment, late, show
+from ..base import collector, environment, late, logs, show
 from ..base.sources import PACKAGE
 from ..devices.base import default_device, handlers
 from ..dispatch.modes import state as modes
@@ -57,6 +57,12 @@ class Choices(Record):
     report: Report | None = None       # explain(): told of everything that is compiled
     # the backend of first calls under the stance "aot_eager_then_compile", made when it is asked for
     first: Callable[[], Callable] | None = None
+
+    @property
+    def backend_name(self) -> str:
+        """What the program calls the backend."""
+        told = self.arguments.get("backend", self.backend)
+        return told if isinstance(told, str) else getattr(told, "__name__", type(told).__name__)
 
     @functools.cached_property
     def frames(self) -> dict[Any, Any]:
@@ -157,6 +163,7 @@ def reset() -> None:
         reset_one(compiled)
     _closures.clear()
     _C.forget_frames()
+    logs.count_frames_anew()
 
 
 def reset_one(compiled: Any) -> None:
@@ -198,6 +205,8 @@ class Conversion:
         self.unsure: frozenset[tuple[types.CodeType, int]] = frozenset()      # branches that do more than check
         self.family.resumed.clear()
         self.is_full = self.was_met = False
+        self.frame_id: int | None = None      # among all that were compiled
+        self.compilations = 0
 
     # -- a call that nothing fits ---------------------------------------------------------------------------------
 
@@ -253,33 +262,46 @@ class Conversion:
 
     def _convert(self, compiled: Any, locals: tuple, function: types.FunctionType, backend: Callable,
                  is_kept: bool = True) -> Any:
+        if self.frame_id is None:
+            self.frame_id = next(logs.frame_ids)
+        with logs.compiling(logs.CompileId(self.frame_id, self.compilations)):
+            self.compilations += 1
+            return self._converted(compiled, locals, function, backend, is_kept)
+
+    def _converted(self, compiled: Any, locals: tuple, function: types.FunctionType, backend: Callable,
+                   is_kept: bool) -> Any:
         if self.trees and not self._may_recompile(compiled, locals, function):
             return None
-        started = time.perf_counter()
+        started, since = time.perf_counter(), time.time()
         given = dict(zip(compiled.parameters, locals, strict=True))
         # what becomes of a frame whose branches are distrusted is this process's own
-        is_kept_on_disk = is_kept and self.choices.report is None and not self.unsure
+        is_kept_on_disk = is_kept and self.choices.report is None and not self.unsure and not logs.is_followed()
         place = self._place(function, given, backend) if is_kept_on_disk else None
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
             return self._restored(compiled, function, found)
-        from . import interruptions  # noqa: PLC0415 - frames that are found on disk need none of it
+        from . import interruptions, telling  # noqa: PLC0415 - frames that are found on disk need none of it
         from .bytecode import resume  # noqa: PLC0415 - frames that are found on disk need none of it
         from .capture import Settings, capture  # noqa: PLC0415
         from .report import Step  # noqa: PLC0415
 
+        telling.started(function.__code__)
         try:
             with without_saving_hooks(), interruptions.handlers_outside():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
-                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))
+                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure,
+                                            self.choices.backend_name))
             completed = self._completed(captured.emitter, captured.break_at, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
+        telling.finished(function.__code__, captured)
         if captured.graph is None and captured.break_at is None and self._is_of_no_use(compiled):
             if place is not None:
                 place.keep(captured, is_used=False)
             return None
         tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
+        telling.guards(tree)
+        telling.replaced(function.__code__, completed.__code__)
         if captured.again is not None:
             captured.again.tree = tree
         if captured.checked is not None and not self.choices.fullgraph:
@@ -291,8 +313,11 @@ class Conversion:
         counting.count(None if stop is None else stop.reason, None if captured.graph is None else captured.num_ops)
         if place is not None:
             place.keep(captured)
+        taken = time.perf_counter() - started
+        before = len(self.trees) - is_kept
+        telling.measured(telling.Measured(function.__code__, captured, len(tree.guards), before, since, taken))
         if self.choices.report is not None:
-            self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
+            self.choices.report.add(Step.of(function, captured, tree, taken))
         return completed
 
     def _distrust(self, compiled: Any, branches: set[tuple[types.CodeType, int]]) -> None:
@@ -335,8 +360,12 @@ class Conversion:
         if self.choices.fullgraph or getattr(reason, "is_error", False):
             raise unsupported(reason, self.choices.fullgraph) from found
         compiled.as_is = True
-        if is_told("breaks"):
+        if show.is_shown("breaks"):
             show.show("breaks", self.family.name, f"runs as it is: {reason}")
+        if logs.heard() is not None:
+            from . import telling  # noqa: PLC0415 - as above
+
+            telling.refused(self.family.name, reason)
 
     # -- recompiling ----------------------------------------------------------------------------------------------
 
@@ -345,8 +374,14 @@ class Conversion:
         limit = self.choices.limit if self.choices.limit is not None else settings.recompile_limit
         reasons = self.reasons(locals, called)
         reasons += [f"user context: {hook()}" for hook in marks.recompile_contexts]
-        if is_told("recompiles"):
+        if show.is_shown("recompiles"):
             show.show("recompiles", f"{self.family.name} ({location(compiled.function)})", "\n".join(reasons))
+        if logs.heard() is not None:
+            from . import telling  # noqa: PLC0415 - as above
+
+            given = locals, called.__globals__, called.__closure__ or ()
+            telling.recompiled(compiled.function, [[*map(_told, tree.failures(*given))] for tree in self.trees],
+                               reasons[len(self.trees):])
         if settings.error_on_recompile:
             raise errors.RecompileError(f"compile: {self.family.name} would be compiled again. " + "; ".join(reasons))
         if len(self.trees) < limit:
@@ -368,8 +403,7 @@ class Conversion:
         for tree in self.trees:
             failed = tree.explain(locals, called.__globals__, called.__closure__ or ())
             if failed is not None:
-                guard, why = failed
-                found.append(why + (f"    # {guard.where}" if guard.where else ""))
+                found.append(_told(failed))
         return found
 
     def dynamic(self, source: Source, value: Any) -> Any:
@@ -418,7 +452,7 @@ class Conversion:
             point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
             resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called,
                               self.choices.on_frame)
-            if is_told("breaks"):
+            if show.is_shown("breaks"):
                 show.show("breaks", self.family.name, str(stop.reason))
         return emitter.function(function.__globals__, function.__closure__)
 
@@ -545,10 +579,10 @@ copyreg.pickle(_C.CompiledCallable, _reduced)
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def is_told(word: str) -> bool:
-    """Whether RUSHLIGHT_SHOW, or PyTorch's TORCH_LOGS, asks for this."""
-    theirs = {"breaks": "graph_breaks"}.get(word, word)
-    return show.is_shown(word) or theirs in [w.strip().lstrip("+") for w in environment.get("TORCH_LOGS").split(",")]
+def _told(failed: tuple[Any, str]) -> str:
+    """A guard that does not hold: why, and the line of the program that made it."""
+    guard, why = failed
+    return why + (f"    # {guard.where}" if guard.where else "")
 
 
 def location(function: types.FunctionType) -> str:

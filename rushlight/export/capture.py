@@ -15,6 +15,7 @@ from .._C import Tensor
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
 from ..autograd.grad_mode import is_grad_enabled
+from ..base import logs
 from ..base.shape import Size
 from ..dynamo.errors import UserError
 from ..dynamo.record.tracing import tracing
@@ -71,7 +72,13 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
         )
     if strict:
         check_strictly(mod, args, kwargs or {})
-    return _Export(mod, args, dict(kwargs or {}), dynamic_shapes, preserved=preserve_module_call_signature).run()
+    result = _Export(mod, args, dict(kwargs or {}), dynamic_shapes, preserved=preserve_module_call_signature).run()
+    if (log := logs.messages("torch.export")) is not None:
+        log.info("exported %s: %d nodes, sizes that vary: %s", type(mod).__name__, len(result.graph.nodes),
+                 result.range_constraints or "none")
+    if (log := logs.messages("torch.export", logs.DEBUG)) is not None:
+        log.debug("%s", result)
+    return result
 
 
 def export_as_example(mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base import logs
 from ..base.bits import BITS
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..devices import default_device
@@ -392,6 +393,8 @@ class FakeTensorMode(TorchDispatchMode):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if (log := logs.messages("torch._subclasses.fake_tensor", logs.DEBUG)) is not None:
+            log.debug("FakeTensorMode.__torch_dispatch__: %s", func)
         return NotImplemented if is_for_others(types) else self.run(func, args, kwargs or {})
 
     def run(self, overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -6,13 +6,14 @@ layouts; it returns a list.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
+from ..base import logs
 from ..base.show import is_shown, show
 from ..op import find_op
-from . import parts, report, settings
+from . import parts, report, settings, telling
 from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
@@ -38,7 +39,7 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
     if len(devices_of(example_inputs)) > 1:
         return compile_mixed(graph_module, example_inputs, compile_graph)
     if any(varies(x) for x in example_inputs):
-        sized = Sized(graph_module, example_inputs, compiled_for)
+        sized = Sized(graph_module, example_inputs, _as_now(compiled_for))
         tensors = [x for x in example_inputs if isinstance(x, _C.Tensor)]
         replays = settings.replay and not settings.skip_dynamic_replays and not settings.debug_folder
         return ReplayedSizes(sized) if replays and tensors and tensors[0].device.type == "cuda" else sized
@@ -46,7 +47,24 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
     if result.device.type == "cuda":
         if can_replay(result, result.device, settings.replay):
             return Replayed(result, settings.replay)
+    if settings.replay:
+        telling.not_replayed(result)
     return result
+
+
+def _as_now(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """`compile`, whose lines name the frame and the graph that are compiled now, whenever it is called."""
+    frame, graph = logs.here.compile_id, logs.here.graph
+
+    def run(*args: Any) -> Any:
+        before, logs.here.graph = logs.here.graph, graph
+        try:
+            with logs.compiling(frame):
+                return compile(*args)
+        finally:
+            logs.here.graph = before
+
+    return run
 
 
 def compiled_for(
@@ -56,6 +74,7 @@ def compiled_for(
     own, and numbers, in which Extents stand for those of other calls; None where there is nothing to say. `symbols`:
     what the names are that the graph's own formulas use."""
     inputs = list(inputs)
+    telling.begun(graph_module)
     used = [k for k, t in enumerate(inputs) if isinstance(t, _C.Tensor)]
     devices = {inputs[k].device for k in used}
     if len(devices) > 1:
@@ -82,6 +101,7 @@ def compiled_for(
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
     writes = any(b.is_input for n in reader.nodes for b in n.writes)
     result = Compiled(described(emitter, numbered, reader.constants, used, static, writes))
+    telling.emitted(result, emitter)
     if settings.debug_folder:
         result.report = report.written(settings.debug_folder, graph_module, emitter, result)
     return result
@@ -130,10 +150,12 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     write_joined(reader, outputs)
     write_in_place(reader, outputs)
     live = alive(reader.nodes, outputs)
+    telling.lowered(live)
     grouping = Grouping(live)
     merge(grouping)
     join_epilogues(grouping, reader, outputs)
     units = overlapped(grouping.units.values())
+    telling.grouped(grouping, units)
     if is_shown("graph"):
         show("graph", "units", summary(units))
     for v in outputs:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import _C
-from ..base import late
+from ..base import late, logs
 
 SETTLED = 4              # calls that are looked at
 OFTEN = 2                # changes of an address among them from which on it is known to move
@@ -149,11 +149,15 @@ class Replayed:
         moving = self.moving() if len(self.seen) == SETTLED else None
         if moving is None:
             self.is_refused = self.tries > MOST_TRIES
+            if self.is_refused:
+                _tell("not replayed: addresses of its inputs do not settle")
             return self.compiled(inputs)
         result = self.record(given, addresses, moving, graphs)
         if result is None:
             self.is_refused = True
+            _tell("not replayed: it cannot be recorded, is too large, or writes to its inputs")
             return self.compiled(inputs)
+        _tell(f"recorded, to be replayed; {len(result.copies)} of {len(given)} inputs are copied first")
         self.recordings = [*self.recordings[1 - MOST_RECORDINGS :], result]
         self.quick = None if result.copies else result
         self.seen.clear()
@@ -195,6 +199,12 @@ class Replayed:
         if held(tensors) > SMALL and not self.always:
             return None
         return Recording(graph, results, addresses, copies, self.always)
+
+
+def _tell(what: str) -> None:
+    """What becomes of a graph, for those who listen."""
+    if (log := logs.artifact("cudagraphs")) is not None:
+        log.debug("a graph is %s", what, stacklevel=2)
 
 
 class OneSize:

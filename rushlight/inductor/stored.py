@@ -15,6 +15,7 @@ from typing import Any
 from .. import _C
 from ..aot import settings as aot_settings
 from ..aot.runtime import boxed
+from ..base import logs
 from ..base.codec import CONSTANTS, Codec
 from ..base.disk_cache import NotKept
 from ..base.show import shown_words
@@ -41,8 +42,8 @@ class Keeper:
             found = settings.current()
         if not found["cache_graphs"]:
             raise NotKept("the setting cache_graphs is off")
-        if found["debug_folder"] or shown_words() - _SILENT:
-            raise NotKept("compilation is to be shown (debug_folder, RUSHLIGHT_SHOW)")
+        if found["debug_folder"] or shown_words() - _SILENT or logs.is_followed():
+            raise NotKept("compilation is to be shown (debug_folder, RUSHLIGHT_SHOW, TORCH_LOGS)")
         return found, aot_settings.activation_memory_budget
 
     def described(self, function: Callable) -> Any:

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from .. import _C
-from ..base import disk_cache
+from ..base import disk_cache, logs
 from ..base.digest import digest
 from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..codegen.stored.cache import source_identity
@@ -52,6 +52,10 @@ def fastest(definition: Any, args: tuple, stands: tuple, plan: Any, wishes: Wish
         if found is None:
             found = measured(definition, args, stands, plan, wishes)
             disk_cache.write(name, json.dumps(found).encode())
+        if (log := logs.artifact("autotuning")) is not None:
+            log.debug("%s of %s: %s is the fastest (nanoseconds: %s)", definition.name,
+                      [list(a.sizes) for a in args if isinstance(a, Value)], found["form"] or "the rules' own choice",
+                      found.get("nanoseconds"))
         _known[name] = found["form"]
     form = _known[name]
     if form is None:
@@ -95,6 +99,10 @@ def measured(definition: Any, args: tuple, stands: tuple, plan: Any, wishes: Wis
         if result is not None:
             candidates[form] = result
     times = {form: taken(result, tensors, static) for form, result in candidates.items()}
+    if (log := logs.artifact("benchmarking")) is not None:
+        for form, nanoseconds in times.items():
+            log.debug("%s, %s: %d ns, the least of %d runs", definition.name, form or "the rules' own choice",
+                      nanoseconds, TURNS)
     best = min(times, key=times.__getitem__)
     best = best if times[best] < GAIN * times[None] else None
     return {"form": best, "nanoseconds": {str(form): t for form, t in times.items()}}

@@ -27,7 +27,7 @@ from ..base import environment
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("torch.multiprocessing.spawn")
 
 __all__ = [
     "ProcessContext",

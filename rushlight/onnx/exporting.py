@@ -14,6 +14,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
+from ..base import logs
 from ..export import Dim, ExportedProgram, export as export_program, save as save_program
 from ..nn import Module
 from ..testing import assert_close
@@ -65,6 +66,7 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
         result.opsets = {**(custom_opsets or {}), **result.opsets}
         clock.stage("convert")
     found = ONNXProgram(result, core)
+    _tell(found, opset, clock)
     if verbose:
         print(found)
     folder = os.fspath(artifacts_dir)
@@ -83,6 +85,15 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
                       " None is returned.", OnnxExporterWarning, stacklevel=2)
         return None
     return found
+
+
+def _tell(found: ONNXProgram, opset: int, clock: Any) -> None:
+    """What became of a program, for those who listen."""
+    if (log := logs.messages("torch.onnx")) is not None:
+        log.info("exported to opset %d: %d nodes", opset, len(found.model.graph.nodes))
+    if (log := logs.artifact("onnx_diagnostics")) is not None:
+        for name, seconds in clock.stages.items():
+            log.debug("%s took %.3f s", name, seconds)
 
 
 def _opset(version: int | None) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C, codegen
 from ..codegen.schedule import Schedule, schedule
 from ..codegen.schedule.forms.wishes import NONE, Wishes
+from ..codegen.stored.cache import note_handle
 from ..devices import handlers
 from ..loops.lowered import Lowered, Table
 from ..loops.nest import Nest
@@ -26,7 +27,7 @@ def compile_for(device: Any, nest: Any) -> Any:
         return (codegen.compile(nest) if isinstance(nest, Nest) else nest.compiled()).address
     if device.type == "meta":
         return None
-    return _C.kernel_handle(handlers[device.type].load(nest))
+    return note_handle(_C.kernel_handle(handlers[device.type].load(nest)), nest)
 
 
 def as_step(kernel: Any) -> Any:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from . import frames, stacks, table
+from . import frames, table
 from .activities import CATEGORIES, LABEL_KINDS, PYTHON_KINDS, SCOPES, DeviceType, Kind
 from .events import FunctionEvent, FunctionEventAvg, Interval, Kernel, metadata_of
 from .files import written
@@ -172,13 +172,11 @@ class EventSource:
         verbose_stacks: bool = False,
         overload_names: bool = False,
         owners: Owners | None = None,
-        with_modules: bool = True,
-        with_paths: bool = False,
     ) -> None:
         self.log, self.use_device = log, use_device
         self.profile_memory, self.with_flops = profile_memory, with_flops
         self.verbose_stacks, self.overload_names = verbose_stacks, overload_names
-        self.owners, self.with_modules, self.with_paths = owners or Owners(), with_modules, with_paths
+        self.owners = owners or Owners()
         self._flops: dict[tuple[int, int], int] = {}
         self._shells: dict[int, FunctionEvent] = {}
         self._tree: Tree | None = None
@@ -189,7 +187,7 @@ class EventSource:
     @property
     def tree(self) -> Tree:
         if self._tree is None:
-            self._tree = Tree(self.log, self.with_modules)
+            self._tree = Tree(self.log)
         return self._tree
 
     def event(self, row: int) -> FunctionEvent:
@@ -323,12 +321,6 @@ class EventSource:
         if self._links is None:
             self._links = backward_links(self.log)
         return self._links
-
-    @functools.cached_property
-    def module_paths(self) -> dict[int, str]:
-        """Row -> the path of modules around it, where that was asked for."""
-        log = self.log
-        return stacks.module_paths(log.kind, log.name, log.parent, log.modules) if self.with_paths else {}
 
     @property
     def python_ids(self) -> tuple[dict[int, int], dict[int, int]]:

@@ -15,7 +15,7 @@ from .activities import Kind
 from .device_events import ON_HOST, DeviceEvent
 
 COLUMNS = ("begin", "end", "name", "kind", "thread", "parent", "sequence", "forward_thread", "inputs", "overload",
-           "value", "address", "total", "device_kind", "unit")
+           "value", "address", "total", "device_kind", "unit", "module")
 _COLUMN_OF = {"device_kind": "device"}     # what the recorder calls a column whose name means something else here
 NO_INPUTS: tuple[list, list, list, list] = ([], [], [], [])
 STEP_PREFIX, STEP_KEY = "ProfilerStep#", "ProfilerStep*"
@@ -39,6 +39,7 @@ class Log:
     total: list[int]
     device_kind: list[int]
     unit: list[int]
+    module: list[int]
 
     def __init__(self, recording: dict[str, Any], with_host: bool = True) -> None:
         """`with_host` false leaves out all but what a device did."""
@@ -50,7 +51,6 @@ class Log:
         self.threads: list[tuple[int, str, int]] = list(recording["threads"])
         self.base: tuple[int, int] = recording["base"]
         self.dropped: int = recording.get("dropped", 0)
-        self.modules: dict[int, tuple[str, str]] = recording.get("modules") or {}
         self._uses: bytes = recording.get("uses", b"") if with_host else b""
         self.host_rows = len(self.begin)          # rows from here on are a device's
         self.device: list[DeviceEvent] = [
@@ -80,7 +80,7 @@ class Log:
             self.parent.append(event.row if host else -1)
             for column, value in (("sequence", -1), ("forward_thread", 0), ("inputs", -1), ("overload", -1),
                                   ("value", 0), ("address", 0), ("total", 0), ("device_kind", -1),
-                                  ("unit", -1)):
+                                  ("unit", -1), ("module", -1)):
                 getattr(self, column).append(value)
         self.names = list(numbers)
         known = len(self.threads)
@@ -141,14 +141,11 @@ class Tree:
     events stays as events of its own.
     """
 
-    def __init__(self, log: Log, with_modules: bool = True) -> None:
-        """`with_modules` false: calls of modules are no events; what they hold goes to what is around them."""
+    def __init__(self, log: Log) -> None:
         self.log = log
         self.up = list(log.parent)
         self.gone: dict[int, int] = {}        # left out -> the event that stands for it
         memory_rows = [row for row, kind in enumerate(log.kind) if kind == Kind.MEMORY]
-        if not with_modules:
-            self.gone.update((row, log.parent[row]) for row, kind in enumerate(log.kind) if kind == Kind.MODULE)
         self.own_time = self._walk(memory_rows)
         on_host = [row for row in memory_rows if log.device_kind[row] <= 0]
         self.memory, self.own_memory = self._add_memory(on_host)
@@ -176,12 +173,6 @@ class Tree:
                 continue
             if above in gone:
                 above = up[row] = gone[above]
-                if row in gone:                      # one within another: both are left out
-                    gone[row] = above
-                if above < 0:
-                    continue
-            if row in gone:
-                continue
             if name[row] == name[above] and children[above] == 1:
                 gone[row] = above
                 children[above] = children[row]
@@ -203,8 +194,7 @@ class Tree:
             if above >= 0 and memory[row] and log.kind[row] != Kind.MEMORY:
                 memory[above] += memory[row]
         for row, above in gone.items():
-            if above >= 0:
-                own[above] += own[row]
+            own[above] += own[row]
         return memory, own
 
     def _order(self) -> list[int]:

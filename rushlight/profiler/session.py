@@ -215,8 +215,7 @@ class profile:  # noqa: N801 - PyTorch's name
         config = self.experimental_config
         self._source = EventSource(log, self.use_device, self.profile_memory, self.with_flops,
                                    config.verbose and self.with_stack, config.capture_overload_names,
-                                   Owners.found() if self._flags() & 7 == SHAPES | MEMORY | STACK else None,
-                                   with_modules=self.with_stack, with_paths=self.with_modules)
+                                   Owners.found() if self._flags() & 7 == SHAPES | MEMORY | STACK else None)
         self._events = None
         self.kineto_results = Result(self._source, self.trace_id)
         self._warn_of_dropped(log)

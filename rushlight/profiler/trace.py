@@ -117,11 +117,11 @@ class _Writer:
         """The lines of calls, labels and frames among some rows, each with that of its arrow."""
         log, heads, links, shift = self.log, self.heads, self.source.links, self.shift
         identities, index = self.source.tree.identities, self.index
-        with_stacks, paths = self.source.verbose_stacks, self.source.module_paths
+        with_stacks = self.source.verbose_stacks
         lines: list[str] = []
-        columns = (log.name, log.kind, log.inputs, log.thread, log.sequence, log.begin, log.end)
+        columns = (log.name, log.kind, log.inputs, log.thread, log.sequence, log.begin, log.end, log.module)
         rows = zip(range(first, last), *(column[first:last] for column in columns), strict=True)
-        for row, name, kind, inputs, thread, sequence, begin, end in rows:
+        for row, name, kind, inputs, thread, sequence, begin, end, module in rows:
             if Kind.MEMORY <= kind <= Kind.MODULE:
                 if kind == Kind.MEMORY:
                     continue
@@ -137,8 +137,8 @@ class _Writer:
                 after = f',"Sequence number":{sequence},"Fwd thread id":{log.forward_thread[row]}{after}'
             if with_stacks:
                 after = self._stack(row) + after
-            if row in paths:
-                after = f',"Module Hierarchy":{json.dumps(paths[row])}{after}'
+            if module >= 0:
+                after = f',"Module Hierarchy":{json.dumps(log.names[module])}{after}'
             lines.append(
                 f'{before}{(begin + shift) / 1000:.3f},"dur":{(end - begin) / 1000:.3f},'
                 f'"args":{{"External id":{identities[row]},"Record function id":0{after}{index}}}}},\n'

@@ -14,7 +14,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..base import logs
 from ..base.sources import PACKAGE
+from . import telling
 from .expression import ONE, Atom, Expression, Formula, Values, apply, number, of_atom, polynomial, symbol
 from .ranges import Range, least, range_of
 from .real import Real, Truth, negation, real, real_number, truth, truth_symbol
@@ -158,6 +160,8 @@ class SymbolTable:
         smallest = 2 if self.specialize_zero_one else 0
         self._ranges[name] = (smallest if limits[0] is None else max(smallest, limits[0])), limits[1]
         result = symbol(name)
+        if logs.heard() is not None:
+            telling.made(name, hint, source or name, self._ranges[name], user_location())
         if policy is DimDynamic.DYNAMIC:
             self.dynamic[name] = source or name
         else:
@@ -185,6 +189,8 @@ class SymbolTable:
             return known
         name = f"{prefix}{sum(n.rstrip('0123456789') == prefix for n in self.stand_ins)}"
         self.stand_ins[name] = stand_in
+        if logs.heard() is not None:
+            telling.made_hidden(name, user_location())
         return name
 
     def range_of_symbol(self, name: str) -> Range:
@@ -506,6 +512,8 @@ class SymbolTable:
 
     def _keep(self, t: Truth, where: list[Guard]) -> None:
         where.append(Guard(t, user_location()))
+        if logs.heard() is not None:
+            telling.assumed(repr(t), True, where is self.deferred, where[-1].location)
         self.learn(t)
 
     def specialize(self, f: Formula) -> Any:

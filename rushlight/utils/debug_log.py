@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 __all__ = ["debug_grad_log"]
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("torch.utils.debug_log")
 
 
 def debug_grad_log(*tensors: Any) -> None:

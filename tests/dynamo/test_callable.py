@@ -246,12 +246,10 @@ def test_limits_then_as_it_is():
 def test_why_it_is_compiled_again(monkeypatch, capsys):
     run, _ = compiled(lambda x, flag: x + 1 if flag else x - 1)
     run(torch.ones(2), True)
-    for name, value in (("RUSHLIGHT_SHOW", "recompiles"), ("TORCH_LOGS", "recompiles")):
-        monkeypatch.setenv(name, value)
-        run(torch.ones(2), name)
-        said = capsys.readouterr().err
-        assert "recompiles" in said and "flag" in said and "test_callable.py" in said
-        monkeypatch.delenv(name)
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "recompiles")
+    run(torch.ones(2), "another")
+    said = capsys.readouterr().err
+    assert "recompiles" in said and "flag" in said and "test_callable.py" in said
 
 
 def test_recompiling_can_be_an_error():

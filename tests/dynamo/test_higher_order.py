@@ -118,7 +118,7 @@ def test_random_numbers_inside_are_drawn_once() -> None:
 
 
 def test_gradients_of_gradients_of_while_loop_run_op_by_op(capsys: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("TORCH_LOGS", "graph_breaks")
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "breaks")
 
     def norm(x: Any) -> Any:
         (g,) = torch.autograd.grad((loop(x)[1] ** 3).sum(), x, create_graph=True)

@@ -134,7 +134,7 @@ def test_one_function_is_forgotten() -> None:
 
 
 def test_what_a_program_knows_is_said_where_it_is_compiled_again(capsys: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("TORCH_LOGS", "recompiles")
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "recompiles")
     _dynamo.register_hook_for_recompile_user_context(lambda: "epoch 7")
     try:
         compiled = rl.compile(lambda x: x + 1, backend="eager")

@@ -16,7 +16,7 @@ import pytest
 
 import rushlight
 from rushlight import _extras, nn
-from rushlight.profiler import record_function, stacks
+from rushlight.profiler import record_function
 
 STACK, MODULES, THREADS = 4, 8, 16
 OP, PYTHON, CALL, MODULE = 0, 8, 9, 10
@@ -28,9 +28,9 @@ class Rows:
     def __init__(self, recording: dict[str, Any]) -> None:
         columns = {name: memoryview(data).cast("q").tolist() for name, data in recording["columns"].items()}
         self.parent, self.kind, self.begin, self.end = (columns[c] for c in ("parent", "kind", "begin", "end"))
-        self.number, self.thread = columns["name"], columns["thread"]
+        self.thread = columns["thread"]
         self.name = [recording["names"][number] for number in columns["name"]]
-        self.modules = recording["modules"]
+        self.module = [recording["names"][number] if number >= 0 else "" for number in columns["module"]]
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.name)))
@@ -211,8 +211,11 @@ def test_how_an_op_works_is_not_shown() -> None:
     def program() -> None:
         nn.functional.cosine_embedding_loss(rushlight.ones(2, 3), rushlight.ones(2, 3), rushlight.ones(2))
         rushlight.special.logit(rushlight.full((3, 1, 2), 0.5))      # planned here for the first time
+        rushlight.func.vmap(rushlight.add)(rushlight.ones(2, 3), rushlight.ones(2, 3))      # batched in Python
 
     rows = record(program)
+    ops = {row for row in rows if rows.kind[row] == OP}
+    assert not [rows.name[row] for row in rows if rows.kind[row] in (PYTHON, CALL) and rows.parent[row] in ops]
     frames = [rows.name[row] for row in rows if rows.kind[row] in (PYTHON, CALL)]
     inner = ("rushlight/op/", "rushlight/definitions/", "rushlight/planners/", "rushlight/codegen/", "importlib")
     assert not [name for name in frames if name.startswith(inner) or "importlib" in name]
@@ -394,10 +397,10 @@ def test_a_module_that_calls_by_name() -> None:
             return self.inner(x)
 
     model, x = Own(), rushlight.ones(1, 2)
-    rows = record(lambda: model(x))
+    rows = record(lambda: model(x), STACK | MODULES)
     above = [name for name in rows.stack(rows.find("aten::linear")) if name.startswith("nn.Module")]
     assert above == ["nn.Module: Linear_0", "nn.Module: Own_0"]
-    assert rows.modules[rows.number[rows.find("nn.Module: Linear_0")]] == ("Linear", "inner")
+    assert rows.module[rows.find("aten::linear")] == "TOP(Own)::forward.inner(Linear)::forward."
 
 
 def test_hooks_of_modules_stand_in_them() -> None:
@@ -411,17 +414,40 @@ def test_hooks_of_modules_stand_in_them() -> None:
     assert above[0] == "hook" and "nn.Module: Linear_0" in above
 
 
-def test_modules_alone_make_no_frames() -> None:
+@pytest.mark.parametrize("flags", [MODULES, MODULES | STACK])
+def test_calls_have_the_path_of_modules_around_them(flags: int) -> None:
     model, x = Net(), rushlight.ones(1, 2)
-    rows = record(lambda: model(x), MODULES)
+
+    def program() -> None:
+        model.layers[1](x)
+        model(x)
+        rushlight.ones(1)
+
+    rows = record(program, flags)
     assert sys.getprofile() is None
-    assert {rows.kind[row] for row in rows} == {OP, MODULE}
-    paths = stacks.module_paths(rows.kind, rows.number, rows.parent, rows.modules)
-    assert [paths[row] for row in rows if rows.kind[row] == OP] == [
+    if flags == MODULES:
+        assert {rows.kind[row] for row in rows} == {OP}      # no frames, nor modules as events
+    assert [rows.module[row] for row in rows if rows.kind[row] == OP] == [
+        "TOP(ReLU)::forward.",
         "TOP(Net)::forward.layers.0(Linear)::forward.",
         "TOP(Net)::forward.layers.1(ReLU)::forward.",
         "TOP(Net)::forward.layers.2(Linear)::forward.",
+        "",
     ]
+
+
+def test_an_error_leaves_the_path_of_modules() -> None:
+    class Failing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise ValueError
+
+    def program() -> None:
+        with pytest.raises(ValueError):
+            Failing()(None)
+        rushlight.ones(1)
+
+    rows = record(program, MODULES)
+    assert rows.module[rows.find("aten::ones")] == ""
 
 
 def test_a_module_of_no_other_has_no_name_in_it() -> None:
@@ -431,8 +457,7 @@ def test_a_module_of_no_other_has_no_name_in_it() -> None:
 
     model, x = Outer(), rushlight.ones(1, 2)
     rows = record(lambda: model(x), MODULES)
-    paths = stacks.module_paths(rows.kind, rows.number, rows.parent, rows.modules)
-    assert paths[rows.find("aten::relu")] == "TOP(Outer)::forward.(ReLU)::forward."
+    assert rows.module[rows.find("aten::relu")] == "TOP(Outer)::forward.(ReLU)::forward."
 
 
 def test_a_recording_keeps_no_module_alive() -> None:

@@ -18,11 +18,10 @@ from ... import _C
 from ..._C import Tensor
 from ...aten.plain import ASSERT_SCALAR
 from ...autograd import grad_mode
-from ...base import show
+from ...base import logs, show
 from ...base.assertions import CheckFailed
 from ...base.disk_cache import NotKept
 from ...dynamo import settings
-from ...dynamo.convert import is_told
 from ...dynamo.record.breaks import Unfit
 from ..compile_graph import AotConfig, compile_captured, compiled_backward
 from ..runtime import CompiledRegion
@@ -42,11 +41,13 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
     """The backend for Dynamo: through AOTAutograd with `config`, or (None) op by op."""
 
     def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable:
-        from .. import wrappers  # noqa: PLC0415 - as above
+        from .. import telling, wrappers  # noqa: PLC0415 - as above
 
         force_recompile(gm)
         if config is None:
             return gm.forward
+        if config.keeper is not None:      # the inductor's
+            telling.before_gradients(gm)
         if wrappers.are_in(gm):
             return wrappers.compiled(gm, example_inputs, backend)
         result = CompiledGraph(gm, config)
@@ -285,8 +286,13 @@ class CompiledGraph:
     def refused(self, why: str) -> None:
         """The graph runs op by op; says why, to those who ask where graphs end."""
         self.why = why.removeprefix("compile: ")
-        if is_told("breaks"):
-            show.show("breaks", self.gm.meta.get("location", "a graph"), f"runs op by op, uncompiled: {self.why}")
+        where = self.gm.meta.get("location", "a graph")
+        if show.is_shown("breaks"):
+            show.show("breaks", where, f"runs op by op, uncompiled: {self.why}")
+        if (log := logs.artifact("graph_breaks")) is not None:
+            log.debug("The graph of %s runs op by op, uncompiled: %s", where, self.why)
+        if (log := logs.artifact("perf_hints")) is not None:
+            log.info("the graph of %s runs op by op: %s", where, self.why)
 
 
 def enables(gm: GraphModule) -> bool:

@@ -39,6 +39,7 @@ class Kernel:
 _LOADED: dict[bytes, Kernel] = {}
 # What each address was made of: whoever takes plans to other machines asks for the same kernels there.
 _SOURCES: dict[int, Any] = {}      # address -> the nest, or what stands for it
+_HANDLES: dict[int, tuple[Any, Any]] = {}      # the same of other devices, by the id of the handle
 _DIGESTS: dict[int, bytes] = {}      # and the digest of that: whoever keeps plans on disk names kernels by it
 
 
@@ -118,6 +119,17 @@ def name_of(address: int) -> str:
 def source_of(address: int) -> Nest | None:
     """The nest (or what stands for one) that the kernel at an address was made of; None for other addresses."""
     return _SOURCES.get(address)
+
+
+def note_handle(handle: Any, source: Any) -> Any:
+    """Remember what another device's kernel was made of. They are never unloaded."""
+    _HANDLES[id(handle)] = handle, source
+    return handle
+
+
+def source_of_handle(handle: Any) -> Any:
+    """The same as `source_of`, for another device's kernel."""
+    return _HANDLES.get(id(handle), (None, None))[1]
 
 
 def load_code(code: bytes) -> dict[str, int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ... import _C
+from ...base import logs
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
@@ -233,6 +234,9 @@ def fully_shard(
     if unit is not None:
         unit.frees_after_forward = frees
     passes = Passes(modules, unit, mp_policy, reshard_after_forward)
+    if (log := logs.messages("torch.distributed.fsdp")) is not None:
+        log.info("fully_shard: %s over %s, parameters are %s after forward", [type(m).__name__ for m in modules], mesh,
+                 "freed" if frees else "kept")
     for m in modules:
         m._fsdp_passes = passes
         m.register_state_dict_pre_hook(_show_parts)

@@ -14,6 +14,7 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
+from ...base import logs
 from . import orders
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks, split_tensor
 from .orders import Action, Kind, Order
@@ -89,6 +90,8 @@ class _PipelineSchedule:
         own on each rank."""
         if self._has_backward and not _C.is_grad_enabled():
             raise RuntimeError("step() computes gradients and cannot be called under no_grad(): call eval() instead")
+        if (log := logs.messages("torch.distributed.pipelining", logs.DEBUG)) is not None:
+            log.debug("%s: a step of %d microbatches", type(self).__name__, self._n_microbatches)
         return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs, self._has_backward)
 
     def eval(

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...autograd.function import Function
+from ...base import logs
 from .. import _functional_collectives as functional
 from ..device_mesh import DeviceMesh
 from ._dtensor_spec import DTensorSpec, TensorMeta
@@ -58,6 +59,9 @@ def redistribute_local_tensor(
     if place is None:
         return local_tensor
     now = list(current_spec.placements)
+    if (log := logs.messages("torch.distributed.tensor", logs.DEBUG)) is not None:
+        log.debug("redistribute %s on %s: %s to %s", list(current_spec.shape), mesh, current_spec.placements,
+                  target_spec.placements)
     for i, source, target in steps(current_spec.placements, target_spec.placements):
         if mesh.size(i) > 1:
             before = _cut_shape(current_spec.shape, mesh, now[:i], place)

@@ -130,6 +130,8 @@ class Frame:
                 if self.is_top:
                     machine.tick(self)
                 self.at += 1
+                if machine.follower is not None:
+                    machine.follower.step(self, one, len(machine.frames))
                 try:
                     handler = OPS.get(one.name)
                     if handler is None:
@@ -141,6 +143,7 @@ class Frame:
                 except GraphBreak as found:
                     if not found.location:
                         found.location, found.depth = machine.location(), len(machine.frames)
+                        found.stack = machine.stack()
                     raise
                 if result is not None:
                     return result

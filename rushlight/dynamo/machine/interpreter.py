@@ -214,6 +214,11 @@ class Interpreter(Operators):
                 return frame.line
         return self.frames[-1].line if self.frames else ""
 
+    def stack(self) -> list[tuple[str, int, str]]:
+        """The frames of the user's own code: files, lines, names."""
+        found = [(f.code.co_filename, f.now.line or f.code.co_firstlineno, f.code.co_qualname) for f in self.frames]
+        return [frame for frame in found if not frame[0].startswith(_PACKAGE)]
+
     def origin(self) -> Origin:
         """The place where the program is now."""
         return Origin(self.steps, len(self.frames), self.location())

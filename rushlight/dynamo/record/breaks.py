@@ -41,7 +41,7 @@ class GraphBreak(BaseException):  # noqa: N818 - no error of the program: the gr
         self.kind, self.reason, self.hint = kind, reason, HINTS[kind]
         self.location = ""      # the user's line, innermost frame
         self.depth = 0          # how many frames were being interpreted there
-        self.stack: list[str] = []
+        self.stack: list[tuple[str, int, str]] = []      # files, lines and names of the frames there
         self.is_error = False       # whatever compile() was told
         self.skips_frame = False    # the frame runs as it is, instead of going on behind
         self.names: frozenset[str] = frozenset()     # numbers from elements that would have to be known

@@ -59,6 +59,7 @@ class Machine(ABC):
         self.identified: dict[int, Any] = {}         # objects whose id() was asked for
         self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
+        self.follower: Any = None                   # telling.Follower: told of each instruction
 
     # --- attributes (values/attributes.py) ---------------------------------------------------------------------------
 
@@ -221,6 +222,10 @@ class Machine(ABC):
     @abstractmethod
     def location(self) -> str:
         """The innermost line of the user's own code."""
+
+    @abstractmethod
+    def stack(self) -> list[tuple[str, int, str]]:
+        """The frames of the user's own code: files, lines, names."""
 
     @abstractmethod
     def tick(self, frame: Any) -> None:

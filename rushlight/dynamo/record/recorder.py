@@ -54,6 +54,7 @@ class Recorder(TorchFunctionMode):
         self.with_floats: Callable = lambda function, args, kwargs: NotImplemented      # ops on floats that vary
         self.calls = 0                          # ops so far
         self.root = Module()                    # holds the graphs of functions
+        self.follower: Any = None               # telling.Follower: told of each call
 
     # --- tensors ------------------------------------------------------------------------------------------------------
 
@@ -175,6 +176,8 @@ class Recorder(TorchFunctionMode):
         node = self.graph.call_function(
             where, tuple(self.argument(a) for a in args), {k: self.argument(v) for k, v in kwargs.items()}
         )
+        if self.follower is not None:
+            self.follower.call(node)
         return self.bound(result, node)
 
     def held_call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Node:

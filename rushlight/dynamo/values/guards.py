@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CellType
 from typing import Any
 
@@ -365,13 +365,18 @@ class GuardTree:
         self, locals: Sequence[Any], globals: Mapping[str, Any], cells: Sequence[CellType] = ()
     ) -> tuple[Guard, str] | None:
         """The first guard that does not hold, and why."""
+        return next(self.failures(locals, globals, cells), None)
+
+    def failures(
+        self, locals: Sequence[Any], globals: Mapping[str, Any], cells: Sequence[CellType] = ()
+    ) -> Iterator[tuple[Guard, str]]:
+        """The guards that do not hold, each with why."""
         scope = Scope(dict(zip(self.parameters, locals, strict=True)), globals,
                       dict(zip(self.freevars, cells or (), strict=True)))
         for guard in self.guards:
             why = failure(guard, scope)
             if why is not None:
-                return guard, why
-        return None
+                yield guard, why
 
 
 class _Builder:

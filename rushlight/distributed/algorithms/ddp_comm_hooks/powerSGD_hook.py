@@ -22,7 +22,7 @@ from .default_hooks import allreduce_hook
 
 __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 _randn, _qr, _cat, _stack = find_op("randn"), find_op("linalg_qr"), find_op("cat"), find_op("stack")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 _SEEDS = 1_000_000_000
 
 
