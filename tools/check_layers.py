@@ -171,7 +171,7 @@ CEILINGS = {
     "dispatch": 2800,
     "distributed": 24700,
     "distributions": 5800,
-    "dynamo": 14800,
+    "dynamo": 14850,
     "export": 5900,
     "freestanding": 1700,
     "fx": 8600,
