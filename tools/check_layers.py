@@ -175,7 +175,7 @@ CEILINGS = {
     "export": 5900,
     "freestanding": 1700,
     "fx": 8600,
-    "inductor": 4950,
+    "inductor": 4960,
     "loops": 6900,
     "nn": 10800,
     "onnx": 4000,

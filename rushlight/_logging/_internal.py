@@ -381,7 +381,7 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True)
 
 # Levels that the program gave to loggers before this was loaded are what it asks for.
 _given = {name: found.level for name, found in logging.root.manager.loggerDict.items()
-          if name.partition(".")[0] == "torch" and getattr(found, "level", 0)}
+          if name.partition(".")[0] == "torch" and isinstance(found, logging.Logger) and found.level}
 logs.listen(sys.modules[__name__])
 _init_logs()
 for _name, _level in _given.items():
