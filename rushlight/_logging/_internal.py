@@ -43,6 +43,7 @@ from .tracing import (
     add_structured_logging_overhead,
     dtrace_structured,
     get_structured_logging_overhead,
+    is_traced,
     structured_logging_overhead,
     trace_folder,
     trace_log,
@@ -58,7 +59,7 @@ __all__ = [
     "_is_valid_module", "_parse_log_settings", "_registrations", "_validate_settings",
     "add_structured_logging_overhead",
     "configure_artifact_log", "dtrace_structured", "getArtifactLogger", "get_loggers",
-    "get_structured_logging_overhead", "help_message", "hide_warnings", "log_registry", "log_state",
+    "get_structured_logging_overhead", "help_message", "hide_warnings", "is_traced", "log_registry", "log_state",
     "make_module_path_relative", "register_artifact", "register_log", "set_logs", "structured",
     "structured_logging_overhead",
     "trace_log", "trace_structured", "trace_structured_artifact", "warning_once", "write",
@@ -318,11 +319,6 @@ def _tell_shown(artifact: str, title: str, text: str) -> None:
     found = artifact_listener(artifact, logging.DEBUG)
     if found is not None:
         found.debug("%s\n%s", title, text.rstrip(), stacklevel=3)
-
-
-def is_traced() -> bool:
-    """Whether records of the trace are written."""
-    return bool(trace_log.handlers)
 
 
 def follows_compilation() -> bool:
