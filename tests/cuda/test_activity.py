@@ -68,6 +68,7 @@ calls = [e for e in events if e.category == "cuda_driver"]
 assert {e.name for e in calls} >= {"cuLaunchKernel", "cuStreamSynchronize"}     # cuCtxGetDevice is no event
 assert all(e.device == -1 and e.stream == threading.get_native_id() for e in calls)
 assert all(before < e.begin <= e.end < _extras.profile_now() + 10**7 for e in events)
+assert calls[-1].name == "cuStreamSynchronize" and op(calls[-1]) is None      # behind the last op
 launches = {e.args["correlation"]: e for e in calls}
 for kernel in kernels:
     call = launches[kernel.args["correlation"]]
