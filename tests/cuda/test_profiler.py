@@ -1,5 +1,5 @@
-"""Profiles of CPU and CUDA on the card: kernels belong to ops, times are possible, traces have Kineto's fields, the launch
-queue, captured graphs and compiled programs are seen, and what a profile costs."""
+"""Profiles of CPU and CUDA on the card: kernels belong to ops, times are those of events, traces have Kineto's fields, and
+the launch queue, captured graphs and compiled programs are seen."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ assert len(kernels) == 200 and set(kernels) == {"mul"}, (len(kernels), set(kerne
 
 @pytest.mark.parametrize("environment", [{"RUSHLIGHT_CUDA_QUEUE": "1"}, {"RUSHLIGHT_CUDA_QUEUE": "0"}])
 def test_each_kernel_has_its_op(environment):
-    done = subprocess.run([sys.executable, "-c", QUEUE], env={**os.environ, **environment}, capture_output=True, text=True)
+    given = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", QUEUE], env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
