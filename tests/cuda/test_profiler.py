@@ -1,5 +1,5 @@
-"""Profiles of CPU and CUDA on the card: kernels belong to ops, times are those of events, traces have Kineto's fields, and
-the launch queue, captured graphs and compiled programs are seen."""
+"""Profiles of CPU and CUDA on the card: kernels belong to ops, times are those of events, traces have Kineto's fields,
+and the launch queue, captured graphs and compiled programs are seen."""
 
 from __future__ import annotations
 
