@@ -240,6 +240,17 @@ PyObject* asked_name(const void* callee, PyObject* site, Naming naming, PyObject
                                       args ? args : Py_None, nullptr);
 }
 
+// What a call of this name is like.
+void note_facts(uint32_t number, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return PyErr_Clear();
+  size_t length = strlen(text);
+  bool is_users = strncmp(text, "aten::", 6) && strncmp(text, "rushlight::", 11);
+  bool is_like = length > 5 && !strcmp(text + length - 5, "_like");
+  if (running->facts.size() <= number) running->facts.resize(number + 1);
+  running->facts[number] = static_cast<uint8_t>((is_users ? kUsers : 0) | (is_like ? kNoSequence : 0));
+}
+
 uint32_t name_number(const void* callee, PyObject* site, Naming naming, PyObject* args) {
   KeptError kept;
   Paused paused;
@@ -251,10 +262,7 @@ uint32_t name_number(const void* callee, PyObject* site, Naming naming, PyObject
   }
   if (!PyUnicode_GET_LENGTH(name.p)) return kHidden;
   uint32_t number = profile_name(name.p);
-  const char* text = PyUnicode_AsUTF8(name.p);
-  if (running->is_users.size() <= number) running->is_users.resize(number + 1);
-  running->is_users[number] = text && strncmp(text, "aten::", 6) && strncmp(text, "rushlight::", 11);
-  return number;
+  return note_facts(number, name.p), number;
 }
 
 // Whatever the cache knows by address must live as long as it does.
@@ -408,8 +416,9 @@ static void begin_call(Recorded* r, uint32_t name, bool own, PyObject* callee, P
   bool shapes = running->flags & kRecordShapes;
   if (!callee && shapes) callee = PyList_GET_ITEM(running->names, name);
   int32_t inputs = shapes ? profile_inputs(running, callee, site, args, n, out) : -1;
-  bool is_users = name < running->is_users.size() && running->is_users[name];
-  record_stretch(r, name, own ? EventKind::Inner : EventKind::Op, call_sequence(args, n), is_users ? 0 : 1);
+  uint8_t facts = name < running->facts.size() ? running->facts[name] : 0;
+  int64_t sequence = facts & kNoSequence ? -1 : call_sequence(args, n);
+  record_stretch(r, name, own ? EventKind::Inner : EventKind::Op, sequence, facts & kUsers ? 0 : 1);
   if (r->mark.recording) r->mark.line->at(r->mark.row).inputs = inputs;
 }
 
@@ -449,8 +458,7 @@ void record_function(Recorded* r, PyObject* function, PyObject* args) {
 void record_named(Recorded* r, PyObject* name, PyObject* args) {
   if (!profile_line()) return;
   uint32_t number = profile_name(name);
-  if (running->is_users.size() <= number) running->is_users.resize(number + 1);
-  running->is_users[number] = true;
+  note_facts(number, name);
   begin_call(r, number, false, nullptr, nullptr, &PyTuple_GET_ITEM(args, 0), static_cast<size_t>(PyTuple_GET_SIZE(args)),
              nullptr);
 }

@@ -87,6 +87,11 @@ struct Mark {
   uint32_t row = kNoRow;
 };
 
+enum NameFact : uint8_t {
+  kUsers = 1,                   // what such a call does within is the program's
+  kNoSequence = 2               // PyTorch's have no number, though they take tensors
+};
+
 // Arguments of calls: rows of words, each kept once.
 struct InputTable {
   std::vector<uint64_t> words;               // of all rows
@@ -105,7 +110,7 @@ struct Recording {
   PyObject* names = nullptr;                 // list of str
   PyObject* numbers = nullptr;               // dict: str -> place in `names`
   PyObject* held = nullptr;                  // list: what the cache of names knows by address
-  std::vector<bool> is_users;                // by name: what such a call does within is the program's
+  std::vector<uint8_t> facts;                // by name: NameFact
   std::vector<std::pair<uint32_t, uint32_t>> pairs;   // names of the engine at a node, and of the node
   InputTable inputs;
 };

@@ -19,6 +19,7 @@ from ..aten.namespaces import pytorch_overloads
 from ..aten.overloads import AtenSchema, aten_name, has_schema, schemas_of
 from ..base.tables import rows
 from ..codegen.stored.cache import digest_of, name_of
+from .arguments import arguments_of
 from .spelling import Inputs, spelled
 
 VARIES, HIDDEN = None, ""
@@ -110,21 +111,24 @@ def call_inputs(callee: Any, op: Any, values: tuple[Any, ...], out: Any) -> Inpu
 
     They come in the order of PyTorch's signature, with the defaults that were not given."""
     if isinstance(callee, str):
-        schema = _first_schema(callee.removeprefix("aten::"), len(values))
-        return spelled(_padded(schema, values), out)
-    if not isinstance(callee, _C.Overload):
-        names = list(inspect.signature(callee).parameters)
-        given = dict(zip(names, values, strict=False))
-        return spelled(_arranged(callee.__name__, given) or [("", value) for value in values], out)
-    names = callee.param_names
-    given = dict(zip(names, values, strict=True))
-    name = _shown_name(callee, op, given)
-    arranged = _arranged(name, given)
+        told = arguments_of(callee, {}, values)
+        if told is not None:
+            return spelled([("", value) for value in told], out)
+        return spelled(_padded(_first_schema(callee.removeprefix("aten::"), len(values)), values), out)
+    is_op = isinstance(callee, _C.Overload)
+    names = callee.param_names if is_op else tuple(inspect.signature(callee).parameters)
+    spelling = callee.name if is_op and op is None else (op if is_op else callee).__name__
+    given = dict(zip(names, values, strict=False))
+    told = arguments_of(spelling, given, values)
+    if told is not None:
+        return spelled([("", value) for value in told], out)
+    if spelling == "__rsub__":     # operands as they were written
+        given = {**given, "input": given["other"], "other": given["input"]}
+    arranged = _arranged(_shown_name(callee, spelling) if is_op else spelling, given)
     return spelled([("", value) for value in values] if arranged is None else arranged, out)
 
 
-def _shown_name(overload: Any, op: Any, given: dict[str, Any]) -> str:
-    spelling = overload.name if op is None else op.__name__
+def _shown_name(overload: Any, spelling: str) -> str:
     rule = _renamed().get(spelling, [])
     if rule and all(test is None and "{" not in name for test, name in rule):
         return rule[0][1]
@@ -146,9 +150,7 @@ def _padded(schema: AtenSchema | None, values: tuple[Any, ...]) -> list[tuple[st
 
 def _arranged(name: str, given: dict[str, Any]) -> list[tuple[str, Any]] | None:
     """(type, value) by PyTorch's signature; None where it has none that takes them."""
-    if name == "rsub":
-        given = {**given, "input": given["other"], "other": given["input"]}
-    elif name in ("add", "mul") and "other" in given and not isinstance(given.get("input"), list):
+    if name in _COMMUTES and "other" in given and not isinstance(given.get("input"), list):
         given = {**given, "input": given["other"], "other": given["input"]}
     for schema in schemas_of(name):
         found = _fitted(schema, given)
@@ -157,10 +159,14 @@ def _arranged(name: str, given: dict[str, Any]) -> list[tuple[str, Any]] | None:
     return None
 
 
+_LONG_NAMES = frozenset(("subtract", "multiply", "divide"))
+_COMMUTES = frozenset(("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))
+
+
 def _fitted(schema: AtenSchema, given: dict[str, Any]) -> list[tuple[str, Any]] | None:
     by_name = {aten_name(ours, schema): value for ours, value in given.items()}
     known = {p.name for p in schema.arguments}
-    numbers_fit = schema.op in _NUMBERS_AS_TENSORS
+    numbers_fit = schema.op in _NUMBERS_AS_TENSORS or schema.op.removesuffix("_") in _LONG_NAMES
     if any(value is not None and name not in known and name not in ("requires_grad", "inplace")
            for name, value in by_name.items()):
         return None
@@ -181,8 +187,10 @@ def _takes(kind: str, value: Any, numbers_fit: bool, has_default: bool) -> bool:
         return has_default or kind.endswith("?")
     if isinstance(value, list):
         return kind.startswith("Tensor") and "[" not in kind
+    if kind.startswith("Tensor[]") or kind.startswith("Tensor?[]"):
+        return isinstance(value, tuple)
     if kind.startswith("Tensor"):
-        return isinstance(value, tuple) if "[" in kind else numbers_fit and isinstance(value, (bool, int, float, complex))
+        return numbers_fit and isinstance(value, (bool, int, float, complex))
     if "[" in kind:
         return isinstance(value, (tuple, int))
     return not isinstance(value, tuple)
