@@ -7,10 +7,12 @@ written to a file. ONNX files need nothing else of protobuf, so that neither it 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from ..base.protobuf import FIXED32, LENGTH, VARINT, varint
+from ..base.protobuf import FIXED32, LENGTH, VARINT, fields, varint
+
+__all__ = ["Message", "fields"]
 
 
 class Message:
@@ -64,34 +66,3 @@ class Message:
 
     def __bytes__(self) -> bytes:
         return b"".join(self.pieces)
-
-
-def fields(data: Any) -> Iterator[tuple[int, Any]]:
-    """The fields of a message that was written: numbers, and integers, floats or memory. Refuses what is no message."""
-    view, at = memoryview(data), 0
-
-    def integer() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            if at >= len(view) or shift > 63:
-                raise ValueError("this is no protocol buffer, or one that was cut off")
-            byte = view[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(view):
-        tag = integer()
-        field, kind = tag >> 3, tag & 7
-        if kind == VARINT:
-            yield field, integer()
-            continue
-        length = {LENGTH: None, FIXED32: 4, 1: 8}.get(kind, -1)
-        length = integer() if length is None else length
-        if length < 0 or at + length > len(view):
-            raise ValueError("this is no protocol buffer, or one that was cut off")
-        piece, at = view[at : at + length], at + length
-        yield field, struct.unpack("<f", piece)[0] if kind == FIXED32 else piece

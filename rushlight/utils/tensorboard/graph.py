@@ -1,104 +1,166 @@
-"""A module as a graph for TensorBoard: one run, written down op by op.
+"""A module as a graph for TensorBoard: what one run of it calls, with the modules it ran in and the shapes it made.
 
-Enters: a module and example inputs. Leaves: a `GraphDef` message: inputs, parameters, every op with the shapes it made,
-named after the modules it ran in, and outputs. What the run skips (branches not taken) is not in the graph.
+Enters: a module and example inputs. Leaves: a `GraphDef` message as PyTorch writes it: inputs, outputs, parameters as
+attributes of their modules, every op under the names of the modules it ran in (`Net/Sequential[body]/Linear[0]/7`),
+with each of its arguments as an input: constants and lists are nodes too. Values have numbers as names, where PyTorch's
+tracer borrows some from variables. A program that looks at elements is drawn as it ran for the example. Refuses: what
+`jit.trace` refuses.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import contextlib
+import re
+from collections.abc import Iterator
+from operator import getitem
 from typing import Any
 
 from ... import _C
-from ...autograd import no_grad
-from ...dispatch.modes import TorchDispatchMode
-from .._pytree import tree_leaves
-from ..module_tracker import ModuleTracker
+from ...base import late
+from .._pytree import tree_leaves, tree_unflatten
+from .graph_nodes import GraphNodes, Stack
 from .wire import Message
 
-
-def _shapes(tensors: list[Any]) -> Message:
-    result = [Message("TensorShapeProto", dim=[Message("Dim", size=s) for s in t.shape]) for t in tensors]
-    return Message(
-        "AttrEntry", key="_output_shapes", value=Message("AttrValue", list=Message("AttrList", shape=result))
-    )
+# Of a convolution as PyTorch's tracer sees it: (is transposed, its arguments after the first three, by position).
+_CONVOLUTIONS = {f"conv{d}d": False for d in (1, 2, 3)} | {f"conv_transpose{d}d": True for d in (1, 2, 3)}
+_LENGTH = re.compile(r"^int\[(\d)\]")
 
 
-def _node(name: str, op: str, inputs: list[str] = (), outputs: list[Any] = (), note: str = "") -> Message:
-    attributes = [_shapes(list(outputs))] if outputs else []
-    if note:
-        attributes.append(Message("AttrEntry", key="attr", value=Message("AttrValue", s=note)))
-    return Message("NodeDef", name=name, op=op, input=list(inputs), attr=attributes)
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """A module in evaluation, and every part of it as it was afterwards."""
+    modes = [(m, m.training) for m in model.modules()] if hasattr(model, "modules") else []
+    try:
+        for m, _ in modes:
+            m.training = False
+        yield
+    finally:
+        for m, mode in modes:
+            m.training = mode
 
 
-class _Recorder(TorchDispatchMode):
-    """Nodes of every op that runs."""
+def _stack(node: Any) -> Stack:
+    """The modules a node ran in, without the outermost: (path, class)."""
+    known = (node.meta.get("nn_module_stack") or {}).values()
+    return tuple((path, kind.rpartition(".")[2]) for path, kind in known if path)
 
-    own_ops = True
 
-    def __init__(self, tracker: ModuleTracker, root: str) -> None:
-        self.tracker, self.root = tracker, root
-        self.nodes: list[Message] = []
-        self.sources: dict[int, str] = {}
-        self.alive: list[Any] = []        # tensors whose identity names a node must not be replaced by others
-        self.numbers: Counter = Counter()
+def _arguments(node: Any) -> list[Any]:
+    """All arguments of a call in the order of its signature, defaults included."""
+    given = list(node.args)
+    for p in node.target._schema.arguments[len(given) :]:
+        value = node.kwargs.get(p.name, p.default_value)
+        length = _LENGTH.search(str(p.type))       # `int[2] padding=0` means a zero for each
+        if length is not None and isinstance(value, int):
+            value = [value] * int(length[1])
+        given.append(value)
+    for k, p in enumerate(node.target._schema.arguments):
+        if p.name.startswith("cudnn_enable"):      # exported programs say no; a run asks
+            given[k] = late.provided("package").backends.cudnn.enabled
+    return given
 
-    def name(self, tensor: Any, source: str) -> None:
-        self.sources[id(tensor)] = source
-        self.alive.append(tensor)
 
-    def scope(self) -> str:
-        inside = [p for p in self.tracker.parents if p != "Global"]
-        path = max(inside, key=lambda p: p.count("."), default=self.root)
-        return path.replace(".", "/")
+def _convolution(name: str, given: list[Any]) -> list[Any]:
+    """A convolution's arguments as those of the op that all of them are for PyTorch's tracer."""
+    if _CONVOLUTIONS[name]:
+        x, w, b, stride, padding, output_padding, groups, dilation = given
+    else:
+        (x, w, b, stride, padding, dilation, groups), output_padding = given, [0]
+    dims = int(name[-2])
+    wide = [list(v) * dims if len(v) == 1 else list(v) for v in (stride, padding, dilation, output_padding)]
+    return [x, w, b, *wide[:3], _CONVOLUTIONS[name], wide[3], groups, False, False, True, True]
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        given = tree_leaves((args, kwargs or {}))
-        inputs = [self.sources[id(t)] for t in given if isinstance(t, _C.Tensor) and id(t) in self.sources]
-        plain = [repr(a) for a in given if not isinstance(a, _C.Tensor)]
-        stem = f"{self.scope()}/aten::{func.name}"
-        self.numbers[stem] += 1
-        name = f"{stem}_{self.numbers[stem]}"
-        result = [t for t in tree_leaves(out) if isinstance(t, _C.Tensor)]
-        self.nodes.append(
-            _node(name, f"aten::{func.name}", inputs, result, f"{{ arguments: {', '.join(plain)} }}" if plain else "")
-        )
-        for t in result:
-            self.name(t, name)
-        return out
+
+class _Drawing:
+    """An exported program, node by node."""
+
+    def __init__(self, nodes: GraphNodes, program: Any) -> None:
+        self.nodes, self.program = nodes, program
+        self.lists: set[Any] = set()          # nodes whose results are lists
+        signature = program.graph_signature
+        self.held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        self.constants = signature.inputs_to_lifted_tensor_constants
+
+    def draw(self) -> None:
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self._output(node)
+
+    def _placeholder(self, node: Any) -> None:
+        if not node.users:
+            return
+        if node.name in self.held:
+            self.nodes.attribute(node, self.held[node.name])
+        elif node.name in self.constants:
+            self.nodes.tensor_constant(node, self.program.constants[self.constants[node.name]])
+        elif isinstance(node.meta.get("val"), _C.Tensor):
+            self.nodes.input(node, node.name, node.meta["val"])
+
+    def _call(self, node: Any) -> None:
+        if node.target is getitem:
+            self._item(node)
+            return
+        schema = getattr(node.target, "_schema", None)
+        name = f"{schema.name}" if schema is not None else f"prim::{getattr(node.target, '__name__', node.target)}"
+        given = _arguments(node) if schema is not None else [*node.args, *node.kwargs.values()]
+        short = name.partition("::")[2]
+        if short in _CONVOLUTIONS and not any(isinstance(v, str) for v in given):
+            name, given = "aten::_convolution", _convolution(short, given)
+        value = node.meta.get("val")
+        if isinstance(value, list) or (schema is not None and [str(r.type) for r in schema.returns] == ["Tensor[]"]):
+            self.lists.add(node)
+            self.nodes.call([node], name, _stack(node), given, [None])
+        elif isinstance(value, tuple):
+            self.nodes.call([(node, k) for k in range(len(value))], name, _stack(node), given, value)
+        else:
+            self.nodes.call([node], name, _stack(node), given, [value])
+
+    def _item(self, node: Any) -> None:
+        source, k = node.args
+        if source in self.lists:        # a list is taken apart at once, whichever of its items are used
+            values = source.meta["val"]
+            keys = [(source, i) for i in range(len(values))]
+            self.nodes.call(keys, "prim::ListUnpack", _stack(node), [source], values)
+            self.lists.discard(source)
+        self.nodes.same(node, (source, k))
+
+    def _output(self, node: Any) -> None:
+        kept = set(self.program.graph_signature.user_outputs)
+        found = [leaf for leaf in tree_leaves(node.args[0]) if not hasattr(leaf, "name") or leaf.name in kept]
+        spec = self.program.call_spec.out_spec
+        self.nodes.output(tree_unflatten(found, spec) if spec is not None else found[0])
+
+
+def _draw(nodes: GraphNodes, model: Any, args: tuple) -> None:
+    package = late.provided("package")
+    try:
+        program = package.export.draft_export(model, args, strict=False)
+    except Exception:  # whatever capture refuses, one run can still be written down
+        from .graph_run import draw_run  # noqa: PLC0415 - rarely needed
+
+        draw_run(nodes, model, args)
+        return
+    _Drawing(nodes, program).draw()
 
 
 def graph(model: Any, args: Any, verbose: bool = False, use_strict_trace: bool = True) -> tuple[Message, Message]:
-    """The graph of `model(*args)`, and run metadata naming the device."""
-    root = type(model).__name__
-    inputs = (
-        args
-        if isinstance(args, tuple)
-        else (args,) if isinstance(args, _C.Tensor) or not isinstance(args, list) else tuple(args)
-    )
-    with ModuleTracker() as tracker:
-        recorder = _Recorder(tracker, root)
-        nodes = []
-        for i, t in enumerate(x for x in tree_leaves(inputs) if isinstance(x, _C.Tensor)):
-            recorder.name(t, f"input/input_{i}")
-            nodes.append(_node(f"input/input_{i}", "IO Node", [], [t]))
-        for name, t in [*model.named_parameters(), *model.named_buffers()]:
-            path = f"{root}/{name.replace('.', '/')}"
-            recorder.name(t, path)
-            nodes.append(_node(path, "prim::Param", [], [t]))
-        with no_grad(), recorder:
-            result = model(*inputs)
-    outputs = [t for t in tree_leaves(result) if isinstance(t, _C.Tensor)]
-    nodes += recorder.nodes
-    for i, t in enumerate(outputs):
-        nodes.append(
-            _node(f"output/output_{i}", "IO Node", [recorder.sources[id(t)]] if id(t) in recorder.sources else [], [t])
-        )
+    """The graph of `model(*args)`, and run metadata naming the device; `use_strict_trace` refuses outputs that are
+    lists or dicts, as `jit.trace` does, and `verbose` prints the nodes."""
+    given = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
+    with _evaluating(model):
+        try:
+            late.provided("package").jit.trace(model, given, strict=use_strict_trace, check_trace=False)
+        except RuntimeError as error:
+            print(error)
+            print("Error occurs, No graph saved")
+            raise
+        nodes = GraphNodes(model)
+        _draw(nodes, model, given)
     if verbose:
-        for node in nodes:
-            print(f"{node.fields['name']} = {node.fields['op']}({', '.join(node.fields['input'])})")
+        print(nodes)
     device = Message("StepStats", dev_stats=[Message("DeviceStepStats", device="/device:CPU:0")])
-    return Message("GraphDef", node=nodes, versions=Message("VersionDef", producer=22)), Message(
-        "RunMetadata", step_stats=device
-    )
+    return nodes.message(), Message("RunMetadata", step_stats=device)

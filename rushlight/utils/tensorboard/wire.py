@@ -43,7 +43,7 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
                 "attr": (5, "AttrEntry")},
     "AttrEntry": {"key": (1, "bytes"), "value": (2, "AttrValue")},
     "AttrValue": {"list": (1, "AttrList"), "s": (2, "bytes"), "i": (3, "int"), "f": (4, "float"), "b": (5, "int"),
-                  "shape": (7, "TensorShapeProto")},
+                  "type": (6, "int"), "shape": (7, "TensorShapeProto")},
     "AttrList": {"shape": (7, "TensorShapeProto")},
     "VersionDef": {"producer": (1, "int")},
     "RunMetadata": {"step_stats": (1, "StepStats")},

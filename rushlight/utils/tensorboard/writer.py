@@ -1,7 +1,7 @@
 """SummaryWriter: everything a training run shows in TensorBoard, written as event files.
 
 Enters: tags with values, and the step they belong to. Leaves: event files in a folder, which TensorBoard reads while
-they grow. Refuses: ONNX graphs. Neither TensorBoard nor protobuf is needed to write.
+they grow. Neither TensorBoard nor protobuf is needed to write, nor `onnx` to read ONNX files.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ class FileWriter:
             None,
             walltime,
         )
+
+    def add_onnx_graph(self, graph: Message, walltime: float | None = None) -> None:
+        """Append a graph that was read from an ONNX file."""
+        self.add_event(Message("Event", graph_def=graph.SerializeToString()), None, walltime)
 
     def flush(self) -> None:
         """Write what waits."""
@@ -289,10 +293,10 @@ class SummaryWriter:
         self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))
 
     def add_onnx_graph(self, prototxt: Any) -> None:
-        """Refused: ONNX files are not read here."""
-        raise NotImplementedError(
-            "add_onnx_graph: reading ONNX files is not supported. Use add_graph with the module itself."
-        )
+        """The graph of an ONNX file."""
+        from .onnx_graph import load_onnx_graph  # noqa: PLC0415
+
+        self._get_file_writer().add_onnx_graph(load_onnx_graph(prototxt))
 
     @staticmethod
     def _encode(rawstr: str) -> str:
