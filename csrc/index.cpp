@@ -5,6 +5,7 @@
 #include "element.h"
 #include "second_module.h"
 #include "call.h"
+#include "profile.h"
 #include "tape.h"
 
 namespace rl {
@@ -279,12 +280,19 @@ PyObject* tensor_subscript(PyObject* self, PyObject* index) {
   Tensor* t = as_tensor(self);
   if (leaves_index_path(t) && slow_get) return PyObject_CallFunctionObjArgs(slow_get, self, index, nullptr);
   Parsed p;
+  int64_t begin = is_recording() ? profile_now() : 0;
   if (!parse_index(p, t, index)) {
     if (!takes_functions(index) || !slow_get) return nullptr;
     PyErr_Clear();
     return PyObject_CallFunctionObjArgs(slow_get, self, index, nullptr);
   }
-  return p.indices ? second.index_tensors(p, t, index) : index_view(p, t, index).release();
+  if (p.indices) {
+    if (begin && p.basic) record_index(t, index, begin);
+    return second.index_tensors(p, t, index);
+  }
+  Ref view = index_view(p, t, index);
+  if (begin && view) record_index(t, index, begin);
+  return view.release();
 }
 
 int tensor_ass_subscript(PyObject* self, PyObject* index, PyObject* value) {

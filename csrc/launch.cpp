@@ -3,6 +3,7 @@
 #include "geometry.h"
 #include "number.h"
 #include "plan.h"
+#include "profile.h"
 #include "pointwise_loop.h"
 #include "pool.h"
 #include "unlocked.h"
@@ -154,6 +155,8 @@ void run_rows(void* context, int64_t begin, int64_t end) {
 }
 
 void run_loop(const Loop& loop, Kernel kernel) {
+  Recorded recorded;
+  if (is_recording()) record_kernel(&recorded, reinterpret_cast<const void*>(kernel));
   Run run;
   run.loop = &loop;
   run.kernel = kernel;

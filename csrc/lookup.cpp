@@ -1,6 +1,7 @@
 // From a call to its plan. First by everything the call says; a shape that was not met before is looked for among the
 // plans of its family (the same types and ranks), which hold for many shapes; what is in neither is asked of Python.
 #include "call.h"
+#include "profile.h"
 #include "boundary.h"
 #include "number.h"
 #include "scan.h"
@@ -99,6 +100,8 @@ bool collect(Overload* op, PyObject** args, Given& given) {
 PyObject* ask_python(Overload* op, PyObject** args) {
   Ref tuple(args_tuple(op, args));
   if (!tuple) return nullptr;
+  Recorded recorded;
+  if (is_recording()) record_plan(&recorded, op);
   GradModeGuard no_grad(false);   // planning may compute, never record
   return PyObject_CallMethodOneArg(op->definition, str_plan, tuple.p);
 }
@@ -108,6 +111,8 @@ PyObject* ask_python(Overload* op, PyObject** args) {
 PlanObject* trace(Overload* op, PyObject** args, Family* family) {
   Ref tuple(args_tuple(op, args));
   if (!tuple) return PyErr_Clear(), nullptr;
+  Recorded recorded;
+  if (is_recording()) record_plan(&recorded, op);
   GradModeGuard no_grad(false);
   family->traces++;
   Ref plan(PyObject_CallFunctionObjArgs(tracer, op->definition, tuple.p, nullptr));

@@ -1,5 +1,6 @@
 // The executor that replays plans. Python builds them through extras/plan_face.cpp.
 #include "plan.h"
+#include "profile.h"
 
 #include <alloca.h>
 
@@ -90,6 +91,8 @@ void run_chunk(void* context, int64_t begin, int64_t end) {
 
 // A grain of 0 says that even one chunk is long: the interpreter lock is left around it.
 void launch_native(const Step& step, char** ptrs) {
+  Recorded recorded;
+  if (is_recording()) record_kernel(&recorded, reinterpret_cast<const void*>(step.kernel));
   if (step.extent <= step.grain) {
     if (step.extent > 0) step.kernel(ptrs, step.params.data(), 0, step.extent);
     return;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "index.h"
 #include "second_module.h"
 #include "tape.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 Recording* running;              // the recording, paused or not
 uint64_t last_id;
+uint16_t last_number;            // of threads
 uint64_t max_blocks = (uint64_t{1} << 26) / kBlockEvents;   // some 67 million events, 3 GB
 
 struct Mine {                    // of a thread
@@ -46,7 +48,8 @@ Timeline* new_line(Recording* r) {
   auto* line = new Timeline;
   line->native_id = syscall(SYS_gettid);
   line->name = thread_name();
-  line->order = static_cast<uint32_t>(r->timelines.size()) + 1;
+  if (!tls.number) tls.number = ++last_number;
+  line->order = tls.number;
   r->timelines.push_back(line);
   return line;
 }
@@ -175,31 +178,31 @@ uint32_t profile_text(const char* text) {
   return profile_name(name.p);
 }
 
-namespace {
-
-// What an op is called depends on the overload, on how it was spelled (`1 - x`) and on who calls it.
-struct NamedCall {
-  Overload* op = nullptr;
-  PyObject* site = nullptr;
-  uint32_t form = 0;             // 0 the program's, 1 with out=, 2 an op's own
-  uint32_t number = 0;
-};
-constexpr size_t kNamedCalls = 1024;
-NamedCall named_calls[kNamedCalls];       // of the recording that runs; what it points to is held by it
-
-std::unordered_map<uint64_t, uint32_t> named_nodes;     // by what a node's name depends on
-
 uint64_t mixed(uint64_t h, uint64_t word) {
   h = (h ^ word) * 0x9E3779B97F4A7C15ull;
   return h ^ (h >> 29);
 }
 
-PyObject* asked_name(Overload* op, PyObject* site, uint32_t form) {
-  if (form == 2) return PyUnicode_FromFormat("rushlight::%U", op->name);
-  PyObject* ask = PyDict_GetItemString(autograd_callbacks, "call_name");
-  if (!ask) return PyUnicode_FromFormat("aten::%U", op->name);
-  return PyObject_CallFunctionObjArgs(ask, as_object(op), site ? site : Py_None, form ? Py_True : Py_False, nullptr);
-}
+namespace {
+
+// How a call comes to its name.
+enum class Naming : uint32_t { Program, WithOut, Own, Function, Method, OwnMethod };
+
+// What a call is called depends on the overload (or the function, or the literal), on how an op was spelled (`1 - x`),
+// and on who calls it.
+struct NamedCall {
+  const void* callee = nullptr;
+  PyObject* site = nullptr;
+  Naming naming{};
+  uint32_t number = 0;
+};
+constexpr size_t kNamedCalls = 1024;
+NamedCall named_calls[kNamedCalls];       // of the recording that runs; what it points to is held by it
+constexpr uint32_t kVaries = ~0u;         // the name depends on the arguments
+constexpr uint32_t kHidden = ~0u - 1;     // PyTorch shows no such call
+
+std::unordered_map<uint64_t, uint32_t> named_nodes;     // by what a node's name depends on
+std::unordered_map<const void*, uint32_t> named_kernels;
 
 // With what the program may have raised meanwhile put aside.
 struct KeptError {
@@ -217,21 +220,66 @@ struct Paused {
   }
 };
 
-uint32_t call_name(Overload* op, PyObject* site, uint32_t form) {
-  uint64_t h = mixed(mixed(form, reinterpret_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(site));
-  NamedCall& slot = named_calls[h % kNamedCalls];
-  if (__builtin_expect(slot.op == op && slot.site == site && slot.form == form, 1)) return slot.number;
+// A str, None where the arguments decide, or null with an exception. "" hides the call.
+PyObject* asked_name(const void* callee, PyObject* site, Naming naming, PyObject* args) {
+  auto* object = static_cast<PyObject*>(const_cast<void*>(callee));
+  auto* text = static_cast<const char*>(callee);
+  switch (naming) {
+    case Naming::Own:
+      return PyUnicode_FromFormat("rushlight::%U", reinterpret_cast<Overload*>(object)->name);
+    case Naming::Method:
+      return PyUnicode_FromString(text);
+    case Naming::OwnMethod:
+      return PyUnicode_FromFormat("rushlight::%s", strrchr(text, ':') ? strrchr(text, ':') + 1 : text);
+    default:
+      break;
+  }
+  PyObject* ask = PyDict_GetItemString(autograd_callbacks, "call_name");
+  if (!ask) return PyUnicode_FromString("?");
+  return PyObject_CallFunctionObjArgs(ask, object, site ? site : Py_None, naming == Naming::WithOut ? Py_True : Py_False,
+                                      args ? args : Py_None, nullptr);
+}
+
+// What a call of this name is like.
+void note_facts(uint32_t number, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return PyErr_Clear();
+  size_t length = strlen(text);
+  bool is_users = strncmp(text, "aten::", 6) && strncmp(text, "rushlight::", 11);
+  bool is_like = length > 5 && !strcmp(text + length - 5, "_like");
+  if (running->facts.size() <= number) running->facts.resize(number + 1);
+  running->facts[number] = static_cast<uint8_t>((is_users ? kUsers : 0) | (is_like ? kNoSequence : 0));
+}
+
+uint32_t name_number(const void* callee, PyObject* site, Naming naming, PyObject* args) {
   KeptError kept;
   Paused paused;
-  Ref name(asked_name(op, site, form));
+  Ref name(asked_name(callee, site, naming, args));
+  if (name.p == Py_None) return kVaries;
   if (!name || !PyUnicode_Check(name.p)) {
     PyErr_Clear();
-    name = Ref(PyUnicode_FromFormat("rushlight::%U", op->name));
+    return profile_text("?");
   }
-  if (!name || PyList_Append(running->held, as_object(op)) || (site && PyList_Append(running->held, site)))
-    return PyErr_Clear(), profile_text("?");
+  if (!PyUnicode_GET_LENGTH(name.p)) return kHidden;
   uint32_t number = profile_name(name.p);
-  slot = {op, site, form, number};
+  return note_facts(number, name.p), number;
+}
+
+// Whatever the cache knows by address must live as long as it does.
+bool hold(const void* callee, PyObject* site, Naming naming) {
+  if (naming == Naming::Method || naming == Naming::OwnMethod) return true;
+  auto* object = static_cast<PyObject*>(const_cast<void*>(callee));
+  if (PyList_Append(running->held, object) || (site && PyList_Append(running->held, site))) return PyErr_Clear(), false;
+  return true;
+}
+
+uint32_t call_name(const void* callee, PyObject* site, Naming naming) {
+  uint64_t h = mixed(mixed(static_cast<uint64_t>(naming), reinterpret_cast<uint64_t>(callee)),
+                     reinterpret_cast<uint64_t>(site));
+  NamedCall& slot = named_calls[h % kNamedCalls];
+  if (__builtin_expect(slot.callee == callee && slot.site == site && slot.naming == naming, 1)) return slot.number;
+  uint32_t number = name_number(callee, site, naming, nullptr);
+  if (hold(callee, site, naming)) slot = {callee, site, naming, number};
   return number;
 }
 
@@ -289,6 +337,7 @@ uint32_t node_number(Node* n) {
 static void forget_names() {
   for (NamedCall& slot : named_calls) slot = {};
   named_nodes.clear();
+  named_kernels.clear();
 }
 
 // --- events --------------------------------------------------------------------------------------------------------
@@ -299,7 +348,7 @@ Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence) {
   uint32_t row = append(running, line);
   if (row == kNoRow) return {};
   Event& e = line->at(row);
-  e = {profile_now(), 0, sequence, {{-1, 0}}, name, line->open, kind, 0, 0, line->module};
+  e = {profile_now(), 0, sequence, {{-1, 0}}, name, line->open, kind, line->inside, 0, 0, line->module};
   line->open = row;
   return {running->id, line, row};
 }
@@ -316,12 +365,14 @@ void profile_end(const Mark& mark) {
   // What was begun within it and not ended, as a label in the frame of __enter__, goes on in what is around it.
   if (within == kNoRow) line->open = e.parent;
   else line->at(within).parent = e.parent;
+  line->inside = e.around;
 }
 
 void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end) {
   Timeline* line = profile_line();
   uint32_t row = line ? append(running, line) : kNoRow;
-  if (row != kNoRow) line->at(row) = {begin, end, -1, {{-1, 0}}, name, line->open, kind, 0, 0, line->module};
+  if (row != kNoRow)
+    line->at(row) = {begin, end, -1, {{-1, 0}}, name, line->open, kind, line->inside, 0, 0, line->module};
 }
 
 void profile_memory(const void* address, int64_t bytes, int64_t total, Device device) {
@@ -337,7 +388,7 @@ void profile_memory(const void* address, int64_t bytes, int64_t total, Device de
     if (row != kNoRow) {
       Event& e = line->at(row);
       e = {profile_now(), static_cast<int64_t>(reinterpret_cast<intptr_t>(address)), bytes, {}, 0, line->open,
-           EventKind::Memory, device.type, device.index, 0};
+           EventKind::Memory, 0, device.type, device.index, 0};
       e.total = total;
     }
   }
@@ -346,20 +397,93 @@ void profile_memory(const void* address, int64_t bytes, int64_t total, Device de
 
 void record_stretch(Recorded* r, uint32_t name, EventKind kind, int64_t sequence, int inside) {
   r->mark = profile_begin(name, kind, sequence);
-  if (!r->mark.recording) return;
-  r->inside = r->mark.line->inside;
-  if (inside >= 0) r->mark.line->inside = inside;
+  if (r->mark.recording && inside >= 0) r->mark.line->inside = static_cast<uint8_t>(inside);
+}
+
+// As PyTorch's: calls with tensors carry the number of the node that the next recorded call will get.
+static int64_t call_sequence(PyObject* const* args, size_t n) {
+  if (!tls.grad_enabled || tls.inference) return -1;
+  for (size_t i = 0; i < n; i++) {
+    PyObject* o = args[i];
+    if ((PyTuple_Check(o) || PyList_Check(o)) && PySequence_Fast_GET_SIZE(o)) o = PySequence_Fast_GET_ITEM(o, 0);
+    if (is_tensor(o)) return static_cast<int64_t>(tape_sequence());
+  }
+  return -1;
+}
+
+static void begin_call(Recorded* r, uint32_t name, bool own, PyObject* callee, PyObject* site, PyObject* const* args,
+                       size_t n, PyObject* out) {
+  bool shapes = running->flags & kRecordShapes;
+  if (!callee && shapes) callee = PyList_GET_ITEM(running->names, name);
+  int32_t inputs = shapes ? profile_inputs(running, callee, site, args, n, out) : -1;
+  uint8_t facts = name < running->facts.size() ? running->facts[name] : 0;
+  int64_t sequence = facts & kNoSequence ? -1 : call_sequence(args, n);
+  record_stretch(r, name, own ? EventKind::Inner : EventKind::Op, sequence, facts & kUsers ? 0 : 1);
+  if (r->mark.recording) r->mark.line->at(r->mark.row).inputs = inputs;
 }
 
 void record_op(Recorded* r, Overload* op, PyObject* site, PyObject** args, PyObject* out) {
   Timeline* line = profile_line();
   if (!line) return;
   bool own = line->inside || tls.in_rule;
-  uint32_t name = call_name(op, own ? nullptr : site, own ? 2 : out ? 1 : 0);
-  int32_t inputs = running->flags & kRecordShapes ? profile_inputs(running, op, site, args, out) : -1;
-  int64_t sequence = tls.grad_enabled ? static_cast<int64_t>(tape_sequence()) : -1;
-  record_stretch(r, name, own ? EventKind::Inner : EventKind::Op, sequence, 1);
-  if (r->mark.recording) line->at(r->mark.row).inputs = inputs;
+  if (own) site = nullptr;
+  Naming naming = own ? Naming::Own : out ? Naming::WithOut : Naming::Program;
+  uint32_t name = call_name(op, site, naming);
+  if (__builtin_expect(name == kVaries, 0)) {
+    Ref given(args_tuple(op, args));
+    if (!given) return PyErr_Clear();
+    name = name_number(op, site, naming, given.p);
+  }
+  if (name != kHidden) begin_call(r, name, own, as_object(op), site, args, op->params->size(), out);
+}
+
+void record_method(Recorded* r, const char* literal, PyObject* const* args, size_t count) {
+  Timeline* line = profile_line();
+  if (!line) return;
+  bool own = line->inside || tls.in_rule;
+  begin_call(r, call_name(literal, nullptr, own ? Naming::OwnMethod : Naming::Method), own, nullptr, nullptr, args, count,
+             nullptr);
+}
+
+void record_function(Recorded* r, PyObject* function, PyObject* args) {
+  Timeline* line = profile_line();
+  if (!line || line->inside || tls.in_rule) return;
+  uint32_t name = call_name(function, nullptr, Naming::Function);
+  if (name == kVaries) name = name_number(function, nullptr, Naming::Function, args);
+  if (name != kHidden)
+    begin_call(r, name, false, function, nullptr, &PyTuple_GET_ITEM(args, 0),
+               static_cast<size_t>(PyTuple_GET_SIZE(args)), nullptr);
+}
+
+void record_named(Recorded* r, PyObject* name, PyObject* args) {
+  if (!profile_line()) return;
+  uint32_t number = profile_name(name);
+  note_facts(number, name);
+  begin_call(r, number, false, nullptr, nullptr, &PyTuple_GET_ITEM(args, 0), static_cast<size_t>(PyTuple_GET_SIZE(args)),
+             nullptr);
+}
+
+void record_plan(Recorded* r, Overload* op) {
+  if (!profile_line()) return;
+  Ref name(PyUnicode_FromFormat("rushlight::plan: %U", op->name));
+  if (!name) return PyErr_Clear();
+  record_stretch(r, profile_name(name.p), EventKind::Compile, -1, 1);
+}
+
+static uint32_t kernel_number(const void* kernel) {
+  if (auto found = named_kernels.find(kernel); found != named_kernels.end()) return found->second;
+  KeptError kept;
+  Paused paused;
+  PyObject* ask = PyDict_GetItemString(autograd_callbacks, "kernel_name");
+  Ref address(PyLong_FromVoidPtr(const_cast<void*>(kernel)));
+  Ref name(ask && address ? PyObject_CallOneArg(ask, address.p) : nullptr);
+  if (!name || !PyUnicode_Check(name.p)) PyErr_Clear();
+  return named_kernels[kernel] = name && PyUnicode_Check(name.p) ? profile_name(name.p) : profile_text("kernel");
+}
+
+void record_kernel(Recorded* r, const void* kernel) {
+  if (!profile_line() || !(running->flags & kRecordKernels)) return;
+  record_stretch(r, kernel_number(kernel), EventKind::Kernel, -1, -1);
 }
 
 void record_node(Recorded* r, Node* n, bool is_evaluation) {
@@ -369,147 +493,108 @@ void record_node(Recorded* r, Node* n, bool is_evaluation) {
   int64_t sequence = n->kind == NodeKind::Accumulate ? -1 : static_cast<int64_t>(n->sequence);
   if (is_evaluation) record_stretch(r, around, EventKind::Evaluate, sequence, 0);
   else record_stretch(r, inner, EventKind::Node, sequence, users ? 0 : 1);
+  if (r->mark.recording) r->mark.line->at(r->mark.row).forward_thread = n->thread;
 }
 
-void record_end(Recorded* r) {
-  if (running && r->mark.recording == running->id) r->mark.line->inside = r->inside;
-  profile_end(r->mark);
-}
-
-// --- arguments -----------------------------------------------------------------------------------------------------
+// --- indices -------------------------------------------------------------------------------------------------------
 
 namespace {
 
-enum Word : uint64_t { kTensor = 1, kNone, kInt, kFloat, kBool, kComplex, kText, kList, kDevice, kObject, kDeep };
-
-struct Words {
-  std::vector<uint64_t>& all;
-  void put(uint64_t w) { all.push_back(w); }
-
-  void tensor(Tensor* t) {
-    put(kTensor | static_cast<uint64_t>(t->dtype) << 8 | static_cast<uint64_t>(t->ndim) << 16 |
-        static_cast<uint64_t>(t->keys & (kKeySubclass | kKeyFunctorch)) << 32 | static_cast<uint64_t>(t->device.type) << 48);
-    for (int i = 0; i < t->ndim; i++) put(static_cast<uint64_t>(t->sizes()[i]));
-    for (int i = 0; i < t->ndim; i++) put(static_cast<uint64_t>(t->strides()[i]));
-  }
-  void text(PyObject* o) {
-    Py_ssize_t size;
-    const char* p = PyUnicode_AsUTF8AndSize(o, &size);
-    if (!p) return PyErr_Clear(), put(kObject);
-    put(kText | static_cast<uint64_t>(size) << 8);
-    for (Py_ssize_t i = 0; i < size; i += 8) {
-      uint64_t w = 0;
-      memcpy(&w, p + i, static_cast<size_t>(size - i < 8 ? size - i : 8));
-      put(w);
-    }
-  }
-  void list(PyObject* o, int depth) {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    put(kList | static_cast<uint64_t>(n) << 8);
-    for (Py_ssize_t i = 0; i < n; i++) value(PySequence_Fast_ITEMS(o)[i], depth + 1);
-  }
-  void value(PyObject* o, int depth = 0) {
-    uint64_t bits = 0;
-    if (is_tensor(o)) tensor(as_tensor(o));
-    else if (o == Py_None) put(kNone);
-    else if (PyBool_Check(o)) put(kBool | (o == Py_True ? 256 : 0));
-    else if (PyLong_CheckExact(o)) put(kInt), put(PyLong_AsUnsignedLongLongMask(o));
-    else if (PyFloat_CheckExact(o)) {
-      double d = PyFloat_AS_DOUBLE(o);
-      memcpy(&bits, &d, 8);
-      put(kFloat), put(bits);
-    } else if (PyUnicode_CheckExact(o)) text(o);
-    else if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 4) list(o, depth);
-    else if (is_device(o)) {
-      auto* d = reinterpret_cast<DeviceObject*>(o);
-      put(kDevice | static_cast<uint64_t>(d->device.type) << 8 | static_cast<uint64_t>(d->device.index) << 16 |
-          static_cast<uint64_t>(d->has_index) << 24);
-    } else if (is_dtype(o)) put(kObject), put(reinterpret_cast<uint64_t>(o));
-    else put(kObject), put(reinterpret_cast<uint64_t>(Py_TYPE(o)));
-  }
+struct IndexStep {
+  const char* name;
+  Ref args[5];
+  int count;
 };
 
-// What is kept of an argument for Python: (sizes, strides, dtype, class) of a tensor, values as they are, the type of
-// anything else. New reference.
-PyObject* kept_value(PyObject* o, int depth = 0) {
-  if (is_tensor(o)) {
-    Tensor* t = as_tensor(o);
-    Ref sizes(int_tuple(t->sizes(), t->ndim)), strides(int_tuple(t->strides(), t->ndim)), device(device_object(t->device));
-    if (!sizes || !strides || !device) return nullptr;
-    PyObject* parts[] = {sizes.p, strides.p, dtype_object(t->dtype), device.p, as_object(Py_TYPE(o))};
-    Ref made(PyList_New(5));      // a list: no argument that is kept as it is is one
-    for (int i = 0; made && i < 5; i++) PyList_SET_ITEM(made.p, i, Py_NewRef(parts[i]));
-    return made.release();
+// One part of an index as PyTorch applies it to `self` at `dim`; null where nothing is done.
+bool index_step(PyObject* self, PyObject* item, bool is_alone, int64_t* dim, IndexStep* step) {
+  Tensor* t = as_tensor(self);
+  step->args[0] = Ref::borrow(self);
+  step->args[1] = Ref(PyLong_FromLongLong(*dim));
+  if (item == Py_None || PyBool_Check(item)) return step->name = "aten::unsqueeze", step->count = 2, ++*dim, true;
+  bool whole = is_tensor(item) ? as_tensor(item)->ndim == 0 && !is_mask(as_tensor(item)->dtype) : PyIndex_Check(item);
+  if (whole) {
+    step->args[2] = Ref(PyNumber_Index(item));
+    return step->name = "aten::select", step->count = 3, true;
   }
-  if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 4) {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    Ref made(PyTuple_New(n));
-    for (Py_ssize_t i = 0; made && i < n; i++) {
-      PyObject* item = kept_value(PySequence_Fast_ITEMS(o)[i], depth + 1);
-      if (!item) return nullptr;
-      PyTuple_SET_ITEM(made.p, i, item);
-    }
-    return made.release();
-  }
-  bool plain = o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-               PyUnicode_CheckExact(o) || is_device(o) || is_dtype(o);
-  return Py_NewRef(plain ? o : as_object(Py_TYPE(o)));
+  Py_ssize_t start, stop, by, size = *dim < t->ndim ? t->sizes()[*dim] : 0;
+  ++*dim;
+  if (!PySlice_Check(item) || PySlice_Unpack(item, &start, &stop, &by)) return false;
+  bool all = start == 0 && stop >= size && by == 1 && !is_alone;
+  if (stop > size) stop = PY_SSIZE_T_MAX;
+  step->args[2] = Ref(PyLong_FromSsize_t(start));
+  step->args[3] = Ref(PyLong_FromSsize_t(stop));
+  step->args[4] = Ref(PyLong_FromSsize_t(by));
+  return step->name = "aten::slice", step->count = 5, !all;
 }
 
-// (overload, op as spelled, values, out)
-PyObject* kept_call(Overload* op, PyObject* site, PyObject** args, PyObject* out) {
-  size_t n = op->params->size();
-  Ref values(PyTuple_New(static_cast<Py_ssize_t>(n))), given(kept_value(out ? out : Py_None));
-  for (size_t i = 0; values && i < n; i++) {
-    PyObject* item = kept_value(args[i]);
-    if (!item) return nullptr;
-    PyTuple_SET_ITEM(values.p, static_cast<Py_ssize_t>(i), item);
-  }
-  if (!values || !given) return nullptr;
-  return PyTuple_Pack(4, as_object(op), site ? site : Py_None, values.p, given.p);
-}
-
-void grow_slots(InputTable& table) {
-  size_t size = table.slots.empty() ? 256 : table.slots.size() * 2;
-  table.slots.assign(size, 0);
-  for (uint32_t row = 0; row < table.rows.size(); row++) {
-    auto [start, count] = table.rows[row];
-    uint64_t h = 0;
-    for (size_t i = 0; i < count; i++) h = mixed(h, table.words[start + i]);
-    size_t at = h & (size - 1);
-    while (table.slots[at]) at = (at + 1) & (size - 1);
-    table.slots[at] = row + 1;
-  }
+int64_t dims_of(PyObject* item) {
+  if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
+  return is_tensor(item) && is_mask(as_tensor(item)->dtype) ? as_tensor(item)->ndim : 1;
 }
 
 }  // namespace
 
-int32_t profile_inputs(Recording* r, Overload* op, PyObject* site, PyObject** args, PyObject* out) {
-  InputTable& table = r->inputs;
-  size_t start = table.words.size();
-  Words words{table.words};
-  words.put(reinterpret_cast<uint64_t>(op));
-  words.put(reinterpret_cast<uint64_t>(site));
-  for (size_t i = 0; i < op->params->size(); i++) words.value(args[i]);
-  if (out) words.value(out);
-  size_t count = table.words.size() - start;
-  uint64_t h = 0;
-  for (size_t i = 0; i < count; i++) h = mixed(h, table.words[start + i]);
-  if (table.rows.size() * 2 >= table.slots.size()) grow_slots(table);
-  size_t mask = table.slots.size() - 1, at = h & mask;
-  for (; table.slots[at]; at = (at + 1) & mask) {
-    auto [first, length] = table.rows[table.slots[at] - 1];
-    if (length == count && !memcmp(&table.words[first], &table.words[start], count * 8)) {
-      table.words.resize(start);
-      return static_cast<int32_t>(table.slots[at] - 1);
-    }
-  }
+void record_index(Tensor* t, PyObject* index, int64_t begin) {
+  Timeline* line = profile_line();
+  if (!line || line->inside || tls.in_rule) return;
   KeptError kept;
-  Ref shown(kept_call(op, site, args, out));
-  if (!shown || PyList_Append(table.shown, shown.p)) return PyErr_Clear(), table.words.resize(start), -1;
-  table.rows.emplace_back(start, count);
-  table.slots[at] = static_cast<uint32_t>(table.rows.size());
-  return static_cast<int32_t>(table.rows.size() - 1);
+  Paused paused;
+  int64_t now = profile_now();
+  Ref items(is_tuple_like(index) ? PySequence_Tuple(index) : PyTuple_Pack(1, index)), self = Ref::borrow(as_object(t));
+  if (!items) return PyErr_Clear();
+  Py_ssize_t n = PyTuple_GET_SIZE(items.p);
+  int64_t rest = t->ndim, dim = 0;
+  for (Py_ssize_t i = 0; i < n; i++) rest -= dims_of(PyTuple_GET_ITEM(items.p, i));
+  std::vector<uint32_t> rows;
+  bool shapes = running->flags & kRecordShapes, tensors = false;
+  auto write = [&](const IndexStep& step) {
+    PyObject* args[5];
+    for (int k = 0; k < step.count; k++) args[k] = step.args[k].p;
+    uint32_t name = call_name(step.name, nullptr, Naming::Method);
+    int32_t inputs = shapes ? profile_inputs(running, PyList_GET_ITEM(running->names, name), nullptr, args,
+                                             static_cast<size_t>(step.count), nullptr) : -1;
+    uint32_t row = append(running, line);
+    if (row == kNoRow) return;
+    line->at(row) = {begin, now, call_sequence(args, 1), {{inputs, 0}}, name, line->open, EventKind::Op, 0, 0, 0, line->module};
+    rows.push_back(row);
+  };
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* item = PyTuple_GET_ITEM(items.p, i);
+    IndexStep step;
+    if (item == Py_Ellipsis) {
+      dim += rest;
+      continue;
+    }
+    bool is_sequence = !is_tensor(item) && !PyIndex_Check(item) && PySequence_Check(item);
+    if (is_sequence || (is_tensor(item) && (as_tensor(item)->ndim || is_mask(as_tensor(item)->dtype)))) {
+      tensors = true;
+      dim += is_sequence ? 1 : dims_of(item);
+      continue;
+    }
+    int64_t at = dim;
+    if (!index_step(self.p, item, item == index, &dim, &step)) continue;
+    write(step);
+    // What the next step applies to.
+    Ref part(PyTuple_New(at + 1)), all(PySlice_New(nullptr, nullptr, nullptr));
+    for (int64_t k = 0; part && all && k < at; k++) PyTuple_SET_ITEM(part.p, k, Py_NewRef(all.p));
+    if (!part || !all) return PyErr_Clear();
+    PyTuple_SET_ITEM(part.p, at, Py_NewRef(item));
+    GradModeGuard no_grad(false);
+    if (i + 1 < n) self = Ref(PyObject_GetItem(self.p, part.p));
+    if (!self) return PyErr_Clear();
+  }
+  if (rows.empty() && !tensors) {
+    IndexStep step;
+    step.name = "aten::alias", step.args[0] = Ref::borrow(as_object(t)), step.count = 1;
+    write(step);
+  }
+  // They were one step, whose time they share.
+  int64_t each = rows.empty() ? 0 : (now - begin) / static_cast<int64_t>(rows.size());
+  for (size_t k = 0; k < rows.size(); k++) {
+    line->at(rows[k]).begin = begin + static_cast<int64_t>(k) * each;
+    line->at(rows[k]).end = k + 1 == rows.size() ? now : begin + static_cast<int64_t>(k + 1) * each;
+  }
 }
 
 int init_profile(PyObject*) { return pthread_atfork(nullptr, nullptr, after_fork_in_child) ? -1 : 0; }

@@ -57,6 +57,7 @@ struct Event {
   uint32_t name;
   uint32_t parent;              // row of the same timeline, or kNoRow
   EventKind kind;
+  uint8_t around;               // what ops were before it (Timeline::inside)
   uint8_t device;               // Memory: type and index of the device
   uint8_t unit;
   uint32_t module;              // the name of the path of modules around it, and 1; 0: none
@@ -71,9 +72,9 @@ struct Timeline {
   uint32_t count = 0;
   uint32_t open = kNoRow;       // the innermost event that is not over
   uint32_t module = 0;          // of events that begin now (Event::module)
-  int inside = 0;               // ops called now are the program's (0), or an op's or a derivative's own
+  uint8_t inside = 0;           // ops called now are the program's (0), or an op's or a derivative's own (1)
   long native_id = 0;
-  uint32_t order = 0;           // by first event, from 1
+  uint32_t order = 0;           // of its thread among those that were ever recorded, from 1
   PyObject* name = nullptr;     // of the thread, as Python has it
   std::atomic<bool> writing{false};   // an event is being appended without the interpreter lock
   Event& at(uint32_t row) { return blocks[row / kBlockEvents][row % kBlockEvents]; }
@@ -84,6 +85,11 @@ struct Mark {
   uint64_t recording = 0;       // 0: nothing was begun
   Timeline* line = nullptr;
   uint32_t row = kNoRow;
+};
+
+enum NameFact : uint8_t {
+  kUsers = 1,                   // what such a call does within is the program's
+  kNoSequence = 2               // PyTorch's have no number, though they take tensors
 };
 
 // Arguments of calls: rows of words, each kept once.
@@ -104,6 +110,7 @@ struct Recording {
   PyObject* names = nullptr;                 // list of str
   PyObject* numbers = nullptr;               // dict: str -> place in `names`
   PyObject* held = nullptr;                  // list: what the cache of names knows by address
+  std::vector<uint8_t> facts;                // by name: NameFact
   std::vector<std::pair<uint32_t, uint32_t>> pairs;   // names of the engine at a node, and of the node
   InputTable inputs;
 };
@@ -140,7 +147,6 @@ inline bool is_recording() { return __builtin_expect(profile_key.load(std::memor
 // A stretch of code as an event, begun where something records: `if (is_recording()) record_stretch(&recorded, ...)`.
 struct Recorded {
   Mark mark;
-  int inside = 0;
   Recorded() = default;
   ~Recorded();
   Recorded(const Recorded&) = delete;
@@ -149,14 +155,25 @@ struct Recorded {
 // `inside` says what ops within it are: 1 an op's own, 0 the program's, -1 as around it.
 void record_stretch(Recorded* r, uint32_t name, EventKind kind, int64_t sequence = -1, int inside = -1);
 void record_op(Recorded* r, Overload* op, PyObject* site, PyObject** args, PyObject* out);   // `site`: as it was spelled
+// A call that is no op object's: of a method of C++ by PyTorch's name for it (a literal), of a function of Python.
+void record_method(Recorded* r, const char* name, PyObject* const* args, size_t count);
+void record_function(Recorded* r, PyObject* function, PyObject* args);
+// A call of the program's own: its name (a str), the arguments. Ops within are the program's too.
+void record_named(Recorded* r, PyObject* name, PyObject* args);
 void record_node(Recorded* r, Node* n, bool is_evaluation);
-void record_end(Recorded* r);
+void record_plan(Recorded* r, Overload* op);           // a plan that is made now
+void record_kernel(Recorded* r, const void* kernel);   // where kernels are asked for (kRecordKernels)
+// The steps that PyTorch takes for the basic part of `t[index]`, which were one here, begun at `begin` and over now.
+void record_index(Tensor* t, PyObject* index, int64_t begin);
 inline Recorded::~Recorded() {
-  if (__builtin_expect(mark.recording != 0, 0)) record_end(this);
+  if (__builtin_expect(mark.recording != 0, 0)) profile_end(mark);
 }
 
-// The row of these arguments in the recording's table.
-int32_t profile_inputs(Recording* recording, Overload* op, PyObject* site, PyObject** args, PyObject* out);
+// The row of these arguments in the recording's table (profile_inputs.cpp). `callee` is an Overload, a function, or the
+// name of a method.
+int32_t profile_inputs(Recording* recording, PyObject* callee, PyObject* site, PyObject* const* args, size_t count,
+                       PyObject* out);
+uint64_t mixed(uint64_t hash, uint64_t word);
 
 int init_profile(PyObject* module);
 

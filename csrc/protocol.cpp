@@ -2,6 +2,7 @@
 #include "protocol.h"
 
 #include "element.h"
+#include "profile.h"
 #include "tape.h"
 #include "roles.h"
 
@@ -16,7 +17,10 @@ PyObject* ask_access(const char* name, PyObject* self, PyObject* args, PyObject*
 }
 
 // The only element. Subclasses and modes see the call as `item`, as they would in PyTorch.
-static Ref element_of(Tensor* t) {
+static Ref element_of(Tensor* t, const char* shown = "aten::item") {
+  Recorded recorded;
+  PyObject* self = as_object(t);
+  if (is_recording()) record_method(&recorded, shown, &self, 1);
   bool plain = !((t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast);
   return Ref(plain ? tensor_item(t) : ask_role(Role::Element, as_object(t)));
 }
@@ -39,7 +43,7 @@ int tensor_truth(PyObject* self) {
     return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous"), -1;
   if (t->numel != 1)
     return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"), -1;
-  Ref element = element_of(t);
+  Ref element = element_of(t, "aten::is_nonzero");
   return element ? PyObject_IsTrue(element.p) : -1;
 }
 

@@ -131,6 +131,7 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
   memset(reinterpret_cast<char*>(n) + sizeof(PyVarObject), 0, sizeof(Node) - sizeof(PyVarObject) + tail);
   n->sequence = kind == NodeKind::Accumulate ? UINT64_MAX : next_sequence++;
   n->kind = kind;
+  n->thread = tls.number;
   n->num_edges = edges;
   n->num_saved = saved;
   n->num_outputs = outputs;

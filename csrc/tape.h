@@ -92,6 +92,7 @@ struct Node {
   bool weak_outputs;             // some Saved has kind Output
   uint8_t steps;                 // recorded last by the body of an op that counts its nodes (Shows::Steps): how many
   bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
+  uint16_t thread;               // that recorded it (ThreadState::number)
   uint32_t num_outputs;          // of the forward op: gradients it receives
   uint32_t num_saved;
   uint32_t num_edges;

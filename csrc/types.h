@@ -155,6 +155,7 @@ struct ThreadState {
   uint32_t excluded = 0;         // bits masked out while a handler runs below its own level
   bool saved_hooks = false;      // saved_tensors_hooks active: saving goes through Python
   uint8_t default_device = 0;    // number of this thread's default device: plans made under others do not apply
+  uint16_t number = 0;           // of the thread among those that a recording saw, from 1
   bool in_rule = false;          // a derivative rule or the engine itself calls ops: no __torch_function__
 };
 extern thread_local ThreadState tls;

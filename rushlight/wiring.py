@@ -52,6 +52,7 @@ late.provide({
     "call_name": "profiler.names:call_name",
     "call_inputs": "profiler.names:call_inputs",
     "frame_paths": "profiler.stacks:frame_paths",
+    "kernel_name": "profiler.names:kernel_name",
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

@@ -10,6 +10,7 @@
 #include "boundary.h"
 #include "frame_hook.h"
 #include "guards.h"
+#include "profile.h"
 
 #include <structmember.h>
 
@@ -31,6 +32,7 @@ struct Direct {
 struct Entry {
   Ref tree, function;
   std::shared_ptr<const Direct> direct;
+  int number = 0;            // of the function's entries, in the order in which they were made
 };
 
 struct Compiled {
@@ -46,6 +48,8 @@ struct Compiled {
   int positional, keyword;   // how many parameters of each kind
   int positional_only;
   bool varargs, varkw;
+  int number;                // among functions that were compiled; -1 until then
+  int num_made;              // of its entries
   bool as_is;                // never compiled: calls go to the original
 };
 
@@ -57,6 +61,7 @@ struct TailCall {
 PyTypeObject* CompiledType;
 PyTypeObject* TailCallType;
 thread_local bool disabled_here;      // disable(): this thread runs everything as it is
+int num_compiled;                     // functions that have an entry, or had one
 bool disabled_everywhere;             // set_stance("force_eager")
 bool skips_guards;                    // set_stance(skip_guard_eval_unsafe=True)
 thread_local bool modes_are_open;     // whether compiled code may run under the modes that are active on this thread
@@ -204,6 +209,7 @@ PyObject* call_graph(const Direct& direct, PyObject* list, PyObject* function) {
 struct Found {
   Ref list;
   std::shared_ptr<const Direct> direct;
+  int number = -1;
 };
 
 // The function that serves these locals; null without an exception: the original does. A new reference. `found`, where
@@ -221,6 +227,7 @@ PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObj
       found->direct = (*c->entries)[i].direct;
     }
     auto& entries = *c->entries;
+    if (found && i < entries.size()) found->number = entries[i].number;
     if (i && i < entries.size() && entries[i].function.p == function.p)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -238,11 +245,22 @@ PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObj
   return function;
 }
 
+// As PyTorch calls it: which function, which of its entries. Ops in it are the program's, but for those of graphs.
+void record_region(Recorded* recorded, const Compiled* c, const Found& found) {
+  if (!profile_line()) return;
+  int entry = found.number >= 0 ? found.number : c->num_made - 1;
+  Ref name(PyUnicode_FromFormat("Torch-Compiled Region: %d/%d", c->number, entry < 0 ? 0 : entry));
+  if (!name) return PyErr_Clear();
+  record_stretch(recorded, profile_name(name.p), EventKind::Region, -1, -1);
+}
+
 PyObject* run_flat(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
   FrameScope scope;
   bool is_off = is_all_off();
   Found found;
   Ref function(c->as_is || is_off ? nullptr : find_entry(c, flat, count, cells, &found));
+  Recorded region;
+  if (is_recording() && function) record_region(&region, c, found);
   if (function && found.list) return call_graph(*found.direct, found.list.p, function.p);
   if (function) return PyObject_Vectorcall(function.p, flat, static_cast<size_t>(count), nullptr);
   if (PyErr_Occurred()) return nullptr;
@@ -306,6 +324,7 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject*) {
   c->positional = code->co_argcount;
   c->positional_only = code->co_posonlyargcount;
   c->keyword = code->co_kwonlyargcount;
+  c->number = -1;
   c->varargs = varargs, c->varkw = varkw;
   return result.release();
 }
@@ -387,6 +406,8 @@ PyObject* compiled_add_entry(PyObject* self, PyObject* args) {
   if (direct != Py_None && !(entry.direct = read_direct(direct, PyTuple_GET_SIZE(compiled(self)->parameters))))
     return nullptr;
   auto& entries = *compiled(self)->entries;
+  if (compiled(self)->number < 0) compiled(self)->number = num_compiled++;
+  entry.number = compiled(self)->num_made++;
   entries.insert(entries.begin(), std::move(entry));
   Py_RETURN_NONE;
 }

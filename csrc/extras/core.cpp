@@ -210,7 +210,12 @@ void record_op(Recorded* r, Overload* op, PyObject* site, PyObject** args, PyObj
   core->record_op(r, op, site, args, out);
 }
 void record_node(Recorded* r, Node* n, bool is_evaluation) { core->record_node(r, n, is_evaluation); }
-void record_end(Recorded* r) { core->record_end(r); }
+void record_method(Recorded* r, const char* name, PyObject* const* args, size_t count) {
+  core->record_method(r, name, args, count);
+}
+void record_named(Recorded* r, PyObject* name, PyObject* args) { core->record_named(r, name, args); }
+void record_function(Recorded* r, PyObject* function, PyObject* args) { core->record_function(r, function, args); }
+void record_index(Tensor* t, PyObject* index, int64_t begin) { core->record_index(t, index, begin); }
 
 int use_core(PyObject* module) {
   PyObject* capsule = PyObject_GetAttrString(module, "_core");

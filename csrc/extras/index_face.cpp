@@ -5,6 +5,7 @@
 #include "core.h"
 #include "build.h"
 #include "faces.h"
+#include "profile.h"
 
 namespace rl {
 
@@ -205,6 +206,9 @@ static int set_number(const Parsed& p, Tensor* t, PyObject* index, PyObject* val
   alignas(16) char element[16];
   if (!assigned_element(t, value, element)) return -1;
   if (can_fill_directly(p, t)) {
+    Recorded recorded;
+    PyObject* shown[] = {as_object(t), value};
+    if (is_recording()) record_method(&recorded, "aten::fill_", shown, 2);
     int size = itemsize(t->dtype);
     if (t->storage->data) fill_geometry(p, t->storage->data + p.offset * size, 0, element, size);
     tensor_bump(t);
@@ -240,7 +244,9 @@ static int assign_index(PyObject* self, PyObject* index, PyObject* value) {
   bool number = PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_number(value);
   if (!number && !(tensor = value_tensor(t, value))) return refused(self, index, value);
   Parsed p;
+  int64_t begin = is_recording() ? profile_now() : 0;
   if (!parse_index(p, t, index)) return refused(self, index, value);
+  if (begin && p.basic) record_index(t, index, begin);
   if (!p.indices && number) return set_number(p, t, index, value);
   if (!assign || !advanced_set)
     return PyErr_SetString(PyExc_RuntimeError, "assigning tensors needs the op library, which is not loaded"), -1;

@@ -89,7 +89,10 @@ PyObject* inputs_of(Recording* r) {
   for (Py_ssize_t i = 0; list && i < n; i++) {
     PyObject* call = PyList_GET_ITEM(r->inputs.shown, i);
     PyObject* shown = hook ? PyObject_Call(hook, call, nullptr) : Py_NewRef(call);
-    if (!shown) return nullptr;
+    if (!shown) {   // a recording is not lost for one call that nobody can spell
+      PyErr_WriteUnraisable(hook);
+      if (!(shown = Py_BuildValue("([][][][])"))) return nullptr;
+    }
     PyList_SET_ITEM(list.p, i, shown);
   }
   return list.release();
@@ -167,6 +170,30 @@ PyObject* py_record_end(PyObject*, PyObject* handle) {
   Py_RETURN_NONE;
 }
 
+// call_begin(function, args): a call of a function of Python that PyTorch may have as one op; a handle, or 0
+PyObject* py_call_begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyTuple_Check(args[1]))
+    return PyErr_SetString(PyExc_TypeError, "call_begin: expected (function, tuple of arguments)"), nullptr;
+  if (!is_recording()) return PyLong_FromLong(0);
+  Recorded recorded;
+  record_function(&recorded, args[0], args[1]);
+  PyObject* handle = handle_of(recorded.mark);
+  recorded.mark = {};
+  return handle;
+}
+
+// named_begin(name, args): a call of the program's own, by its name; a handle, or 0
+PyObject* py_named_begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyUnicode_Check(args[0]) || !PyTuple_Check(args[1]))
+    return PyErr_SetString(PyExc_TypeError, "named_begin: expected (name, tuple of arguments)"), nullptr;
+  if (!is_recording()) return PyLong_FromLong(0);
+  Recorded recorded;
+  record_named(&recorded, args[0], args[1]);
+  PyObject* handle = handle_of(recorded.mark);
+  recorded.mark = {};
+  return handle;
+}
+
 // profile_instant(name, kind, value=0, address=0, total=0, device=None): what has no length. Memory has no name.
 PyObject* py_instant(PyObject*, PyObject* args) {
   PyObject *name, *where = nullptr;
@@ -203,11 +230,18 @@ PyMethodDef functions[] = {
      "profile_instant(name, kind, value=0, address=0, total=0, device=None)"},
     {"record_begin", guarded_method<py_record_begin>(), METH_FASTCALL,
      "record_begin(name, args=None, kind=4): a handle for record_end, 0 while nothing records"},
+    {"call_begin", guarded_method<py_call_begin>(), METH_FASTCALL, "call_begin(function, args): a handle for record_end"},
+    {"named_begin", guarded_method<py_named_begin>(), METH_FASTCALL, "named_begin(name, args): a handle for record_end"},
     {"record_end", guarded<py_record_end>, METH_O, "record_end(handle)"},
     {}};
 
 }  // namespace
 
-int init_profile_face(PyObject* module) { return PyModule_AddFunctions(module, functions); }
+int init_profile_face(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) ||
+                 PyModule_AddIntConstant(module, "COMPILE", static_cast<long>(EventKind::Compile)) ||
+                 PyModule_AddIntConstant(module, "COLLECTIVE", static_cast<long>(EventKind::Collective))
+             ? -1 : 0;
+}
 
 }  // namespace rl

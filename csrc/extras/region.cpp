@@ -2,6 +2,7 @@
 // (an autograd.Function) this took longer than a small network takes to run. Everything holds the lock.
 #include "region.h"
 #include "core.h"
+#include "profile.h"
 
 #include "boundary.h"
 #include "plan.h"
@@ -301,7 +302,13 @@ PyObject* region_call(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
       before.edges.push_back(e);
     }
   }
-  Ref result(run(r->forward, inputs.data(), count));
+  Ref result;
+  {
+    Recorded recorded;
+    if (is_recording() && profile_line())
+      record_stretch(&recorded, profile_text("rushlight::compiled graph"), EventKind::Inner, -1, 1);
+    result = Ref(run(r->forward, inputs.data(), count));
+  }
   if (!result) return nullptr;
   auto results = static_cast<Py_ssize_t>(r->differentiable->size());
   if (PySequence_Fast_GET_SIZE(result.p) < results)

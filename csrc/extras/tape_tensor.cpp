@@ -5,6 +5,7 @@
 #include "boundary.h"
 #include "core.h"
 #include "faces.h"
+#include "profile.h"
 
 namespace rl {
 
@@ -216,6 +217,8 @@ static PyObject* call_wrapped(const char* what, PyObject* self) {
 }
 
 static PyObject* m_detach(PyObject* self, PyObject*) {
+  Recorded recorded;
+  if (is_recording()) record_method(&recorded, "aten::detach", &self, 1);
   if (as_tensor(self)->keys & kKeyFunctorch) return call_wrapped("wrapped_detach", self);
   if (as_tensor(self)->keys & kKeySubclass || thread_state().keys & kKeyAten) return call_wrapped("seen_detach", self);
   return as_object(tensor_shallow_copy(as_tensor(self), true));
@@ -233,6 +236,8 @@ static PyObject* py_mark_view(PyObject*, PyObject* args) {
 }
 
 static PyObject* m_detach_(PyObject* self, PyObject*) {
+  Recorded recorded;
+  if (is_recording()) record_method(&recorded, "aten::detach_", &self, 1);
   Tensor* t = as_tensor(self);
   if (t->view && t->view->is_grad_view) {
     PyErr_SetString(PyExc_RuntimeError, "detach_: a view cannot leave the graph in place. Use detach().");
@@ -254,6 +259,9 @@ static PyObject* filled(Tensor* like, T value) {
 
 // A gradient of one for a one-element tensor, without an op call where the type is common.
 static PyObject* one_like(Tensor* t) {
+  Recorded recorded;
+  PyObject* self = as_object(t);
+  if (is_recording()) record_method(&recorded, "aten::ones_like", &self, 1);
   if (t->device.type == kCPU && t->numel == 1) {
     if (t->dtype == DType::F32) return filled<float>(t, 1.0f);
     if (t->dtype == DType::F64) return filled<double>(t, 1.0);

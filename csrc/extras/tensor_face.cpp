@@ -4,6 +4,7 @@
 #include "boundary.h"
 #include "core.h"
 #include "faces.h"
+#include "profile.h"
 #include "geometry.h"
 
 namespace rl {
@@ -90,7 +91,11 @@ static PyObject* m_is_conj(PyObject* self, PyObject*) {
 static PyObject* m_is_neg(PyObject* self, PyObject*) {
   return PyBool_FromLong(as_tensor(self)->keys & kKeyNegative);
 }
-static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tensor(self)); }
+static PyObject* m_item(PyObject* self, PyObject*) {
+  Recorded recorded;
+  if (is_recording()) record_method(&recorded, "aten::item", &self, 1);
+  return tensor_item(as_tensor(self));
+}
 static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
   RL_ASK_BEHIND("_is_channels_last");
   Tensor* t = as_tensor(self);
@@ -217,6 +222,12 @@ struct PythonAttribute {
 
 static PyObject* python_get(PyObject* self, void* closure) {
   PyObject* read = static_cast<PythonAttribute*>(closure)->read;
+  Recorded recorded;
+  if (is_recording() && PyFunction_Check(read)) {
+    Ref args(PyTuple_Pack(1, self));
+    if (!args) return nullptr;
+    record_function(&recorded, read, args.p);
+  }
   return PyFunction_Check(read) ? PyObject_CallOneArg(read, self) : Py_NewRef(read);
 }
 static int python_set(PyObject* self, PyObject* value, void* closure) {

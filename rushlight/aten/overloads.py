@@ -161,6 +161,11 @@ def schemas_of(name: str) -> tuple[AtenSchema, ...]:
     )
 
 
+def has_schema(name: str) -> bool:
+    """Whether PyTorch has an op of the name, as far as we know."""
+    return name in _texts()
+
+
 def all_schemas() -> list[AtenSchema]:
     """Every signature that is known."""
     return [schema for name in _texts() for schema in schemas_of(name)]

@@ -55,7 +55,9 @@ def _asked(role: str) -> Any:
 # how nodes look: csrc/extras/node_face.cpp, Note [dressing]
 _C._autograd_callbacks.update({role: _asked(role) for role in ("dress", "shows_own", "saved_attribute")})
 # how calls look in a recording: csrc/profile.h
-_C._autograd_callbacks.update({role: _asked(role) for role in ("call_name", "call_inputs", "frame_paths")})
+_C._autograd_callbacks.update(
+    {role: _asked(role) for role in ("call_name", "call_inputs", "kernel_name", "frame_paths")}
+)
 
 
 # Rarely needed: kept out of start-up.

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .. import _C
+from .. import _C, _extras
 from ..base import logs
 from ..base.shape import memory_format
 from ..op import find_op
@@ -78,7 +78,11 @@ def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: boo
     result = []
     for i, (output, grad) in enumerate(zip(outputs, given, strict=True)):
         if grad is None:
-            result.append(_implicit(output, i))
+            handle = 0 if is_edge(output) else _extras.named_begin("aten::ones_like", (output,))
+            try:
+                result.append(_implicit(output, i))
+            finally:
+                _extras.record_end(handle)
             continue
         if not isinstance(grad, _C.Tensor):
             raise TypeError(f"gradients: expected Tensors or None, got {type(grad).__name__}")

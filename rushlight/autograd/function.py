@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from .. import _C
+from .. import _C, _extras
 from ..rules import levels
 from .function_levels import apply_at_level
 from .grad_mode import no_grad
@@ -250,6 +250,16 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
         args = bound.args
     if levels.state.stack:
         return apply_at_level(cls, args, apply)
+    if _extras.profile_is_on():
+        handle = _extras.named_begin(cls.__name__, args)
+        try:
+            return _applied(cls, args)
+        finally:
+            _extras.record_end(handle)
+    return _applied(cls, args)
+
+
+def _applied(cls: type[Function], args: tuple) -> Any:
     ctx = cls._new_context(args)
     grad_mode = _C.is_grad_enabled()
     records = grad_mode and True in ctx.needs_input_grad

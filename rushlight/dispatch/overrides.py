@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import _C
+from .. import _C, _extras
 from .._C import Tensor
 from ..autograd.backward import tensor_backward as plain_backward
 from ..autograd.grad_mode import no_grad
@@ -25,6 +25,8 @@ from ..op import find_op
 from .dispatcher import ask_overrides, first_answer, flat, overloaded_types, owners_in, sees_aten
 from .modes import DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .overridable import respelled
+
+_is_recording = _extras.profile_is_on
 
 
 def default_torch_function(
@@ -123,9 +125,18 @@ def overridable(func: Callable) -> Callable:
             answer = ask_overrides(call, owners, *respelled(call, args, kwargs))
             if answer is not NotImplemented:
                 return answer
-        return func(*args, **kwargs)
+        return recorded_call(func, args, kwargs) if _is_recording() else func(*args, **kwargs)
 
     return call
+
+
+def recorded_call(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A call that a profiler sees: PyTorch may have one op where we have a function of Python."""
+    handle = _extras.call_begin(func, (*args, *kwargs.values()))
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _extras.record_end(handle)
 
 
 def seen_method(func: Callable) -> Callable:
@@ -137,7 +148,7 @@ def seen_method(func: Callable) -> Callable:
             answer = ask_overrides(call, owners_in((self, *args)), *respelled(call, (self, *args), kwargs))
             if answer is not NotImplemented:
                 return answer
-        return func(self, *args, **kwargs)
+        return recorded_call(func, (self, *args), kwargs) if _is_recording() else func(self, *args, **kwargs)
 
     return call
 

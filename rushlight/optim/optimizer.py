@@ -16,10 +16,11 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
-from .. import _C
+from .. import _C, _extras
 from .._C import Tensor
 from ..autograd.grad_mode import set_grad_enabled
 from ..autograd.hooks import RemovableHandle
+from ..autograd.labels import record_function
 from ..nn.parameter import Parameter
 from ..op import find_op
 from ..tensors.interop import from_dlpack
@@ -252,6 +253,12 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
+            if not _extras.profile_is_on():
+                return stepped(self, args, kwargs)
+            with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+                return stepped(self, args, kwargs)
+
+        def stepped(self: Optimizer, args: tuple, kwargs: dict[str, Any]) -> Any:
             if not (
                 self._optimizer_step_pre_hooks
                 or self._optimizer_step_post_hooks
@@ -280,6 +287,12 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop all gradients, or fill them with zeros."""
+        if _extras.profile_is_on():
+            with record_function(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                return self._clear_gradients(set_to_none)
+        return self._clear_gradients(set_to_none)
+
+    def _clear_gradients(self, set_to_none: bool) -> None:
         if set_to_none:
             for group in self.param_groups:
                 _C.clear_grads(group["params"])

@@ -305,14 +305,35 @@ _NEVER = (
     "volatile",
 )
 
+
+# Named as PyTorch's ops are, for recordings.
+def numpy_T(self: Tensor) -> Tensor:  # noqa: N802
+    """All dims reversed."""
+    return self.permute(tuple(range(self.ndim - 1, -1, -1)))
+
+
+def mT(self: Tensor) -> Tensor:  # noqa: N802
+    """The last two dims exchanged."""
+    return self.transpose(-2, -1)
+
+
+def matrix_H(self: Tensor) -> Tensor:  # noqa: N802
+    """The conjugate transpose of a matrix."""
+    return self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1)
+
+
+def mH(self: Tensor) -> Tensor:  # noqa: N802
+    """The conjugate transpose of the last two dims."""
+    return self.adjoint()
+
+
 # Transposes without arguments are attributes. Name -> how it is read, how it is written, documentation.
 _ATTRIBUTES: dict[str, tuple[Any, Any, str | None]] = {
     "data": (_get_data, _set_data, "the same elements outside the graph, with a version count of their own"),
-    "T": (lambda self: self.permute(tuple(range(self.ndim - 1, -1, -1))), None, "all dims reversed"),
-    "mT": (lambda self: self.transpose(-2, -1), None, "the last two dims exchanged"),
-    "H": (lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1), None,
-          "the conjugate transpose of a matrix"),
-    "mH": (lambda self: self.adjoint(), None, "the conjugate transpose of the last two dims"),
+    "T": (numpy_T, None, "all dims reversed"),
+    "mT": (mT, None, "the last two dims exchanged"),
+    "H": (matrix_H, None, "the conjugate transpose of a matrix"),
+    "mH": (mH, None, "the conjugate transpose of the last two dims"),
     "real": (lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value),
              "the real parts"),
     "imag": (lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value),

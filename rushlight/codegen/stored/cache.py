@@ -82,7 +82,7 @@ def kernel(nest: S, make: Callable[[S], bytes], fresh: bool = False) -> Kernel:
         return found
     address = None if fresh else load_entry(nest.name, key)
     if address is None:
-        result = make(nest)
+        result = _made(nest, make)
         address = load_code(result)[nest.name]
         problem = disk_cache.write(key.hex(), pack(key, result))
         if problem:
@@ -91,6 +91,17 @@ def kernel(nest: S, make: Callable[[S], bytes], fresh: bool = False) -> Kernel:
     # no lock to find held after a fork.
     _SOURCES[address], _DIGESTS[address] = nest, nest_digest
     return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
+
+
+def _made(nest: S, make: Callable[[S], bytes]) -> bytes:
+    """The machine code of a nest; a recording that runs says how long that took."""
+    from ... import _extras  # the native module is not needed to generate code for other machines
+
+    handle = _extras.record_begin(f"rushlight::compile: {nest.name}", None, _extras.COMPILE)
+    try:
+        return make(nest)
+    finally:
+        _extras.record_end(handle)
 
 
 def digest_of(address: int) -> bytes | None:

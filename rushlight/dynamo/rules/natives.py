@@ -86,7 +86,7 @@ _STATE = ("manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_defa
           "load", "use_deterministic_algorithms", "synchronize", "set_printoptions", "fork_rng", "set_stance",
           "set_default_tensor_type", "set_flush_denormal", "get_rng_state", "initial_seed", "compile")
 # modules whose contexts graphs need not know of, or that capture itself is made of
-ENTERED = ("rushlight.autograd.hooks", "rushlight.autograd.profiler", "rushlight.dynamo.rules.library_rules",
+ENTERED = ("rushlight.autograd.hooks", "rushlight.autograd.labels", "rushlight.dynamo.rules.library_rules",
            "rushlight.dynamo.rules.subclasses")
 _METHOD_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                  types.MethodWrapperType, types.ClassMethodDescriptorType)

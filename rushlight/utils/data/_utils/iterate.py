@@ -11,8 +11,9 @@ import sys
 import warnings
 from typing import Any
 
-from .... import _C
+from .... import _C, _extras
 from ...._C import Generator
+from ....autograd.labels import record_function
 from ....base import late
 from ..distributed import process_group
 from ..sampler import draw_seed
@@ -102,6 +103,12 @@ class _BaseDataLoaderIter:
         return self
 
     def __next__(self) -> Any:
+        if not _extras.profile_is_on():
+            return self._next_batch()
+        with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
+            return self._next_batch()
+
+    def _next_batch(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
         if self._IterableDataset_len_called is not None and self._num_yielded > self._IterableDataset_len_called:
