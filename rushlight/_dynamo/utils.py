@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..dynamo.bytecode import instructions
-from ..dynamo.record.counting import counters
+from ..dynamo.record.counting import compilation_time_metrics, compile_times, counters
 
-__all__ = ["counters", "is_compile_supported", "is_dynamo_supported"]
+__all__ = ["compilation_time_metrics", "compile_times", "counters", "is_compile_supported", "is_dynamo_supported"]
 
 
 def is_dynamo_supported() -> bool:

@@ -43,6 +43,7 @@ from .tracing import (
     add_structured_logging_overhead,
     dtrace_structured,
     get_structured_logging_overhead,
+    is_traced,
     structured_logging_overhead,
     trace_folder,
     trace_log,
@@ -58,7 +59,7 @@ __all__ = [
     "_is_valid_module", "_parse_log_settings", "_registrations", "_validate_settings",
     "add_structured_logging_overhead",
     "configure_artifact_log", "dtrace_structured", "getArtifactLogger", "get_loggers",
-    "get_structured_logging_overhead", "help_message", "hide_warnings", "log_registry", "log_state",
+    "get_structured_logging_overhead", "help_message", "hide_warnings", "is_traced", "log_registry", "log_state",
     "make_module_path_relative", "register_artifact", "register_log", "set_logs", "structured",
     "structured_logging_overhead",
     "trace_log", "trace_structured", "trace_structured_artifact", "warning_once", "write",
@@ -320,11 +321,6 @@ def _tell_shown(artifact: str, title: str, text: str) -> None:
         found.debug("%s\n%s", title, text.rstrip(), stacklevel=3)
 
 
-def is_traced() -> bool:
-    """Whether records of the trace are written."""
-    return bool(trace_log.handlers)
-
-
 def follows_compilation() -> bool:
     """Whether something is asked for that only a compilation from the beginning tells."""
     if is_traced() or log_state.artifact_names - _APART - log_registry.silent:
@@ -381,7 +377,7 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True)
 
 # Levels that the program gave to loggers before this was loaded are what it asks for.
 _given = {name: found.level for name, found in logging.root.manager.loggerDict.items()
-          if name.partition(".")[0] == "torch" and getattr(found, "level", 0)}
+          if name.partition(".")[0] == "torch" and isinstance(found, logging.Logger) and found.level}
 logs.listen(sys.modules[__name__])
 _init_logs()
 for _name, _level in _given.items():

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+from typing import Any
 
 from ..base import environment, late, logs
 from .registry import log_registry
@@ -48,7 +49,7 @@ class TorchLogsFormatter(logging.Formatter):
         super().__init__()
         self._is_trace, self._trace_id_filter = trace, trace_id_filter
 
-    def format(self, record: logging.LogRecord) -> str:
+    def format(self, record: Any) -> str:
         artifact = getattr(logging.getLogger(record.name), "artifact_name", None)
         own = log_registry.artifact_log_formatters.get(artifact) if artifact is not None else None
         if own is not None:
@@ -69,8 +70,8 @@ class TorchLogsFormatter(logging.Formatter):
         )
         if not self._is_trace:
             return "\n".join(f"{prefix} {line}" for line in self._text(record, artifact).split("\n"))
-        lines = [] if record.payload is None else record.payload.split("\n")      # type: ignore[attr-defined]
-        metadata = json.dumps(record.metadata, default=repr)                      # type: ignore[attr-defined]
+        lines = [] if record.payload is None else record.payload.split("\n")
+        metadata = json.dumps(record.metadata, default=repr)
         return "".join([f"{prefix} {metadata}", *(f"\n\t{line}" for line in lines)])
 
     def _text(self, record: logging.LogRecord, artifact: str | None) -> str:

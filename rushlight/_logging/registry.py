@@ -144,7 +144,7 @@ def register_artifact(setting_name: str, description: str, visible: bool = False
 @functools.cache
 def logger_modules() -> frozenset[str]:
     """Modules of PyTorch that have loggers, and the packages they are in: messages here go by their names, too."""
-    found = set()
+    found: set[str] = set()
     for row in rows(__file__, "logger_modules"):
         package, _, names = row.partition(": ")
         found.update(f"{package}.{name}" for name in names.split())

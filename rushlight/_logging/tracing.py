@@ -86,6 +86,12 @@ class LazyTraceHandler(logging.StreamHandler):
         super().close()
 
 
+def is_traced() -> bool:
+    """Whether somebody reads records. Handlers that hear everything (pytest gives its own to every logger that does not
+    propagate, and to the root) did not ask for them."""
+    return any(handler not in logging.root.handlers for handler in trace_log.handlers)
+
+
 def _tell_version() -> None:
     told = {"pytorch_version": version.__version__, "commit": version.git_version, "oss": True}
     write("artifact", lambda: {"name": "torch_version", "encoding": "json"}, lambda: told, suppress_context=True)
@@ -100,7 +106,7 @@ def intern_string(s: str | None) -> int:
         return -1
     if s not in INTERN_TABLE:
         number = INTERN_TABLE[s] = len(INTERN_TABLE)
-        if trace_log.handlers:
+        if is_traced():
             write("str", lambda: (s, number), lambda: None, suppress_context=True)
     return INTERN_TABLE[s]
 
@@ -127,7 +133,7 @@ def trace_structured(name: str, metadata_fn: Callable[[], dict[str, Any] | tuple
     for what, given in (("metadata_fn", metadata_fn), ("payload_fn", payload_fn)):
         if not callable(given):
             raise AssertionError(f"trace_structured: {what} should be callable, but got {type(given)}")
-    if trace_log.handlers:
+    if is_traced():
         write(name, metadata_fn, payload_fn, suppress_context, expect_trace_id, record_logging_overhead, compile_id)
 
 

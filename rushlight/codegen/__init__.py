@@ -61,7 +61,7 @@ def llvm_of(source: Any, target: str = "host") -> str:
         return module_of(source.interface, source.tile, resolve_target(target), source.finish)
     written = getattr(source, "text", None)
     if written is None:
-        return f"; {source.name}: tiles of the library, shared by many kernels"
+        return f"; {source!r}: of the library, shared by many kernels"
     return written(resolve_target(target).triple) if target == "host" else written()
 
 

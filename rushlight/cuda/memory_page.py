@@ -22,7 +22,10 @@ class Stacks:
 
     def number(self, frames: list[dict[str, Any]]) -> int:
         """The number of a stack."""
-        shown = (f"{frame['filename']}:{frame['line']}:{frame['name']}" for frame in frames)
+        shown = (
+            frame["name"] if frame["filename"] == "none" else f"{frame['filename']}:{frame['line']}:{frame['name']}"
+            for frame in frames
+        )
         stack = tuple(self.frames.setdefault(text, len(self.frames)) for text in shown)
         return self.stacks.setdefault(stack, len(self.stacks))
 

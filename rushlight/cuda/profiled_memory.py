@@ -27,10 +27,10 @@ def snapshot_of(profile: Any) -> dict[str, Any]:
         entry = {"addr": held.address, "size": held.num_bytes, "stream": 0, "category": held.category,
                  "frames": [{"filename": "none", "line": 0, "name": name} for name in held.stack]}
         if held.begin >= 0:
-            traces[where].append((held.begin, number, {"action": "alloc", **entry}))
+            traces[where].append((held.begin, number, {"action": "alloc", **entry, "time_us": held.begin // 1000}))
         if held.end >= 0:
             for action in ("free_requested", "free_completed"):
-                traces[where].append((held.end, number, {"action": action, **entry}))
+                traces[where].append((held.end, number, {"action": action, **entry, "time_us": held.end // 1000}))
         else:
             blocks[where].append(entry)
     return {

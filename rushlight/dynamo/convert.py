@@ -314,6 +314,7 @@ class Conversion:
         if place is not None:
             place.keep(captured)
         taken = time.perf_counter() - started
+        counting.note_time(counting.FRAME, taken)
         before = len(self.trees) - is_kept
         telling.measured(telling.Measured(function.__code__, captured, len(tree.guards), before, since, taken))
         if self.choices.report is not None:

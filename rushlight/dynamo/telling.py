@@ -6,9 +6,12 @@ each text made only where somebody listens. Changes nothing of what is captured.
 
 from __future__ import annotations
 
+import atexit
 import dis
+import functools
 import io
 import linecache
+import time
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -20,11 +23,13 @@ from ..base.sources import PACKAGE
 from ..loops.record import Record
 from .bytecode import resume
 from .frames.frame import NULL
+from .record import counting
 from .record.breaks import GraphBreak
 
 _FRAME = "torch._dynamo.convert_frame"
 _CAPTURE = "torch._dynamo.symbolic_convert"
 _GRAPH = "torch._dynamo.output_graph"
+_attempted: list[str] = []                 # frames that were said to be captured
 _broken: set[tuple[str, str]] = set()      # where graphs were said to end, and why
 
 
@@ -62,12 +67,28 @@ def started(code: types.CodeType) -> None:
                   "".join(traceback.format_list(stack)))
     if (log := logs.messages(_CAPTURE)) is not None:
         log.info("Step 1: torchdynamo start tracing %s", place_of(code))
+        _tell_at_the_end()
+        _attempted.append(place_of(code))
     if (log := logs.artifact("bytecode")) is not None:
         log.debug("%s", bytecode_text("ORIGINAL BYTECODE", code))
     if logs.is_traced():
         # numbers of files are explained before the record that has them
         stack = _interned([(code.co_filename, _first_line(code), name_of(code))])
         logs.trace("dynamo_start", lambda: {"stack": stack})
+
+
+@functools.cache
+def _tell_at_the_end() -> None:
+    atexit.register(_ended)
+
+
+def _ended() -> None:
+    """When the program ends: which frames were captured, and what that took."""
+    if (log := logs.messages("torch._dynamo.eval_frame")) is not None:
+        frames = "".join(f"  * {place}\n" for place in dict.fromkeys(_attempted))
+        log.info("TorchDynamo attempted to trace the following frames: [\n%s]", frames)
+    if (log := logs.messages("torch._dynamo.utils")) is not None:
+        log.info("%s", counting.compile_times())
 
 
 def _interned(stack: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
@@ -170,12 +191,13 @@ def table(module: Any) -> str:
 
 def handed(name: str, compile_it: Callable[[], Any]) -> Any:
     """What a backend makes of a graph, told before and after."""
-    log = logs.messages(_GRAPH)
-    if log is None:
-        return compile_it()
-    log.info("Step 2: calling compiler function %s", name)
+    log, started = logs.messages(_GRAPH), time.perf_counter()
+    if log is not None:
+        log.info("Step 2: calling compiler function %s", name)
     result = compile_it()
-    log.info("Step 2: done compiler function %s", name)
+    counting.note_time(counting.BACKEND, time.perf_counter() - started)
+    if log is not None:
+        log.info("Step 2: done compiler function %s", name)
     return result
 
 

@@ -184,7 +184,7 @@ def kernels_of(compiled: Any) -> dict[str, str]:
     for step in (step for part in parts for step in part.steps):
         name = kernel_name(step.kernel)
         if name not in found:
-            found[name] = kernel_text(step.kernel)
+            found[name] = kernel_text(step.kernel, compiled.description.device)
     return found
 
 
@@ -202,15 +202,23 @@ def kernel_name(kernel: Any) -> str:
     source = _source(kernel)
     if source is None:
         return f"library_{kernel if isinstance(kernel, int) else id(kernel[1]):x}"
-    return f"{source.name}_{source.digest().hex()[:6]}" if hasattr(source, "digest") else source.name
+    name = getattr(source, "name", type(source).__name__)
+    return f"{name}_{source.digest().hex()[:6]}" if hasattr(source, "digest") else name
 
 
-def kernel_text(kernel: Any) -> str:
-    """LLVM's code of a kernel: for this machine, or for the GPU whose kernel it is."""
+def kernel_text(kernel: Any, device: Any) -> str:
+    """LLVM's code of a kernel, for this machine or for a GPU; its loops for other devices."""
     source = _source(kernel)
     if source is None:
         return "; a function of Python" if callable(kernel) else "; code of a library"
-    return codegen.llvm_of(source, "host" if isinstance(kernel, int) else "nvptx64")
+    if isinstance(kernel, int):
+        return codegen.llvm_of(source)
+    if device.type != "cuda":      # whose code nobody here knows
+        return f"; loops that {device.type} runs\n{source}"
+    try:
+        return codegen.llvm_of(source, "nvptx64")
+    except Exception as error:      # noqa: BLE001 - code that is chosen when it is launched
+        return f"; no code before it is launched ({type(error).__name__}: {error}); what it is made of:\n{source}"
 
 
 def output_text(compiled: Any) -> str:

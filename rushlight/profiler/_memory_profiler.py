@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import _C
-from .activities import Kind
+from .activities import PYTHON_KINDS, Kind
 from .event_source import EventSource
 from .files import written
 from .memory_page import page
@@ -61,6 +61,19 @@ class Change(NamedTuple):
     category: Category | None
 
 
+class Allocation(NamedTuple):
+    """Memory that was held: when (wall clock, ns; -1: since before the recording, until after it), for what, and the
+    Python frames that asked for it, the innermost first."""
+
+    address: int
+    num_bytes: int
+    device: tuple[int, int]          # kind, index
+    begin: int
+    end: int
+    category: str
+    stack: list[str]
+
+
 class _Block:
     """An allocation: the row that made it, the row that gave it back, and its size."""
 
@@ -78,6 +91,10 @@ class MemoryProfile:
     def __init__(self, source: EventSource) -> None:
         self._reader = _Reader(source.log, source.owners)
         self.timeline: tuple[Change, ...] = tuple(self._reader.changes())
+
+    def allocations(self) -> list[Allocation]:
+        """All of them, in the order in which they are first seen."""
+        return [self._reader.allocation(block) for block in self._reader.blocks]
 
 
 class _Reader:
@@ -217,6 +234,13 @@ class _Reader:
 
     def _time(self, row: int) -> int:
         return -1 if row < 0 else self.log.begin[row] + self.shift
+
+    def allocation(self, block: _Block) -> Allocation:
+        """A block as it is shown to others."""
+        category, log = self.category(block), self.log
+        stack = [log.names[log.name[row]] for row in self._ancestors(block.born) if log.kind[row] in PYTHON_KINDS]
+        return Allocation(block.address, block.num_bytes, block.device, self._time(block.born), self._time(block.gone),
+                          "unknown" if category is None else category.name.lower(), stack)
 
     def changes(self) -> list[Change]:
         """All that happened, in the order of time."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 ON_DEVICE = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"))
+WORK = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))      # whose time is that of the op that asked for it
 ON_HOST = frozenset(("cuda_runtime", "cuda_driver", "overhead"))
 
 

@@ -18,6 +18,7 @@ import numpy
 
 from ..devices.cuda import find
 from .activities import Kind
+from .device_events import WORK
 
 KERNEL, COPY, COPY_BETWEEN, FILL, DRIVER, RUNTIME, OVERHEAD, WAIT = 10, 1, 22, 2, 4, 5, 17, 38
 WAYS = {0: "Unknown", 1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
@@ -33,7 +34,6 @@ NONE = (1 << 32) - 1             # CUPTI's number of no stream and no event
 LAUNCHERS = (Kind.OP, Kind.INNER, Kind.EVALUATE, Kind.NODE, Kind.USER, Kind.REGION, Kind.COLLECTIVE, Kind.STEP)
 LABELS = (Kind.USER, Kind.STEP)
 HOST_WAYS = ("HtoD", "DtoH", "DtoD")                   # as device_table.h numbers them
-WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 BLOCKS_OF_UNIT = 32              # that a multiprocessor holds at most
 REGISTERS_AT_ONCE = 256          # of a warp are given out together
 

@@ -12,7 +12,7 @@ import functools
 from typing import Any
 
 from .activities import Kind
-from .device_events import ON_HOST, DeviceEvent
+from .device_events import ON_HOST, WORK, DeviceEvent
 
 COLUMNS = ("begin", "end", "name", "kind", "thread", "parent", "sequence", "forward_thread", "inputs", "overload",
            "value", "address", "total", "device_kind", "unit", "module")
@@ -132,7 +132,7 @@ class Log:
         """Row of an op -> the rows of what it launched on a device."""
         found: dict[int, list[int]] = {}
         for number, event in enumerate(self.device):
-            if event.category not in ON_HOST and event.row >= 0:
+            if event.category in WORK and event.row >= 0:
                 found.setdefault(event.row, []).append(self.host_rows + number)
         return found
 

@@ -68,6 +68,7 @@ calls = [e for e in events if e.category == "cuda_driver"]
 assert {e.name for e in calls} >= {"cuLaunchKernel", "cuStreamSynchronize"}     # cuCtxGetDevice is no event
 assert all(e.device == -1 and e.stream == threading.get_native_id() for e in calls)
 assert all(before < e.begin <= e.end < _extras.profile_now() + 10**7 for e in events)
+assert calls[-1].name == "cuStreamSynchronize" and op(calls[-1]) is None      # behind the last op
 launches = {e.args["correlation"]: e for e in calls}
 for kernel in kernels:
     call = launches[kernel.args["correlation"]]
@@ -227,4 +228,37 @@ columns = {name: memoryview(held).cast("q").tolist() for name, held in recording
 memory = [at for at, kind in enumerate(columns["kind"]) if kind == 7 and columns["address"][at] == address]
 assert [columns["value"][at] for at in memory] == [size, -size]
 assert columns["total"][memory[0]] - columns["total"][memory[1]] == size
+""")
+
+
+def test_a_whole_profile(folder, tmp_path):
+    run(folder, f"""
+import json
+from rushlight.profiler import ProfilerActivity, profile, record_function, supported_activities
+assert ProfilerActivity.CUDA in supported_activities()
+def work():
+    with record_function("mine"):
+        both()
+    (x * 2).cpu()
+work()
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as found:
+    work()
+rows = {{row.key: row for row in found.key_averages() if row.cpu_time_total}}
+assert rows["aten::add"].self_device_time_total == 10 and rows["aten::mul"].device_time_total == 20
+assert rows["mine"].self_device_time_total == 0 and rows["mine"].device_time_total == 20      # not its own span
+assert rows["aten::add"].device_memory_usage == 64 * 64 * 4
+table = found.key_averages().table(sort_by="cuda_time_total")
+assert all(word in table for word in ("Self CUDA", "CUDA total", "Self CUDA Mem", "kernel(float*, int)"))
+path = {str(tmp_path / "trace.json")!r}
+found.export_chrome_trace(path)
+with open(path) as handle:
+    trace = json.load(handle)
+assert trace["cupti_version"] == 28 and trace["deviceProperties"][0]["numSms"] == 132
+of = lambda category: [e for e in trace["traceEvents"] if e.get("cat") == category]
+ops = {{e["args"]["External id"]: e["name"] for e in of("cpu_op")}}
+assert [ops[e["args"]["External id"]] for e in of("kernel")] == ["aten::add", "aten::mul", "aten::mul"]
+assert {{e["args"]["correlation"] for e in of("kernel")}} <= {{e["id"] for e in of("ac2g") if e["ph"] == "s"}}
+label, = of("gpu_user_annotation")
+assert label["pid"] == 0 and label["tid"] == 7 and label["name"] == "mine"
+assert any(e["args"]["Device Type"] == 1 for e in of("cpu_instant_event"))
 """)

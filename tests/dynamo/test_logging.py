@@ -179,7 +179,9 @@ def test_levels_turn_artifacts_on_but_for_those_that_only_names_do(tmp_path: Pat
                     r"I \[0/0_1\] Step 2: calling compiler function inductor",
                     r"I \[0/0_1\] Step 3: torchinductor compiling FORWARDS graph 0",
                     r"I \[0/0\] Step 3: torchinductor compiling BACKWARDS graph 0",
-                    r"I \[\d/1\] create_symbol s0 = 3 for n \[2, int_oo\]"):
+                    r"I \[\d/1\] create_symbol s0 = 3 for n \[2, int_oo\]",
+                    r"I \[None\] TorchDynamo attempted to trace the following frames: \[\n.*\* f .*program.py:10",
+                    r"I \[None\] TorchDynamo compilation metrics:\n(.*\n)*.*_compile.compile_inner +\d"):
         assert re.search(pattern, said), pattern
 
 
@@ -350,6 +352,24 @@ def test_texts_are_made_when_they_are_shown(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[0] == "text 3"
     assert sum("once only" in line for line in done.stderr.splitlines()) == 1
     assert "<told>" in done.stderr.splitlines() and "hidden" not in done.stderr
+
+
+def test_what_compilations_took() -> None:
+    from rushlight._dynamo.utils import compilation_time_metrics, compile_times
+
+    before = {name: list(taken) for name, taken in compilation_time_metrics.items()}
+    compilation_time_metrics.clear()
+    run_it = rushlight.compile(lambda x: x + 1, backend="eager")
+    run_it(rushlight.ones(2))
+    run_it(rushlight.ones(2, 2))
+    names, rows = compile_times("csv")
+    assert {name: len(row.split(", ")) for name, row in zip(names, rows, strict=True)} == {
+        "_compile.compile_inner": 2, "OutputGraph.call_user_compiler": 2}
+    _, (added,) = zip(*[row for row in zip(*compile_times("csv", aggregate=True), strict=True)
+                        if row[0] == "_compile.compile_inner"], strict=True)
+    assert float(added) == pytest.approx(sum(compilation_time_metrics["_compile.compile_inner"]), abs=1e-5)
+    assert re.search(r"_compile.compile_inner +\d+\.\d{4}, \d+\.\d{4}", compile_times())
+    compilation_time_metrics.update(before)
 
 
 def test_compiled_autograd_tells_its_graphs(tmp_path: Path) -> None:

@@ -258,3 +258,28 @@ def test_a_script_of_the_users_own_draws(tmp_path):
     script.write_text("#!/bin/sh\necho \"$@\"; cat\n")
     script.chmod(0o755)
     assert ours.format_flamegraph("a;b 3\n", str(script)) == "--countname bytes\na;b 3\n"
+
+
+def test_profiles_become_pages():
+    import rushlight as rl
+    from rushlight.profiler import profile
+
+    net = rl.nn.Linear(64, 64)
+
+    def step():
+        net(rl.randn(512, 64)).square().sum().backward()
+
+    step()
+    with profile(record_shapes=True, profile_memory=True, with_stack=True) as found:
+        step()
+        held = rl.randn(1000)
+    page = held_in(ours.profile_plot(found))
+    device, = page["devices"]
+    taken = [e for e in device["trace"] if e[0] == "alloc"]
+    assert {"input", "activation"} <= {e[6] for e in taken}
+    mine, = [e for e in taken if e[1] == str(held.data_ptr())]
+    assert mine[2] >= 4000 and mine[5] > 10**15
+    assert any("test_profiles_become_pages" in page["frames"][n] for n in page["stacks"][mine[4]])
+    assert ours.segsum(ours.snapshot_of(found)).count("segments: 1") == 1
+    with profile() as without, pytest.raises(ValueError, match="profile_memory=True"):
+        ours.profile_plot(without)

@@ -19,7 +19,7 @@ import textwrap
 from typing import Any
 
 from ... import _C
-from ...base import homes, late
+from ...base import environment, homes, late
 from . import client_requests, cpp_statement
 from .callgrind import CallgrindStats, CopyIfCallgrind, FunctionCount, FunctionCounts, Serialization
 from .measurement import TaskSpec
@@ -183,7 +183,7 @@ def collect(
         status, said = _run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--dump-line=yes", "--dump-instr=yes",
              "--instr-atstart=no", "--collect-atstart=no", *command],
-            log, env={**os.environ, "OMP_NUM_THREADS": str(task.num_threads)},
+            log, env=environment.with_changes({"OMP_NUM_THREADS": str(task.num_threads)}),
         )
         if status:
             raise OSError(f"Failed to collect callgrind profile:\n{said}")
