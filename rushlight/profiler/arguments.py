@@ -62,8 +62,8 @@ def listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def _scope() -> dict[str, Any]:
     dtypes = {name: getattr(_C, name) for name in dir(_C) if isinstance(getattr(_C, name), _C.dtype)}
     return {
-        **dtypes, "many": many, "floats": floats, "kept_sizes": kept_sizes, "defaults": defaults, "listed": listed, "truth": bool,
-        "ndim": lambda tensor: len(tensor[0]), "dtype_of": lambda tensor: tensor[2],
+        **dtypes, "many": many, "floats": floats, "kept_sizes": kept_sizes, "defaults": defaults, "listed": listed,
+        "truth": bool, "ndim": lambda tensor: len(tensor[0]), "dtype_of": lambda tensor: tensor[2],
         "is_tensor": lambda value: isinstance(value, list), "is_dtype": lambda value: isinstance(value, _C.dtype),
         "__builtins__": {},
     }

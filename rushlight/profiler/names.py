@@ -193,7 +193,7 @@ def _takes(kind: str, value: Any, numbers_fit: bool, has_default: bool) -> bool:
         return has_default or kind.endswith("?")
     if isinstance(value, list):
         return kind.startswith("Tensor") and "[" not in kind
-    if kind.startswith("Tensor[]") or kind.startswith("Tensor?[]"):
+    if kind.startswith(("Tensor[]", "Tensor?[]")):
         return isinstance(value, tuple)
     if kind.startswith("Tensor"):
         return numbers_fit and isinstance(value, (bool, int, float, complex))

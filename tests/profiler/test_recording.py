@@ -351,7 +351,8 @@ def test_plans_and_kernels_show_when_asked():
     assert not any(e.kind == KERNEL for e in record(lambda: rl.add(x, x)))
     rl._C.forget_plans()
     made = record(lambda: rl.add(x, x))
-    assert [(e.name, e.kind, e.parent) for e in made[:2]] == [("aten::add", OP, -1), ("rushlight::plan: add", COMPILE, 0)]
+    wanted = [("aten::add", OP, -1), ("rushlight::plan: add", COMPILE, 0)]
+    assert [(e.name, e.kind, e.parent) for e in made[:2]] == wanted
 
 
 def test_a_limit_is_kept_and_what_is_beyond_is_counted():

@@ -1,5 +1,5 @@
 """PyTorch's op records, called in both libraries under their profilers: the same events at the top, with the same
-names, sizes, types and strides. `records_differ.txt` lists the records that take other steps here; it may only shrink."""
+names, sizes, types and strides. `records_differ.txt` lists the records that take other steps here."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 
-import torch  # noqa: E402
-
 import rushlight as rl  # noqa: E402
 from tests.parity.checks import NotApplicable, _copied, main_dtype, spread  # noqa: E402
 from tests.parity.convert import Missing, function, thing  # noqa: E402
 from tests.parity.records import RECORDS, seed_cpu  # noqa: E402
+from tests.profiler.calls import FIELDS  # noqa: E402
 from tests.profiler.recorded import SHAPES, record, top  # noqa: E402
 
 PARTS, QUICK = 16, 4
@@ -72,7 +71,7 @@ def shown_by_torch(part):
         elif end <= e["ts"] < last:
             end = e["ts"] + e["dur"]
             given = e.get("args", {})
-            shown[label].append([e["name"], given.get("Input Dims"), given.get("Input type"), given.get("Input Strides")])
+            shown[label].append([e["name"], *map(given.get, FIELDS[:3])])
     return {title: events for title, events in shown.items() if title in ran}
 
 
