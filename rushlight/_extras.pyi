@@ -1,5 +1,6 @@
 """What the second module offers under its own name: recordings of what a program does (csrc/profile.h)."""
 
+from collections.abc import Callable
 from typing import Any
 
 COMPILE: int
@@ -18,3 +19,7 @@ def record_begin(name: str, args: str | None = None, kind: int = 4, /) -> int: .
 def call_begin(function: Any, args: tuple[Any, ...], /) -> int: ...
 def named_begin(name: str, args: tuple[Any, ...], /) -> int: ...
 def record_end(handle: int, /) -> None: ...
+def trace_lines(
+    columns: tuple[Any, ...], first: int, last: int, shift: int, heads: dict[Any, tuple[bytes, bytes]],
+    make_head: Callable[[int], tuple[bytes, bytes]], modules: list[bytes], extra: dict[int, bytes] | None, /
+) -> bytes: ...

@@ -163,7 +163,7 @@ CEILINGS = {
     "aot": 3900,
     "aten": 1750,
     "autograd": 2740,
-    "base": 2570,
+    "base": 2580,
     "codegen": 22600,
     "cuda": 3350,
     "definitions": 33500,
@@ -188,7 +188,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2700,
     "utils": 11750,
-    "csrc": 28300,
+    "csrc": 28700,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -26,6 +26,7 @@ int init_op_face(PyObject* module);        // Overload, Op, dispatch keys of the
 int init_plan_face(PyObject* module);      // Plan, PointwisePlan
 int init_profile_stack(PyObject* module);  // frames in recordings
 int init_profile_face(PyObject* module);   // recordings; `module` is rushlight._extras itself
+int init_trace_face(PyObject* module);     // lines of traces; the same
 
 // A TensorMeta; of contiguous memory where no strides are given.
 PyObject* new_meta(const int64_t* sizes, int ndim, DType dtype, Device device, const int64_t* strides = nullptr);

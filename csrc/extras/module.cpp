@@ -41,6 +41,7 @@ PyMODINIT_FUNC PyInit__extras() {
     }
   Py_DECREF(core);
   PyObject* module = PyModule_Create(&definition);
-  if (module && (rl::says_it_needs_lock(module) || rl::init_profile_face(module))) Py_CLEAR(module);
+  if (module && (rl::says_it_needs_lock(module) || rl::init_profile_face(module) || rl::init_trace_face(module)))
+    Py_CLEAR(module);
   return module;
 }

@@ -119,6 +119,10 @@ class _Reader:
                 self._allocated(row, live)
             else:
                 self._used(row, live)
+        seen = {block.address for block in self.blocks}
+        for address, size in self.owners.parameters():
+            if address not in seen:
+                self.blocks.append(_Block(address, size, (0, -1), -1))
 
     def _allocated(self, row: int, live: dict) -> None:
         log = self.log

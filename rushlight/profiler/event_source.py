@@ -268,7 +268,7 @@ class EventSource:
         name, base = log.names[log.name[row]], log.base[0]
         dims, types, strides, concrete = log.inputs_of(row)
         native, _, thread = log.threads[log.thread[row]] if log.thread[row] >= 0 else (0, "", 0)
-        identity = self.tree.identities[row]
+        identity = self.log.identities[row]
         is_python = kind in PYTHON_KINDS
         flow, starts = self.links.get(row, (0, False))
         python_id, python_parent = self.python_ids
@@ -301,7 +301,7 @@ class EventSource:
     def _device_attributes(self, row: int) -> dict[str, Any]:
         """What differs for a row of a device, or of a call of its runtime."""
         event = self.log.device_event(row)
-        launched_by = self.tree.identities[event.row] if event.row >= 0 else 0
+        launched_by = self.log.identities[event.row] if event.row >= 0 else 0
         common = {"activity_type": event.category, "linked_correlation_id": launched_by,
                   "id": int(event.args.get("correlation", 0)),
                   "event_metadata": metadata_of({key: json.dumps(value) for key, value in event.args.items()})}

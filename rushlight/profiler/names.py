@@ -56,6 +56,12 @@ _OPERATORS = frozenset(
                "resize_as_", "set_", "is_pinned", "_amp_foreach_non_finite_check_and_unscale_"))
 
 
+def prepare() -> None:
+    """Read the tables that names come from, before a recording in which that would be seen."""
+    _renamed()
+    _is_known("add")
+
+
 def call_name(callee: Any, op: Any, has_out: bool, args: tuple[Any, ...] | None) -> str | None:
     """What PyTorch's profiler shows for a call of `callee`, an overload (through `op`, None: directly) or a function.
 

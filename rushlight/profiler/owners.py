@@ -18,11 +18,17 @@ class Owners:
 
     def __init__(self) -> None:
         self._at: dict[int, tuple[str, int]] = {}
+        self._elsewhere: set[int] = set()          # addresses of devices' memory
 
     def category(self, address: int, num_bytes: int) -> str | None:
         """`PARAMETER`, `GRADIENT` or `OPTIMIZER_STATE`, if that is what a block of so many bytes holds."""
         name, size = self._at.get(address, (None, 0))
         return name if name is not None and size <= num_bytes else None
+
+    def parameters(self) -> list[tuple[int, int]]:
+        """(address, bytes) of the parameters that lie in the host's memory."""
+        return [(address, size) for address, (name, size) in self._at.items()
+                if name == "PARAMETER" and address not in self._elsewhere]
 
     def add(self, tensor: Any, name: str) -> None:
         """Note a tensor; what is noted first stays."""
@@ -33,6 +39,8 @@ class Owners:
             return          # no memory of its own: sparse, meta, a number in the state
         if address:
             self._at.setdefault(address, (name, size))
+            if tensor.device.type != "cpu":
+                self._elsewhere.add(address)
 
     @classmethod
     def found(cls) -> Owners:

@@ -43,6 +43,7 @@ class Log:
 
     def __init__(self, recording: dict[str, Any], with_host: bool = True) -> None:
         """`with_host` false leaves out all but what a device did."""
+        self.raw: dict[str, bytes] = recording["columns"]        # the host's rows as they were recorded
         for column in COLUMNS:
             given = recording["columns"].get(_COLUMN_OF.get(column, column)) if with_host else b""
             setattr(self, column, [-1] * len(self.begin) if given is None else memoryview(given).cast("q").tolist())
@@ -107,6 +108,19 @@ class Log:
         for row, address, num_bytes, kind, unit in zip(*(flat[i::5] for i in range(5)), strict=True):
             found.setdefault(row, []).append((address, num_bytes, (0, -1) if kind <= 0 else (1, unit)))
         return found
+
+    @functools.cached_property
+    def identities(self) -> list[int]:
+        """Row -> the number by which a trace knows it ("External id"); 0 for frames and memory, which have none."""
+        unnumbered = range(Kind.MEMORY, Kind.MODULE + 1)
+        found, last = [], 0
+        for kind in self.kind[: self.host_rows]:
+            if kind in unnumbered:
+                found.append(0)
+            else:
+                last += 1
+                found.append(last)
+        return found + [0] * (len(self.kind) - self.host_rows)
 
     @functools.cached_property
     def key_names(self) -> list[str]:
@@ -238,14 +252,3 @@ class Tree:
             at = self.gone.get(row, row)
             spent[at] = spent.get(at, 0) + sum(log.end[one] - log.begin[one] for one in launched)
         return spent
-
-    @functools.cached_property
-    def identities(self) -> list[int]:
-        """Row -> the number by which a trace knows it ("External id"); 0 for frames and memory, which have none."""
-        kind = self.log.kind
-        numbered = [not (Kind.MEMORY <= one <= Kind.MODULE) for one in kind[: self.log.host_rows]]
-        found, last = [], 0
-        for is_numbered in numbered:
-            last += is_numbered
-            found.append(last if is_numbered else 0)
-        return found + [0] * (len(kind) - len(found))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _extras
-from . import trace
+from . import names, trace
 from .activities import ProfilerActivity, ProfilerState, _ExperimentalConfig
 from .event_source import EventList, EventSource
 from .events import FunctionEventAvg
@@ -170,9 +170,10 @@ class profile:  # noqa: N801 - PyTorch's name
     def _prepare_trace(self) -> None:
         begun = time.perf_counter_ns()
         self.entered = True
+        names.prepare()
         self.trace_id = self.create_trace_id()
-        for activity, names in self.activity_filters.items():
-            unknown = sorted(set(names) - ACTIVITY_NAMES.get(activity, set()))
+        for activity, parts in self.activity_filters.items():
+            unknown = sorted(set(parts) - ACTIVITY_NAMES.get(activity, set()))
             if unknown:
                 raise RuntimeError(f"Unknown or non-member activity type name: {unknown[0]!r} of {activity}")
         self._stats.profiler_prepare_call_duration_us = (time.perf_counter_ns() - begun) // 1000

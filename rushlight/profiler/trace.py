@@ -11,9 +11,11 @@ import json
 import os
 import socket
 import time
+from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .. import _extras
 from ..base import late
 from . import frames
 from .activities import CATEGORIES, Kind
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 TRIMESTER = 7889238              # seconds: Kineto's traces count from a multiple of it
 SPANS_LAST = 0x20000000          # sorts the row of spans behind those of processes
 DEVICES_AFTER = 5000000          # sorts devices behind the host
-FLUSH = 4096                     # lines to a piece
+# The columns that lines are made of (csrc/extras/profile_trace.cpp), before the numbers of events and frames.
+TRACED = ("begin", "end", "name", "kind", "thread", "sequence", "forward_thread", "inputs", "value", "address", "total",
+          "device", "unit", "module")
+FLUSH = 16384                    # lines to a piece
 
 
 def base_time_ns() -> int:
@@ -38,22 +43,20 @@ def write(source: EventSource, path: str, metadata: dict[str, str], trace_id: st
     """Write the trace to `path`, whole or not at all; compressed where it ends in `.gz`."""
     with written(path) as file:
         for piece in _pieces(source, path, metadata, trace_id):
-            file.write(piece.encode("utf-8", "surrogateescape"))
+            file.write(piece)
 
 
-def _pieces(source: EventSource, path: str, metadata: dict[str, str], trace_id: str) -> Iterator[str]:
+def _pieces(source: EventSource, path: str, metadata: dict[str, str], trace_id: str) -> Iterator[bytes]:
     base = base_time_ns()
     device = late.import_module(".cupti", __package__).describe() if source.log.device else {}
     head = {"schemaVersion": "1", "deviceProperties": "[]", **{key: json.dumps(value) for key, value in device.items()},
             "trace_id": json.dumps(trace_id), **metadata, "host_name": json.dumps(socket.gethostname()),
             "displayTimeUnit": '"ms"', "baseTimeNanoseconds": str(base)}
-    yield "{\n" + "".join(f"{json.dumps(key)}: {_valid(value)},\n" for key, value in head.items())
-    yield '"traceEvents": [\n'
+    first = "{\n" + "".join(f"{json.dumps(key)}: {_valid(value)},\n" for key, value in head.items())
     writer = _Writer(source, base)
-    yield writer.names()
+    yield (first + '"traceEvents": [\n' + writer.names()).encode()
     yield from writer.events()
-    yield writer.end()
-    yield f'],\n"traceName": {json.dumps(os.fspath(path))}\n}}\n'
+    yield f'{writer.end()}],\n"traceName": {json.dumps(os.fspath(path))}\n}}\n'.encode()
 
 
 def _valid(text: str) -> str:
@@ -72,8 +75,7 @@ class _Writer:
         self.source, self.log, self.pid = source, source.log, os.getpid()
         # from the recording's clock to microseconds after the base, on the wall clock
         self.shift = self.log.base[1] - self.log.base[0] - base
-        self.heads: dict[tuple[int, int, int, int], tuple[str, str]] = {}
-        self.index = 0
+        self.heads: dict[tuple[int, int, int, int], tuple[bytes, bytes]] = {}
 
     def _time(self, monotonic_ns: int) -> str:
         return f"{(monotonic_ns + self.shift) / 1000:.3f}"
@@ -102,88 +104,48 @@ class _Writer:
                       self._meta("thread_sort_index", at, device, stream, sort_index=stream)]
         return "".join(lines)
 
-    def events(self) -> Iterator[str]:
-        """All events: calls, labels and frames first, then memory, then what a device did."""
-        log = self.log
+    def events(self) -> Iterator[bytes]:
+        """All events: the host's by row, then arrows, then what a device did."""
+        log, source = self.log, self.source
+        numbers, around = source.python_ids
+        identities = array("q", log.identities)
+        for row, number in numbers.items():
+            identities[row] = number
+        parents = array("q", [around.get(row, -1) for row in range(log.host_rows)]) if numbers else identities
+        columns = (*(log.raw[name] for name in TRACED), identities, parents)
+        paths = [json.dumps(name).encode() for name in log.names] if max(log.module, default=-1) >= 0 else []
         for first in range(0, log.host_rows, FLUSH):
-            yield self._calls(first, min(first + FLUSH, log.host_rows))
-        memory_rows = [row for row in range(log.host_rows) if log.kind[row] == Kind.MEMORY]
-        for at in range(0, len(memory_rows), FLUSH):
-            yield "".join(map(self._memory_line, memory_rows[at : at + FLUSH]))
+            last = min(first + FLUSH, log.host_rows)
+            stacks = self._stacks(first, last) if source.verbose_stacks else None
+            yield _extras.trace_lines(columns, first, last, self.shift, self.heads, self._head, paths, stacks)
+        yield "".join(self._arrow(row, link) for row, link in source.links.items()).encode()
         for at in range(0, len(log.device), FLUSH):
-            yield "".join(map(self._device_line, log.device[at : at + FLUSH]))
+            yield "".join(map(self._device_line, log.device[at : at + FLUSH])).encode()
 
-    def _calls(self, first: int, last: int) -> str:
-        """The lines of calls, labels and frames among some rows, each with that of its arrow."""
-        log, heads, links, shift = self.log, self.heads, self.source.links, self.shift
-        identities, index = self.source.tree.identities, self.index
-        with_stacks = self.source.verbose_stacks
-        lines: list[str] = []
-        columns = (log.name, log.kind, log.inputs, log.thread, log.sequence, log.begin, log.end, log.module)
-        rows = zip(range(first, last), *(column[first:last] for column in columns), strict=True)
-        for row, name, kind, inputs, thread, sequence, begin, end, module in rows:
-            if Kind.MEMORY <= kind <= Kind.MODULE:
-                if kind == Kind.MEMORY:
-                    continue
-                self.index = index
-                lines.append(self._frame_line(row))
-                index += 1
-                continue
-            head = heads.get((name, kind, thread, inputs))
-            if head is None:
-                head = heads[name, kind, thread, inputs] = self._head(row)
-            before, after = head
-            if sequence >= 0:
-                after = f',"Sequence number":{sequence},"Fwd thread id":{log.forward_thread[row]}{after}'
-            if with_stacks:
-                after = self._stack(row) + after
-            if module >= 0:
-                after = f',"Module Hierarchy":{json.dumps(log.names[module])}{after}'
-            lines.append(
-                f'{before}{(begin + shift) / 1000:.3f},"dur":{(end - begin) / 1000:.3f},'
-                f'"args":{{"External id":{identities[row]},"Record function id":0{after}{index}}}}},\n'
-            )
-            index += 1
-            if row in links:
-                lines.append(self._arrow(row, links[row]))
-        self.index = index
-        return "".join(lines)
-
-    def _head(self, row: int) -> tuple[str, str]:
-        """What all calls of an op on a thread with the same arguments share: before their times, and after."""
+    def _head(self, row: int) -> tuple[bytes, bytes]:
+        """What lines of one name, kind, thread and arguments share: before their times, and after what is their own."""
         log, kind = self.log, self.log.kind[row]
-        args = ""
-        if log.inputs[row] >= 0:
+        name, native, after = log.names[log.name[row]], log.threads[log.thread[row]][0], ""
+        before = f'{{"ph":"X","cat":"{CATEGORIES[kind]}","name":{json.dumps(name)},'
+        if kind == Kind.MEMORY:
+            before = '{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]",'
+        elif kind == Kind.MODULE:
+            after = f',"Python module id":{frames.module_number(name)}'
+        elif log.inputs[row] >= 0:
             dims, types, strides, concrete = log.inputs_of(row)
             shown = {"Concrete Inputs": list(concrete), "Input type": list(types), "Input Strides": list(strides),
                      "Input Dims": list(dims)}
-            args = "".join(f',"{key}":{json.dumps(value)}' for key, value in shown.items())
-        name = json.dumps(log.names[log.name[row]])
-        native = log.threads[log.thread[row]][0]
-        return (f'{{"ph":"X","cat":"{CATEGORIES[kind]}","name":{name},"pid":{self.pid},"tid":{native},"ts":',
-                args + ',"Ev Idx":')
+            after = "".join(f',"{key}":{json.dumps(value)}' for key, value in shown.items())
+        return f'{before}"pid":{self.pid},"tid":{native},"ts":'.encode(), after.encode()
 
-    def _stack(self, row: int) -> str:
-        stack = self.source._row_stack(row)
-        return f',"Call stack":{json.dumps("".join(entry + ";" for entry in stack))}' if stack else ""
-
-    def _frame_line(self, row: int) -> str:
-        log = self.log
-        number, around = self.source.python_ids
-        key = (log.name[row], log.kind[row], log.thread[row], -1)
-        head = self.heads.get(key)
-        if head is None:
-            name = log.names[log.name[row]]
-            native = log.threads[log.thread[row]][0]
-            module = f',"Python module id":{frames.module_number(name)}' if log.kind[row] == Kind.MODULE else ""
-            head = self.heads[key] = (
-                f'{{"ph":"X","cat":"python_function","name":{json.dumps(name)},"pid":{self.pid},"tid":{native},"ts":',
-                module + ',"Ev Idx":',
-            )
-        begin, above = log.begin[row], around[row]
-        return (f'{head[0]}{(begin + self.shift) / 1000:.3f},"dur":{(log.end[row] - begin) / 1000:.3f},"args":'
-                f'{{"Python parent id":{"null" if above < 0 else above},"Python id":{number[row]}{head[1]}'
-                f'{self.index}}}}},\n')
+    def _stacks(self, first: int, last: int) -> dict[int, bytes]:
+        """Row -> its call stack, of calls and labels."""
+        found = {}
+        for row in range(first, last):
+            stack = self.source._row_stack(row) if not Kind.MEMORY <= self.log.kind[row] <= Kind.MODULE else []
+            if stack:
+                found[row] = f',"Call stack":{json.dumps("".join(entry + ";" for entry in stack))}'.encode()
+        return found
 
     def _arrow(self, row: int, link: tuple[int, bool]) -> str:
         number, starts = link
@@ -192,21 +154,11 @@ class _Writer:
         return (f'{{{ending},"id":{number},"pid":{self.pid},"tid":{native},"ts":{self._time(self.log.begin[row])},'
                 '"cat":"fwdbwd","name":"fwdbwd"},\n')
 
-    def _memory_line(self, row: int) -> str:
-        log = self.log
-        kind, unit = log.device_of_memory(row)
-        native = log.threads[log.thread[row]][0]
-        self.index += 1
-        return (f'{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":{self.pid},"tid":{native},'
-                f'"ts":{self._time(log.begin[row])},"args":{{"Total Reserved":0,"Total Allocated":{log.total[row]},'
-                f'"Bytes":{log.value[row]},"Device Id":{unit},"Device Type":{kind},"Addr":{log.address[row]},'
-                f'"Ev Idx":{self.index - 1}}}}},\n')
-
     def _device_line(self, event: DeviceEvent) -> str:
         """What a device did, or the call that asked for it; an arrow joins the two."""
         host = event.category in ON_HOST
         pid, lane = (self.pid, event.stream) if host else (event.device, event.stream)
-        launched_by = self.source.tree.identities[event.row] if event.row >= 0 else 0
+        launched_by = self.log.identities[event.row] if event.row >= 0 else 0
         args = {**({"External id": launched_by} if launched_by else {}), **event.args}
         at, length = self._time(event.begin), (event.end - event.begin) / 1000
         line = (f'{{"ph":"X","cat":"{event.category}","name":{json.dumps(event.name)},"pid":{pid},"tid":{lane},'
