@@ -258,11 +258,11 @@ def test_a_program_that_profiles_itself_works_and_is_seen_all_the_same(tmp_path:
         for _ in range(2):
             with torch.profiler.profile(record_shapes=True) as inner:
                 x * 2
-            print(sorted(row.key for row in inner.key_averages()))
+            print("inside", [row.key for row in inner.key_averages() if row.key.startswith("aten")])
         x - 1
     """)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("['aten::mul']") == 2
+    assert done.stdout.count("inside ['aten::mul']") == 2
     counts = {row["name"]: row["count"] for row in summary(tmp_path / "out")["ops"]}
     assert (counts["aten::add"], counts["aten::mul"], counts["aten::sub"]) == (1, 2, 1)
 

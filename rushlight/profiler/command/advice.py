@@ -78,7 +78,7 @@ def small_ops(case: Case) -> Iterator[Advice]:
 
     around = [line.time - line.kernel - line.data - line.making for line in case.lines if weight(line) >= MANY]
     spent = max(us, sum(around) / 1e3)
-    if count < MANY or not case.is_worth(spent):
+    if count < 10 * MANY or not case.is_worth(spent):
         return
     yield Advice(
         "small-ops", "Join small ops",
