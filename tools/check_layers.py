@@ -169,7 +169,7 @@ CEILINGS = {
     "definitions": 33500,
     "devices": 4650,
     "dispatch": 2800,
-    "distributed": 24700,
+    "distributed": 25650,
     "distributions": 5800,
     "dynamo": 14850,
     "export": 5900,

@@ -101,8 +101,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str 
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
     state: dict[str, Any] = {"pass": None}
-    # Held weakly: hooks live as long as the nodes they hang on, and must not keep them, nor what they saved, alive.
-    nodes = [weakref.ref(_C._gradient_edge(t)[0]) for t in tensors]
+    # Held weakly: hooks live as long as what they hang on, and must not keep it, nor what nodes saved, alive. The node of
+    # a leaf is made when it is needed, and holds the leaf.
+    nodes = [weakref.ref(t if t.grad_fn is None else _C._gradient_edge(t)[0]) for t in tensors]
 
     def starts_new_pass() -> bool:
         current = _C._current_backward()
@@ -112,7 +113,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str 
         return True
 
     def reachable() -> int:
-        alive = (node() for node in nodes)
+        alive = (_C._gradient_edge(x)[0] if isinstance(x, _C.Tensor) else x for x in (node() for node in nodes))
         return sum(_C._will_run(node) for node in alive if node is not None)
 
     def collect(index: int) -> Callable:

@@ -15,4 +15,4 @@ _SOURCES = _late.by_name({
     "runtime_estimator": "RuntimeEstimator",
     "sac_estimator": "MSPS SACEstimator SACGreedyOrderMeta SACStats SACTradeOffStats",
 })
-__getattr__, __dir__ = _late.names(globals(), _SOURCES, ("ilp_utils", "sac_ilp"))
+__getattr__, __dir__ = _late.names(globals(), _SOURCES)

@@ -13,7 +13,7 @@ import re
 import warnings
 import weakref
 from copy import deepcopy
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from ... import _C
@@ -36,17 +36,17 @@ from .storages import active_fake_mode, bytes_taken, get_untyped_storages, is_he
 __all__ = ["MemTracker"]
 
 
-class _RefType(str, Enum):
+class _RefType(StrEnum):
     """What memory is for."""
 
 
-class _State(str, Enum):
+class _State(StrEnum):
     """When a snapshot is taken."""
 
 
 class _MemRefType(_RefType):
-    """Parameters, buffers and gradients of modules; what forward makes; what backward makes; optimizers' state; what was
-    named by hand."""
+    """Parameters, buffers and gradients of modules; what forward makes; what backward makes; optimizers' state; what
+    was named by hand."""
 
     PARAM = "Parameter"
     BUFFER = "Buffer"
@@ -90,7 +90,8 @@ class _Held:
 
     def __init__(self, storage: Any, device: Any, kind: _RefType) -> None:
         self.storage, self.device, self.kind = storage, device, kind
-        storage._holders      # asked at once: from then on gradients keep its memory as if nobody followed it
+        # Asked at once: from then on gradients keep its memory as if nobody followed it.
+        assert storage._holders > 0, "MemTracker: a storage that nobody holds"
         self.measure()
 
     def measure(self) -> None:
@@ -337,7 +338,8 @@ class MemTracker(TorchDispatchMode):
         if active_fake_mode() is not self._fake_mode:
             return result      # the shapes of a distributed tensor's result, not the result
         is_backward = self._mod_tracker.is_bw
-        kind = _MemRefType.OPT if self._in_opt else _MemRefType.TEMP if is_backward and not self._in_ac else _MemRefType.ACT
+        made = _MemRefType.TEMP if is_backward and not self._in_ac else _MemRefType.ACT
+        kind = _MemRefType.OPT if self._in_opt else made
         self._drop_unheld()
         for t in tree_leaves(result):
             if isinstance(t, _C.Tensor):
