@@ -101,8 +101,8 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str 
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
     state: dict[str, Any] = {"pass": None}
-    # Held weakly: hooks live as long as what they hang on, and must not keep it, nor what nodes saved, alive. The node of
-    # a leaf is made when it is needed, and holds the leaf.
+    # Held weakly: hooks live as long as what they hang on, and must not keep it, nor what nodes saved, alive. The node
+    # of a leaf is made when it is needed, and holds the leaf.
     nodes = [weakref.ref(t if t.grad_fn is None else _C._gradient_edge(t)[0]) for t in tensors]
 
     def starts_new_pass() -> bool:

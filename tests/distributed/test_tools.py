@@ -64,7 +64,8 @@ def hooked(lib: ModuleType) -> list[Any]:
 
 EXPECTED = [
     ("pre_fw", "Foo", True, False), ("pre_fw", "Foo.linears.0", True, False), ("post_fw", "Foo.linears.0", True, False),
-    ("pre_fw", "Foo.linears.1", True, False), ("post_fw", "Foo.linears.1", True, False), ("post_fw", "Foo", True, False),
+    ("pre_fw", "Foo.linears.1", True, False), ("post_fw", "Foo.linears.1", True, False),
+    ("post_fw", "Foo", True, False),
     ("pre_bw", "Foo", True, True), ("pre_bw", "Foo.linears.1", True, True), ("pre_fw", "Foo.linears.1", True, True),
     ("post_fw", "Foo.linears.1", True, True), ("post_bw", "Foo.linears.1", True, True),
     ("pre_bw", "Foo.linears.0", True, True), ("post_bw", "Foo.linears.0", True, True), ("post_bw", "Foo", True, True),

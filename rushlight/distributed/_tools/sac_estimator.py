@@ -191,7 +191,8 @@ class SACEstimator(TorchDispatchMode):
     def display_sac_stats(self, sac_stats: SACStats, print_tabular: bool = False) -> None:
         """Print a module's ops; as a table with the package tabulate."""
         s = sac_stats
-        print(f"Total Memory: {sum(s.memory)} B Total Runtime: {sum(s.runtimes)} ms Store Random: {s.force_store_random}")
+        totals = f"Total Memory: {sum(s.memory)} B Total Runtime: {sum(s.runtimes)} ms"
+        print(f"{totals} Store Random: {s.force_store_random}")
         first = dict(s.inplace_ops)
         _print_rows(_STATS, [
             [str(i), name, f"{s.runtimes[i]:.4f}", str(s.memory[i]), str(i in s.view_like_ops), str(i in s.rand_ops),

@@ -1,6 +1,7 @@
 """Snapshots of memory as text: bytes by kind, for each device.
 
-Enters: snapshots and a unit. Leaves: lines on stdout; tables need the package tabulate. Refuses: units it does not know.
+Enters: snapshots and a unit. Leaves: lines on stdout; tables need the package tabulate. Refuses: units it does not
+know.
 """
 
 from __future__ import annotations

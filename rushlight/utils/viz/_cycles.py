@@ -179,7 +179,9 @@ class Node(NamedTuple):
     referrents: list[tuple[str, int]]
 
 
-def create_graph(objects: Iterable[Any], *, context: Callable | None = None, filter: Callable | None = None) -> list[Node]:
+def create_graph(
+    objects: Iterable[Any], *, context: Callable | None = None, filter: Callable | None = None
+) -> list[Node]:
     """The objects from which those can be reached for which `filter` holds (tensors on a GPU), with their edges;
     `context` says where an object's memory was allocated."""
     context = cuda_allocation_context() if context is None else context
@@ -295,7 +297,8 @@ def _picture(nodes: list[Node]) -> str:
             parts.append(f'<path d="M{x0},{y0} C{x0 + abs(bend)},{y0} {x1 - abs(bend)},{y1} {x1},{y1}"/>'
                          f'<text class="edge" x="{(x0 + x1) / 2}" y="{(y0 + y1) / 2 - 3}">{html.escape(name)}</text>')
     for i, (node, (x, y)) in enumerate(zip(nodes, places, strict=True)):
-        lines = "".join(f'<tspan x="{x + 6}" dy="15">{html.escape(line[:28])}</tspan>' for line in node.label.split("\n"))
+        texts = [html.escape(line[:28]) for line in node.label.split("\n")]
+        lines = "".join(f'<tspan x="{x + 6}" dy="15">{text}</tspan>' for text in texts)
         kind = ' class="root"' if node.root else ""
         parts.append(f'<g class="node" data-node="{i}"><rect{kind} x="{x}" y="{y}" width="{WIDE}" height="{HIGH}"/>'
                      f'<text x="{x + 6}" y="{y + 3}">{lines}</text><title>{html.escape(node.label)}</title></g>')
