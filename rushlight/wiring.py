@@ -40,6 +40,7 @@ late.provide({
     "serve torch": "compat:install",                                 # workers on Ray that import torch
     "logs": "_logging._internal",                                    # texts of the compile stack, where asked for
     "dynamo settings": "dynamo.settings",                            # where debug folders are
+    "FakeTensor": "fake:FakeTensor",                                 # tensors without memory, for utils.viz._cycles
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # nodes of the graph as PyTorch has them
     "dress": "aten.graph.nodes:dress",

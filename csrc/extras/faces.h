@@ -10,6 +10,7 @@ struct StorageObject {
   Storage* storage;
   PyObject* weakrefs;
   PyObject* extent;   // what nbytes() answers, where that is a formula (a fake tensor's storage); null elsewhere
+  bool is_watching;   // it does not mind if a gradient keeps the memory
 };
 extern PyTypeObject* StorageType;
 PyObject* storage_object(Storage* s);   // new reference; retains s

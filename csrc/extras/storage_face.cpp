@@ -20,6 +20,7 @@ PyObject* storage_object(Storage* s) {
   o->storage = s;
   o->weakrefs = nullptr;
   o->extent = nullptr;
+  o->is_watching = false;
   return reinterpret_cast<PyObject*>(o);
 }
 
@@ -28,6 +29,7 @@ static Storage* self_storage(PyObject* self) { return reinterpret_cast<StorageOb
 static void storage_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<StorageObject*>(self);
   o->storage->face = nullptr;
+  if (o->is_watching) o->storage->lent--;
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
   Py_CLEAR(o->extent);
   o->storage->drop();
@@ -134,6 +136,14 @@ static PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
   return PyBool_FromLong((self_storage(a) == self_storage(b)) == (op == Py_EQ));
 }
 static Py_hash_t storage_hash(PyObject* self) { return reinterpret_cast<Py_hash_t>(self_storage(self)) >> 4; }
+// How many hold it, this object included. Who follows memory asks, to learn when nobody else does: from the first time
+// on, this object does not mind if a gradient keeps the memory.
+static PyObject* storage_holders(PyObject* self, void*) {
+  auto* o = reinterpret_cast<StorageObject*>(self);
+  if (!o->is_watching) o->storage->lent++;
+  o->is_watching = true;
+  return PyLong_FromLongLong(self_storage(self)->refs.load(std::memory_order_relaxed));
+}
 static PyObject* storage_cdata(PyObject* self, void*) { return PyLong_FromVoidPtr(self_storage(self)); }
 
 static PyObject* storage_new_method(PyTypeObject*, PyObject* args, PyObject* kwargs) {
@@ -178,6 +188,7 @@ static PyMethodDef storage_methods[] = {
 static PyGetSetDef storage_getset[] = {
     {"device", storage_device, nullptr, nullptr, nullptr},
     {"_cdata", storage_cdata, nullptr, nullptr, nullptr},
+    {"_holders", storage_holders, nullptr, "how many tensors and objects hold the storage", nullptr},
     {"_extent", storage_extent, storage_set_extent, "the formula that nbytes() answers, or None", nullptr},
     {}};
 static PyMemberDef storage_members[] = {

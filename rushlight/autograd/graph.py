@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -99,17 +100,21 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str 
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
-    state: dict[str, Any] = {"pass": None, "seen": 0, "grads": [None] * len(tensors), "fired": False}
+    state: dict[str, Any] = {"pass": None}
+    # Held weakly: hooks live as long as what they hang on, and must not keep it, nor what nodes saved, alive. The node
+    # of a leaf is made when it is needed, and holds the leaf.
+    nodes = [weakref.ref(t if t.grad_fn is None else _C._gradient_edge(t)[0]) for t in tensors]
 
     def starts_new_pass() -> bool:
         current = _C._current_backward()
         if state["pass"] == current:
             return False
-        state.update({"pass": current, "seen": 0, "grads": [None] * len(tensors), "fired": False})
+        state.update({"pass": current, "seen": 0, "grads": [None] * len(nodes), "fired": False})
         return True
 
     def reachable() -> int:
-        return sum(_C._will_run(_C._gradient_edge(t)[0]) for t in tensors)
+        alive = (_C._gradient_edge(x)[0] if isinstance(x, _C.Tensor) else x for x in (node() for node in nodes))
+        return sum(_C._will_run(node) for node in alive if node is not None)
 
     def collect(index: int) -> Callable:
         def hook(grad: Any) -> None:
@@ -119,7 +124,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str 
                 state["seen"] += 1
                 state["grads"][index] = grad
                 complete = state["seen"] == state["expected"]
-                grads = list(state["grads"])
+                grads = state["grads"]
+                if complete:
+                    state["grads"] = [None] * len(nodes)      # nobody needs them any more
             if complete:
                 fn(grads)
 

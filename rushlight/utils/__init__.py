@@ -15,6 +15,6 @@ __getattr__, __dir__ = _late.names(
         "_python_dispatch", "_pytree", "_typing_utils", "backend_registration", "benchmark", "bundled_inputs",
         "checkpoint", "collect_env", "cpp_backtrace", "cpp_extension", "data",
         "deterministic", "dlpack", "flop_counter", "hooks", "mkldnn", "mobile_optimizer", "model_zoo", "module_tracker",
-        "serialization", "tensorboard", "throughput_benchmark", "weak",
+        "serialization", "tensorboard", "throughput_benchmark", "viz", "weak",
     ),
 )

@@ -40,4 +40,5 @@ from rushlight.utils.naming import set_module as set_module
 from rushlight.utils.swapping import swap_tensors as swap_tensors
 from . import tensorboard as tensorboard
 from . import throughput_benchmark as throughput_benchmark
+from . import viz as viz
 from . import weak as weak

@@ -272,21 +272,22 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """The leaves from left to right, and the spec that puts them back."""
     leaves: list[Any] = []
+    return leaves, _spec_of(tree, leaves, is_leaf)
 
-    def visit(node: Any) -> TreeSpec:
-        if is_leaf is not None and is_leaf(node):
-            leaves.append(node)
-            return _LEAF_SPEC
-        kind = _get_node_type(node)
-        entry = SUPPORTED_NODES.get(kind)
-        if entry is None:
-            leaves.append(node)
-            return _LEAF_SPEC
-        children, context = entry.flatten_fn(node)
-        return TreeSpec(kind, context, [visit(child) for child in children])
 
-    spec = visit(tree)
-    return leaves, spec
+# Not a function inside of the one above: one that calls itself there would keep the leaves until the next collection.
+def _spec_of(node: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
+    """The spec of a tree, whose leaves are appended."""
+    if is_leaf is not None and is_leaf(node):
+        leaves.append(node)
+        return _LEAF_SPEC
+    kind = _get_node_type(node)
+    entry = SUPPORTED_NODES.get(kind)
+    if entry is None:
+        leaves.append(node)
+        return _LEAF_SPEC
+    children, context = entry.flatten_fn(node)
+    return TreeSpec(kind, context, [_spec_of(child, leaves, is_leaf) for child in children])
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:

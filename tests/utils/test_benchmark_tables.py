@@ -98,6 +98,18 @@ def test_a_table_looks_as_pytorchs_does() -> None:
     assert "\033[92m\033[1m" in str(made)
 
 
+def test_colours_change_where_pytorchs_do() -> None:
+    from rushlight.utils.benchmark.compare import BAD, BEST, GOOD, VERY_BAD, coloured
+
+    first = {1.005: BEST, 1.05: GOOD, 1.15: "x", 1.95: "x", 2.05: BAD, 4.9: BAD, 5.1: VERY_BAD}
+    for share, colour in first.items():
+        assert coloured("x", share * 1e-3, 1e-3).startswith(colour), share
+    assert coloured("x", 150e-9, 60e-9).startswith(BEST)      # a tenth of a microsecond is nothing
+    theirs = pytest.importorskip("torch.utils.benchmark.utils.compare")
+    for share in (*first, 1.0101, 1.101, 1.999):
+        assert coloured("x", share * 1e-3, 1e-3) == theirs._Row.color_segment("x", share * 1e-3, 1e-3)
+
+
 def test_units_and_digits_equal_pytorchs() -> None:
     assert [ours.select_unit(t)[0] for t in (9.9999999e-7, 1e-6, 1e-3, 0.999, 1.0)] == ["us", "us", "ms", "ms", "s"]
     # float32, as in PyTorch: the digits that are shown
