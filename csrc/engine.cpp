@@ -516,14 +516,14 @@ struct Running {
 
 bool apply_recorded(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
   Recorded recorded;
-  if (is_recording()) record_node(&recorded, n, false);
+  if (is_recording()) record_node(&recorded, n, grads);
   return node_apply(n, grads, out, needs);
 }
 
 bool Task::run(Node* n) {
   Scratch& s = find(n);
   Recorded evaluation;
-  if (is_recording()) record_node(&evaluation, n, true);
+  if (is_recording()) record_node(&evaluation, n, nullptr);
   Running r(n, s);
   uint64_t needs = ~uint64_t{0};
   // As PyTorch: a captured gradient is the one before its tensor's hooks when the node itself runs too, else after.

@@ -489,14 +489,31 @@ void record_kernel(Recorded* r, const void* kernel) {
   record_stretch(r, kernel_number(kernel), EventKind::Kernel, -1, -1);
 }
 
-void record_node(Recorded* r, Node* n, bool is_evaluation) {
+static int32_t gradient_inputs(Node* n, uint32_t name, PyObject** grads) {
+  std::vector<PyObject*> given(grads, grads + n->num_outputs);
+  for (PyObject*& g : given)
+    if (!g) g = Py_None;
+  return profile_inputs(running, PyList_GET_ITEM(running->names, name), nullptr, given.data(), given.size(), nullptr);
+}
+
+void record_node(Recorded* r, Node* n, PyObject** grads) {
   if (!profile_line()) return;
   auto [around, inner] = running->pairs[node_number(n)];
   bool users = n->kind == NodeKind::Function || n->kind == NodeKind::Callable;
   int64_t sequence = n->kind == NodeKind::Accumulate ? -1 : static_cast<int64_t>(n->sequence);
-  if (is_evaluation) record_stretch(r, around, EventKind::Evaluate, sequence, 0);
-  else record_stretch(r, inner, EventKind::Node, sequence, users ? 0 : 1);
-  if (r->mark.recording) r->mark.line->at(r->mark.row).forward_thread = n->thread;
+  int32_t inputs = grads && (running->flags & kRecordShapes) ? gradient_inputs(n, inner, grads) : -1;
+  if (grads) record_stretch(r, inner, EventKind::Node, sequence, users ? 0 : 1);
+  else record_stretch(r, around, EventKind::Evaluate, sequence, 0);
+  if (!r->mark.recording) return;
+  Event& e = r->mark.line->at(r->mark.row);
+  e.forward_thread = n->kind == NodeKind::Accumulate ? 0 : n->thread;
+  e.inputs = inputs;
+}
+
+void profile_text_of(const Mark& mark, PyObject* text) {
+  if (!(running->flags & kRecordShapes)) return;
+  Event& e = mark.line->at(mark.row);
+  e.inputs = profile_inputs(running, PyList_GET_ITEM(running->names, e.name), nullptr, &text, 1, nullptr);
 }
 
 // --- indices -------------------------------------------------------------------------------------------------------
@@ -538,66 +555,84 @@ int64_t dims_of(PyObject* item) {
 
 }  // namespace
 
+namespace {
+
+// The steps of one index, written as they are found; they were one step here, whose time they share.
+struct IndexSteps {
+  Timeline* line;
+  int64_t begin, now;
+  std::vector<uint32_t> rows;
+
+  void write(const IndexStep& step) {
+    PyObject* args[5];
+    for (int k = 0; k < step.count; k++) args[k] = step.args[k].p;
+    uint32_t name = call_name(step.name, nullptr, Naming::Method);
+    int32_t inputs = running->flags & kRecordShapes
+                         ? profile_inputs(running, PyList_GET_ITEM(running->names, name), nullptr, args,
+                                          static_cast<size_t>(step.count), nullptr) : -1;
+    uint32_t row = append(running, line);
+    if (row == kNoRow) return;
+    line->at(row) = {begin, now, call_sequence(args, 1), {{inputs, 0}}, name, line->open, EventKind::Op, 0, 0, 0,
+                     line->module};
+    rows.push_back(row);
+  }
+
+  void share_time() {
+    auto n = static_cast<int64_t>(rows.size());
+    for (int64_t k = 0; k < n; k++) {
+      Event& e = line->at(rows[static_cast<size_t>(k)]);
+      e.begin = begin + (now - begin) * k / n;
+      e.end = begin + (now - begin) * (k + 1) / n;
+    }
+  }
+};
+
+bool is_index_tensor(PyObject* item) {
+  if (is_tensor(item)) return as_tensor(item)->ndim || is_mask(as_tensor(item)->dtype);
+  return !PyIndex_Check(item) && PySequence_Check(item);
+}
+
+// What a step leaves: `self` with `item` at dim `at`.
+Ref stepped(PyObject* self, PyObject* item, int64_t at) {
+  Ref part(PyTuple_New(at + 1)), all(PySlice_New(nullptr, nullptr, nullptr));
+  if (!part || !all) return Ref();
+  for (int64_t k = 0; k < at; k++) PyTuple_SET_ITEM(part.p, k, Py_NewRef(all.p));
+  PyTuple_SET_ITEM(part.p, at, Py_NewRef(item));
+  GradModeGuard no_grad(false);
+  return Ref(PyObject_GetItem(self, part.p));
+}
+
+}  // namespace
+
 void record_index(Tensor* t, PyObject* index, int64_t begin) {
   Timeline* line = profile_line();
   if (!line || line->inside || tls.in_rule) return;
   KeptError kept;
   Paused paused;
-  int64_t now = profile_now();
+  IndexSteps steps{line, begin, profile_now(), {}};
   Ref items(is_tuple_like(index) ? PySequence_Tuple(index) : PyTuple_Pack(1, index)), self = Ref::borrow(as_object(t));
   if (!items) return PyErr_Clear();
   Py_ssize_t n = PyTuple_GET_SIZE(items.p);
   int64_t rest = t->ndim, dim = 0;
   for (Py_ssize_t i = 0; i < n; i++) rest -= dims_of(PyTuple_GET_ITEM(items.p, i));
-  std::vector<uint32_t> rows;
-  bool shapes = running->flags & kRecordShapes, tensors = false;
-  auto write = [&](const IndexStep& step) {
-    PyObject* args[5];
-    for (int k = 0; k < step.count; k++) args[k] = step.args[k].p;
-    uint32_t name = call_name(step.name, nullptr, Naming::Method);
-    int32_t inputs = shapes ? profile_inputs(running, PyList_GET_ITEM(running->names, name), nullptr, args,
-                                             static_cast<size_t>(step.count), nullptr) : -1;
-    uint32_t row = append(running, line);
-    if (row == kNoRow) return;
-    line->at(row) = {begin, now, call_sequence(args, 1), {{inputs, 0}}, name, line->open, EventKind::Op, 0, 0, 0, line->module};
-    rows.push_back(row);
-  };
+  bool tensors = false;
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* item = PyTuple_GET_ITEM(items.p, i);
     IndexStep step;
-    if (item == Py_Ellipsis) {
-      dim += rest;
-      continue;
-    }
-    bool is_sequence = !is_tensor(item) && !PyIndex_Check(item) && PySequence_Check(item);
-    if (is_sequence || (is_tensor(item) && (as_tensor(item)->ndim || is_mask(as_tensor(item)->dtype)))) {
-      tensors = true;
-      dim += is_sequence ? 1 : dims_of(item);
-      continue;
-    }
     int64_t at = dim;
-    if (!index_step(self.p, item, item == index, &dim, &step)) continue;
-    write(step);
-    // What the next step applies to.
-    Ref part(PyTuple_New(at + 1)), all(PySlice_New(nullptr, nullptr, nullptr));
-    for (int64_t k = 0; part && all && k < at; k++) PyTuple_SET_ITEM(part.p, k, Py_NewRef(all.p));
-    if (!part || !all) return PyErr_Clear();
-    PyTuple_SET_ITEM(part.p, at, Py_NewRef(item));
-    GradModeGuard no_grad(false);
-    if (i + 1 < n) self = Ref(PyObject_GetItem(self.p, part.p));
-    if (!self) return PyErr_Clear();
+    if (item == Py_Ellipsis) dim += rest;
+    else if (is_index_tensor(item)) tensors = true, dim += dims_of(item);
+    else if (index_step(self.p, item, item == index, &dim, &step)) {
+      steps.write(step);
+      if (i + 1 < n && !(self = stepped(self.p, item, at))) return PyErr_Clear();
+    }
   }
-  if (rows.empty() && !tensors) {
+  if (steps.rows.empty() && !tensors) {
     IndexStep step;
     step.name = "aten::alias", step.args[0] = Ref::borrow(as_object(t)), step.count = 1;
-    write(step);
+    steps.write(step);
   }
-  // They were one step, whose time they share.
-  int64_t each = rows.empty() ? 0 : (now - begin) / static_cast<int64_t>(rows.size());
-  for (size_t k = 0; k < rows.size(); k++) {
-    line->at(rows[k]).begin = begin + static_cast<int64_t>(k) * each;
-    line->at(rows[k]).end = k + 1 == rows.size() ? now : begin + static_cast<int64_t>(k + 1) * each;
-  }
+  steps.share_time();
 }
 
 int init_profile(PyObject*) { return pthread_atfork(nullptr, nullptr, after_fork_in_child) ? -1 : 0; }

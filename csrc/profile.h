@@ -138,6 +138,7 @@ uint32_t profile_text(const char* name);
 
 uint32_t profile_source(Recording* recording, EventKind kind);   // of an event that begins now; 0 of a node
 Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence = -1);
+void profile_text_of(const Mark& mark, PyObject* text);   // a label's: kept as the argument of its call
 void profile_end(const Mark& mark);
 // An event whose times are known.
 void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end);
@@ -166,7 +167,7 @@ void record_method(Recorded* r, const char* name, PyObject* const* args, size_t 
 void record_function(Recorded* r, PyObject* function, PyObject* args);
 // A call of the program's own: its name (a str), the arguments. Ops within are the program's too.
 void record_named(Recorded* r, PyObject* name, PyObject* args);
-void record_node(Recorded* r, Node* n, bool is_evaluation);
+void record_node(Recorded* r, Node* n, PyObject** grads);   // `grads` null: the engine at the node
 void record_plan(Recorded* r, Overload* op);           // a plan that is made now
 void record_kernel(Recorded* r, const void* kernel);   // where kernels are asked for (kRecordKernels)
 // The steps that PyTorch takes for the basic part of `t[index]`, which were one here, begun at `begin` and over now.

@@ -209,7 +209,8 @@ void record_stretch(Recorded* r, uint32_t name, EventKind kind, int64_t sequence
 void record_op(Recorded* r, Overload* op, PyObject* site, PyObject** args, PyObject* out) {
   core->record_op(r, op, site, args, out);
 }
-void record_node(Recorded* r, Node* n, bool is_evaluation) { core->record_node(r, n, is_evaluation); }
+void record_node(Recorded* r, Node* n, PyObject** grads) { core->record_node(r, n, grads); }
+void profile_text_of(const Mark& mark, PyObject* text) { core->profile_text_of(mark, text); }
 void record_method(Recorded* r, const char* name, PyObject* const* args, size_t count) {
   core->record_method(r, name, args, count);
 }

@@ -156,7 +156,11 @@ PyObject* py_record_begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
   long kind = count == 3 ? PyLong_AsLong(args[2]) : static_cast<long>(EventKind::User);
   if (kind == -1 && PyErr_Occurred()) return nullptr;
   if (!profile_line()) return PyLong_FromLong(0);
-  return handle_of(profile_begin(profile_name(args[0]), static_cast<EventKind>(kind)));
+  Mark mark = profile_begin(profile_name(args[0]), static_cast<EventKind>(kind));
+  bool is_own = kind == static_cast<long>(EventKind::Compile) || kind == static_cast<long>(EventKind::Collective);
+  if (mark.recording && count > 1 && args[1] != Py_None) profile_text_of(mark, args[1]);
+  if (mark.recording && is_own) mark.line->inside = 1;   // ops within are ours
+  return handle_of(mark);
 }
 
 PyObject* py_record_end(PyObject*, PyObject* handle) {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from .. import _C
+from .. import _C, _extras
 from ..autograd.grad_mode import no_grad
 from ..op import find_op
 from . import flight_recorder, options as opt
@@ -506,6 +506,13 @@ class ProcessGroup(CollectiveMethods):
 
     def barrier(self, options: Any = None) -> Work:
         """Return when every rank is here."""
+        handle = _extras.record_begin("c10d::barrier", None, _extras.COLLECTIVE)
+        try:
+            return self._barrier(options)
+        finally:
+            _extras.record_end(handle)
+
+    def _barrier(self, options: Any) -> Work:
         backend = self._backends.get("cpu") or next(iter(self._backends.values()))
         recorder = flight_recorder.current
         if recorder is None:
@@ -530,6 +537,15 @@ def _by_device(name: str, first: int) -> Any:
     """A method that asks the back end of its tensors' device; they are argument `first`."""
 
     def call(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        if not _extras.profile_is_on():
+            return run(self, *args, **kwargs)
+        handle = _extras.record_begin(shown, None, _extras.COLLECTIVE)
+        try:
+            return run(self, *args, **kwargs)
+        finally:
+            _extras.record_end(handle)
+
+    def run(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
         recorder = flight_recorder.current
         if recorder is None:
             return getattr(self._backend_of(args[first]), name)(*args, **kwargs)
@@ -538,6 +554,7 @@ def _by_device(name: str, first: int) -> Any:
         recorder.watch(entry, work)
         return work
 
+    shown = f"c10d::{name}" if name == "send" else f"c10d::{name}_"      # as PyTorch's ops are called
     call.__name__ = name
     return call
 

@@ -11,6 +11,7 @@ import rushlight as rl
 from rushlight import _extras
 from rushlight.autograd.profiler import record_function
 from tests.profiler.recorded import (
+    COLLECTIVE,
     COMPILE,
     EVALUATE,
     INNER,
@@ -162,6 +163,32 @@ def test_record_function_is_a_context_and_a_decorator():
     ]
     with pytest.raises(TypeError, match="must be a str"):
         record_function(3)
+
+
+def test_shapes_of_gradients_and_texts_of_labels():
+    x = rl.randn(3, 2, requires_grad=True)
+
+    def program():
+        with record_function("label", "text"):
+            x.exp().sum().backward()
+
+    shown = {e.name: e.inputs for e in record(program, SHAPES) if e.kind in (NODE, USER)}
+    assert shown == {
+        "label": ([[]], [""], [[]], [""]), "SumBackward0": ([[]], ["float"], [[]], [""]),
+        "ExpBackward0": ([[3, 2]], ["float"], [[0, 0]], [""]),
+        "torch::autograd::AccumulateGrad": ([[3, 2]], ["float"], [[2, 1]], [""]),
+    }
+
+
+def test_collectives_have_pytorchs_names():
+    store = rl.distributed.HashStore()
+    rl.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        events = record(lambda: (rl.distributed.all_reduce(rl.ones(3)), rl.distributed.barrier()))
+    finally:
+        rl.distributed.destroy_process_group()
+    assert [e.name for e in events if e.kind == COLLECTIVE] == ["c10d::allreduce_", "c10d::barrier"]
+    assert all(e.kind != OP for e in events if e.parent >= 0 and events[e.parent].kind == COLLECTIVE)
 
 
 def test_a_label_ends_with_a_future():
