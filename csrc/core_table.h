@@ -37,7 +37,8 @@ namespace rl {
   X(engine_will_run) X(call_role)                                                                                      \
   X(profile_now) X(profile_start) X(profile_stop) X(profile_free) X(profile_toggle) X(profile_limit)    \
   X(profile_recording) X(profile_line) X(profile_join) X(profile_name) X(profile_text) X(profile_begin) X(profile_end) X(profile_add)  \
-  X(profile_memory) X(record_stretch) X(record_op) X(record_node) X(record_named) X(record_method) X(record_function) X(record_index)
+  X(profile_memory) X(record_stretch) X(record_op) X(record_node) X(record_named) X(record_method) X(record_function) X(record_index)  \
+  X(record_kernel)
 
 struct CoreTable {
 #define X(name) PyTypeObject* name;

@@ -91,7 +91,8 @@ Recording* profile_start(uint32_t flags) {
   r->numbers = PyDict_New();
   r->held = PyList_New(0);
   r->inputs.shown = PyList_New(0);
-  if (!r->names || !r->numbers || !r->held || !r->inputs.shown) return profile_free(r), nullptr;
+  r->sources = PyDict_New();
+  if (!r->names || !r->numbers || !r->held || !r->inputs.shown || !r->sources) return profile_free(r), nullptr;
   forget_names();
   running = r;
   mine.recording = r->id;
@@ -129,6 +130,7 @@ void profile_free(Recording* r) {
   Py_XDECREF(r->numbers);
   Py_XDECREF(r->held);
   Py_XDECREF(r->inputs.shown);
+  Py_XDECREF(r->sources);
   delete r;
 }
 
@@ -348,7 +350,8 @@ Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence) {
   uint32_t row = append(running, line);
   if (row == kNoRow) return {};
   Event& e = line->at(row);
-  e = {profile_now(), 0, sequence, {{-1, 0}}, name, line->open, kind, line->inside, 0, 0, line->module};
+  uint32_t source = running->flags & kRecordSources ? profile_source(running, kind) : 0;
+  e = {profile_now(), 0, sequence, {{-1, {source}}}, name, line->open, kind, line->inside, 0, 0, line->module};
   line->open = row;
   return {running->id, line, row};
 }
@@ -372,7 +375,7 @@ void profile_add(uint32_t name, EventKind kind, int64_t begin, int64_t end) {
   Timeline* line = profile_line();
   uint32_t row = line ? append(running, line) : kNoRow;
   if (row != kNoRow)
-    line->at(row) = {begin, end, -1, {{-1, 0}}, name, line->open, kind, line->inside, 0, 0, line->module};
+    line->at(row) = {begin, end, -1, {{-1, {0}}}, name, line->open, kind, line->inside, 0, 0, line->module};
 }
 
 void profile_memory(const void* address, int64_t bytes, int64_t total, Device device) {

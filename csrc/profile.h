@@ -36,7 +36,8 @@ enum RecordFlag : uint32_t {
   kRecordStack = 4,
   kRecordModules = 8,
   kRecordThreads = 16,
-  kRecordKernels = 32
+  kRecordKernels = 32,
+  kRecordSources = 64     // where in the program's source events begin
 };
 
 constexpr uint32_t kKeyProfile = 1u << 31;             // `profile_key` while something records, beside the bits of Key
@@ -50,7 +51,10 @@ struct Event {
   union {
     struct {
       int32_t inputs;           // of Recording::inputs, -1: none
-      uint32_t forward_thread;  // of a node: the thread that recorded it, 0 unknown
+      union {
+        uint32_t forward_thread;  // of a node: the thread that recorded it, 0 unknown
+        uint32_t source;          // of anything else: where it was begun (Recording::sources), 0 unknown
+      };
     };
     int64_t total;              // Memory: allocated now
   };
@@ -113,6 +117,7 @@ struct Recording {
   std::vector<uint8_t> facts;                // by name: NameFact
   std::vector<std::pair<uint32_t, uint32_t>> pairs;   // names of the engine at a node, and of the node
   InputTable inputs;
+  PyObject* sources = nullptr;               // dict: (code, instruction) -> number, from 1
 };
 Recording* profile_recording();              // that which runs (paused or not), or null
 
@@ -131,6 +136,7 @@ void profile_join();                         // this thread belongs to the engin
 uint32_t profile_name(PyObject* name);
 uint32_t profile_text(const char* name);
 
+uint32_t profile_source(Recording* recording, EventKind kind);   // of an event that begins now; 0 of a node
 Mark profile_begin(uint32_t name, EventKind kind, int64_t sequence = -1);
 void profile_end(const Mark& mark);
 // An event whose times are known.

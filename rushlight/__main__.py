@@ -3,6 +3,7 @@
     rushlight run script.py --epochs 3        an unmodified PyTorch script
     rushlight run -m package.train --lr 0.1   a module, as with `python -m`
     rushlight run --nproc 2 script.py         the same in several processes, as torchrun does
+    rushlight profile script.py --epochs 3    the same, and a report of where its time and memory went
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
     rushlight info                            versions, processor, devices
     rushlight --version                       one line
@@ -26,8 +27,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
     run.add_argument("--nproc", type=int, default=0, metavar="N", help="in so many processes, as torchrun starts them")
     run.add_argument("--max-restarts", type=int, default=0, help="with --nproc: how often all are started again")
-    run.add_argument("program", help="path of the script, or name of the module")
-    run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
+    profile = commands.add_parser(
+        "profile", help="run a PyTorch program and report what bounds it",
+        description="Run a program with `torch` served by Rushlight, and report where its time and memory went: in a"
+        " table, and in a folder report.html, summary.json, trace.json and stacks.txt.",
+    )
+    profile.add_argument("--out", default="rushlight_profile", metavar="DIR", help="the folder (%(default)s)")
+    profile.add_argument("-m", dest="module", action="store_true", help="the program is a module name")
+    for one in (run, profile):
+        one.add_argument("program", help="path of the script, or name of the module")
+        one.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
     check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks or refuses")
     check.add_argument("targets", nargs="+", help="files, folders or installed packages")
     commands.add_parser("info", help="print versions, processor and devices")
@@ -73,6 +82,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if chosen.command == "check":
         return check(chosen.targets)
+    if chosen.command == "profile":
+        return profile(chosen)
     if chosen.nproc:
         return run_processes(chosen)
     from .compat import run
@@ -85,6 +96,26 @@ def main(arguments: list[str]) -> int:
         print(missing, file=sys.stderr)
         return 2
     return 0
+
+
+def profile(chosen: argparse.Namespace) -> int:
+    """The program under a recording; this process ends as the program does. 2 where it cannot begin."""
+    from pathlib import Path
+
+    from . import compat
+    from .profiler.command import profile_program, usable
+
+    folder = Path(chosen.out).absolute()
+    try:
+        compat.check_program(chosen.program, chosen.module, "profile")
+        usable(folder)
+    except OSError as refused:
+        why = refused if str(refused).startswith("rushlight profile:") else f"rushlight profile: --out: {refused}"
+        print(why, file=sys.stderr)
+        return 2
+    name = " ".join([chosen.program, *chosen.arguments])
+    ours = frozenset((__file__, compat.__file__))
+    profile_program(lambda: compat.run(chosen.program, chosen.arguments, chosen.module), name, folder, ours)
 
 
 def run_processes(chosen: argparse.Namespace) -> int:

@@ -182,7 +182,7 @@ CEILINGS = {
     "op": 4450,
     "optim": 4100,
     "planners": 10900,
-    "profiler": 5200,
+    "profiler": 7400,
     "rules": 1700,
     "serialization": 3100,
     "symbols": 2700,

@@ -215,6 +215,7 @@ void record_method(Recorded* r, const char* name, PyObject* const* args, size_t 
 }
 void record_named(Recorded* r, PyObject* name, PyObject* args) { core->record_named(r, name, args); }
 void record_function(Recorded* r, PyObject* function, PyObject* args) { core->record_function(r, function, args); }
+void record_kernel(Recorded* r, const void* kernel) { core->record_kernel(r, kernel); }
 void record_index(Tensor* t, PyObject* index, int64_t begin) { core->record_index(t, index, begin); }
 
 int use_core(PyObject* module) {

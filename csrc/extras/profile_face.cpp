@@ -12,7 +12,8 @@ namespace {
 // --- a recording as Python reads it ----------------------------------------------------------------------------------
 
 const char* const kColumns[] = {"begin",  "end",      "name",  "kind",  "thread", "parent", "sequence", "forward_thread",
-                                "inputs", "overload", "value", "address", "total", "device", "unit", "module"};
+                                "inputs", "overload", "value", "address", "total", "device", "unit", "module",
+                                "source"};
 constexpr int kNumColumns = sizeof(kColumns) / sizeof(kColumns[0]);
 
 struct Columns {
@@ -37,17 +38,18 @@ struct Columns {
 };
 
 void write_row(Columns& c, size_t row, const Event& e, int64_t thread, int64_t first_row, int64_t stopped) {
-  bool is_memory = e.kind == EventKind::Memory;
+  bool is_memory = e.kind == EventKind::Memory, is_node = e.kind == EventKind::Node || e.kind == EventKind::Evaluate;
   int64_t parent = e.parent == kNoRow ? -1 : first_row + e.parent;
   int64_t values[kNumColumns] = {
       e.begin,                 is_memory ? e.begin : e.end ? e.end : stopped,
       e.name,                  static_cast<int64_t>(e.kind),
       thread,                  parent,
-      is_memory ? -1 : e.sequence, is_memory ? 0 : e.forward_thread,
+      is_memory ? -1 : e.sequence, is_node ? e.forward_thread : 0,
       is_memory ? -1 : e.inputs,   -1,
       is_memory ? e.sequence : 0,  is_memory ? e.end : 0,
       is_memory ? e.total : 0,     is_memory ? e.device : -1,
-      is_memory ? e.unit : -1,     static_cast<int64_t>(e.module) - 1};
+      is_memory ? e.unit : -1,     static_cast<int64_t>(e.module) - 1,
+      is_memory || is_node ? 0 : e.source};
   for (int i = 0; i < kNumColumns; i++) c.at[i][row] = values[i];
 }
 
@@ -103,8 +105,9 @@ PyObject* recording_object(Recording* r, int64_t stopped) {
   if (!inputs || !threads) return nullptr;
   Ref columns(columns_of(r, stopped));
   if (!columns) return nullptr;
-  return Py_BuildValue("{sOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "threads",
-                       threads.p, "base", static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
+  return Py_BuildValue("{sOsOsOsOsOsOs(LL)sKsL}", "columns", columns.p, "names", r->names, "inputs", inputs.p, "calls",
+                       r->inputs.shown, "sources", r->sources, "threads", threads.p, "base",
+                       static_cast<long long>(r->begin), static_cast<long long>(r->wall), "dropped",
                        static_cast<unsigned long long>(r->dropped.load()), "stopped", static_cast<long long>(stopped));
 }
 

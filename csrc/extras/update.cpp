@@ -13,6 +13,7 @@
 #include "core.h"
 #include "plan.h"
 #include "pool.h"
+#include "profile.h"
 #include "unlocked.h"
 
 namespace rl {
@@ -223,6 +224,9 @@ void run_chunk(void* context, int64_t begin, int64_t end) {
 }
 
 void launch(Walk& walk) {
+  Recorded recorded;
+  if (is_recording() && walk.total)
+    record_kernel(&recorded, reinterpret_cast<const void*>(walk.entries.front().kernel));
   if (walk.total <= kAlone) {
     if (walk.total) run_chunk(&walk, 0, walk.total);
     return;

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 from .. import _C
-from ..base import core_modules, homes
+from ..base import homes
 from .finder import TorchFinder, serves
 
 __all__ = ["install", "installed", "run", "uninstall"]
@@ -42,7 +42,6 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     _finder.alias("torch")
-    core_modules.register("torch")
     _show_as("torch")
 
 
@@ -88,21 +87,27 @@ def _is_found(module: str) -> bool:
         return False
 
 
-def run(script: str, arguments: list[str], as_module: bool = False) -> None:
-    """Run a program unmodified, as `python script …` (or `python -m script …`) would,
-    with `torch` served from Rushlight."""
+def check_program(script: str, as_module: bool, command: str = "run") -> None:
+    """FileNotFoundError, in one line that begins with the command, where there is no such script or module."""
+    if not as_module:
+        if not Path(script).exists():
+            raise FileNotFoundError(f"rushlight {command}: no such script: {script!r}")
+        return
+    sys.path[0] = os.getcwd()
+    if not _is_found(script):
+        raise FileNotFoundError(f"rushlight {command}: no such module: {script!r}")
+
+
+def run(script: str, arguments: list[str], as_module: bool = False) -> dict[str, object]:
+    """Run a program unmodified, as `python script …` (or `python -m script …`) would, with `torch` served from
+    Rushlight. Gives its globals, which whoever looks at what it left behind keeps alive."""
     install()
     serve_children()
     sys.argv = [script, *arguments]
+    check_program(script, as_module)
     if as_module:
-        sys.path[0] = os.getcwd()
-        if not _is_found(script):
-            raise FileNotFoundError(f"rushlight run: no such module: {script!r}")
         # A module of torch's own, such as torch.distributed.run, is ours.
         ours = script.replace("torch", "rushlight", 1) if script.partition(".")[0] == "torch" else script
-        runpy.run_module(ours, run_name="__main__", alter_sys=True)
-        return
-    if not Path(script).exists():
-        raise FileNotFoundError(f"rushlight run: no such script: {script!r}")
+        return runpy.run_module(ours, run_name="__main__", alter_sys=True)
     sys.path[0] = str(Path(script).resolve().parent)
-    runpy.run_path(script, run_name="__main__")
+    return runpy.run_path(script, run_name="__main__")

@@ -29,6 +29,7 @@ class Extern(OpDefinition):
     """A definition whose body is a call into a library."""
 
     kind = KIND_PYTHON
+    computes: ClassVar[bool] = True      # False: it compares and moves elements, and adds or multiplies none
 
     def meta(self, *args: Any) -> Spec | tuple[Spec, ...]:
         """The outputs' specs; raises for arguments the op refuses."""
@@ -37,6 +38,10 @@ class Extern(OpDefinition):
     def cpu(self, out: Any, *args: Any) -> None:
         """Fill `out` (a tensor, or a tuple of them) on the host."""
         raise NotImplementedError
+
+    def flops(self, *args: Any) -> int | None:
+        """Floating-point operations of such a call, of which no Lowered tells; None: nobody has counted them."""
+        return None if self.computes else 0
 
     def run(self, *args: Any) -> Any:
         device = device_of(args)

@@ -79,6 +79,13 @@ class _Flash(Library):
         return mask if mask is None or mask.dtype in (_C.bool, wide) else mask.to(wide)
 
 
+def visible_scores(query: Any, key: Any, is_causal: bool) -> int:
+    """How many pairs of a query and a key attention looks at."""
+    rows, columns = query.shape[2], key.shape[2]
+    hidden = sum([columns - i - 1 for i in range(min(rows, columns))]) if is_causal else 0
+    return query.shape[0] * query.shape[1] * (rows * columns - hidden)
+
+
 def is_elsewhere(t: Any) -> bool:
     """Whether a tensor is on a plugged-in device, whose own function is asked first."""
     return t.device.type not in ("cpu", "meta")
@@ -98,6 +105,10 @@ class FlashAttention(_Flash):
         if query.dtype in HALF:
             log = _C.float32
         return Spec(shape, query.dtype, like_query(query, shape)), Spec(tuple(query.shape[:3]), log)
+
+    def flops(self, query, key, value, dropout_p, is_causal, mask, scale):
+        """Those of the products: scores, and their sums of values."""
+        return 2 * visible_scores(query, key, is_causal) * (query.shape[3] + value.shape[3])
 
     def is_planned(self, args):
         return is_elsewhere(args[0]) or self.has_kernels(*args[:3], args[5], args[:3])
@@ -152,6 +163,10 @@ class FlashAttentionBackward(_Flash):
         self.check(query, key, value, dropout_p)
         shapes = [tuple(t.shape) for t in (query, key, value)]
         return tuple([Spec(shape, query.dtype, like_query(query, shape)) for shape in shapes])
+
+    def flops(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
+        """Those of the products: the scores again, and one for each of their gradient, values', queries' and keys'."""
+        return 2 * visible_scores(query, key, is_causal) * (3 * query.shape[3] + 2 * value.shape[3])
 
     def is_planned(self, args):
         return is_elsewhere(args[1]) or (

@@ -209,6 +209,12 @@ class Convolution(Library):
         shape = (input.shape[0], outs, *sizes)
         return Spec(shape, input.dtype, result_strides(input, weight, shape))
 
+    def flops(self, input, weight, bias, *rest):
+        """Every weight meets every position of the result, or of the input where the convolution is transposed."""
+        out = self.meta(input, weight, bias, *rest).shape
+        places = prod((input.shape if rest[3] else out)[2:])
+        return 2 * input.shape[0] * places * prod(weight.shape) + (0 if bias is None else prod(out))
+
     def steps(self, args, room):
         input, weight, bias, *_, transposed, _, _ = args
         window, _ = self.checked(*args)
@@ -386,6 +392,9 @@ class ConvolutionWeight(Library):
         shape = (grad.shape[1], input.shape[1] // window.groups, *window.kernel)
         own = self.is_own(grad)
         return Spec(shape, grad.dtype, result_strides(input, grad, shape) if own else None)
+
+    def flops(self, grad, input, *rest):
+        return 2 * grad.shape[0] * prod(grad.shape[2:]) * prod(self.meta(grad, input, *rest).shape)
 
     def is_own(self, grad: Any) -> bool:
         """Whether a plugged-in device has a function for it."""

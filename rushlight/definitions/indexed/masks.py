@@ -31,6 +31,7 @@ MOST = 1 << 31      # elements that written kernels can count
 class CountTrue(Library):
     """How many elements of a dense mask are true up to the end of each chunk of it."""
 
+    computes = False
     schema = "_count_true(Tensor mask) -> Tensor"
     function = method = out = differentiable = False
 
@@ -49,6 +50,7 @@ class CountTrue(Library):
 class TruePositions(Library):
     """[length, ndim] positions of the true elements of a dense mask, in row-major order, from where chunks end."""
 
+    computes = False
     schema = "_true_positions(Tensor mask, Tensor ends, int length) -> Tensor"
     function = method = out = differentiable = False
 

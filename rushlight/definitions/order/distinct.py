@@ -91,6 +91,7 @@ class Runs(Library):
     """The first elements of runs of equal neighbours in a dense vector, and if asked for the run of every element and
     the lengths of runs: as many as there are elements, of which the last result says how many count."""
 
+    computes = False
     schema = "_runs(Tensor input, bool inverse, bool counts) -> (Tensor, Tensor, Tensor, Tensor)"
     function = method = out = differentiable = False
 

@@ -71,6 +71,7 @@ class Sort(Library):
     """The elements in order along `dim`, and where each came from."""
 
     batch = "dim"
+    computes = False
     schema = (
         "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
@@ -136,6 +137,7 @@ class TopK(Library):
     """The `k` largest (or smallest) elements along `dim`, and where they are."""
 
     batch = "dim"
+    computes = False
     schema = (
         "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
     )
@@ -190,6 +192,7 @@ class RankedElement(Library):
     """
 
     batch = "dim"
+    computes = False
     schema = "_ranked_element(Tensor input, int position, str missing, int dim) -> (Tensor values, Tensor indices)"
     function = method = out = False
 

@@ -340,6 +340,9 @@ class IntMm(Library):
             raise RuntimeError(f"_int_mm: inner sizes must agree, got {m}x{k} and {b.shape[0]}x{n}")
         return Spec((m, n), _C.int32)
 
+    def flops(self, a, b):
+        return 2 * a.shape[0] * a.shape[1] * b.shape[1]
+
     def steps(self, args, room):
         a, b = args
         (m, k), n = a.shape, b.shape[1]

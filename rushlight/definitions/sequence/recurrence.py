@@ -139,6 +139,10 @@ class _Steps(OwnPlans):
         given = tensors_of(args)
         return self.steps(args, True) if all(t._is_contiguous() for t in given) else None
 
+    def flops(self, *args: Any) -> int:
+        """Those of the products: every row of a step meets the weight."""
+        return 2 * args[0].shape[0] * args[self.spec.index("weight")].numel()
+
     def run(self, *args: Any) -> Any:
         given = tensors_of(args)
         return super().run(*args) if given[0].device.type == "meta" else self.steps(args)(*dense(*given))
