@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from .activities import DeviceType
 from .native_names import demangled
+from .recording import MEMORY_NAME
 from .units import time_text
 
 if TYPE_CHECKING:
     from .event_source import EventSource
 
-MEMORY_EVENT_NAME = "[memory]"
+MEMORY_EVENT_NAME = MEMORY_NAME
 OUT_OF_MEMORY_EVENT_NAME = "[OutOfMemory]"
 
 Kernel = namedtuple("Kernel", ["name", "device", "duration"])

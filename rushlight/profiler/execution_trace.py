@@ -47,7 +47,7 @@ class _Graph:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._tensors: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._tensors: dict[int, tuple[weakref.ref, int]] = {}      # by id, which another may have later
         self._storages: dict[int, int] = {}
         self._calls = itertools.count(1)
         self.process = next(self._numbers)
@@ -119,9 +119,10 @@ class _Graph:
         return (str(value), [], type(value).__name__, []) if number is None else (number, [], "Int", [])
 
     def _tensor(self, value: Any) -> tuple[Any, Any, str, Any]:
-        number = self._tensors.get(value)
-        if number is None:
-            number = self._tensors[value] = next(self._numbers)
+        known, number = self._tensors.get(id(value), (None, 0))
+        if known is None or known() is not value:
+            number = next(self._numbers)
+            self._tensors[id(value)] = (weakref.ref(value), number)
         kind = f"Tensor({cpp_name(value.dtype)})"
         if str(value.layout) != "torch.strided" or value.is_meta:
             return [number, 0, 0, value.numel(), value.element_size(), str(value.device)], list(value.shape), kind, []

@@ -17,6 +17,7 @@ from .. import _C
 from ..aten.calls import _NUMBERS_AS_TENSORS
 from ..aten.namespaces import pytorch_overloads
 from ..aten.overloads import AtenSchema, aten_name, has_schema, schemas_of
+from ..base import late
 from ..base.tables import rows
 from ..codegen.stored.cache import digest_of, name_of
 from .arguments import arguments_of
@@ -60,6 +61,8 @@ def prepare() -> None:
     """Read the tables that names come from, before a recording in which that would be seen."""
     _renamed()
     _is_known("add")
+    for names_nodes in ("..aten.graph.nodes", "..aten.graph.rules"):
+        late.import_module(names_nodes, __package__)
 
 
 def call_name(callee: Any, op: Any, has_out: bool, args: tuple[Any, ...] | None) -> str | None:

@@ -19,6 +19,7 @@ COLUMNS = ("begin", "end", "name", "kind", "thread", "parent", "sequence", "forw
 _COLUMN_OF = {"device_kind": "device"}     # what the recorder calls a column whose name means something else here
 NO_INPUTS: tuple[list, list, list, list] = ([], [], [], [])
 STEP_PREFIX, STEP_KEY = "ProfilerStep#", "ProfilerStep*"
+MEMORY_NAME = "[memory]"
 
 
 class Log:
@@ -48,6 +49,7 @@ class Log:
             given = recording["columns"].get(_COLUMN_OF.get(column, column)) if with_host else b""
             setattr(self, column, [-1] * len(self.begin) if given is None else memoryview(given).cast("q").tolist())
         self.names: list[str] = list(recording["names"])
+        self._name_memory()
         self.input_records: list[tuple[list, list, list, list]] = recording["inputs"]
         self.threads: list[tuple[int, str, int]] = list(recording["threads"])
         self.base: tuple[int, int] = recording["base"]
@@ -62,6 +64,14 @@ class Log:
 
     def __len__(self) -> int:
         return len(self.begin)
+
+    def _name_memory(self) -> None:
+        """Memory has no name in a recording."""
+        rows = [row for row, kind in enumerate(self.kind) if kind == Kind.MEMORY]
+        for row in rows:
+            self.name[row] = len(self.names)
+        if rows:
+            self.names.append(MEMORY_NAME)
 
     def _add_device(self) -> None:
         """Rows for what a device did: those of the host's calls under the op that made them."""

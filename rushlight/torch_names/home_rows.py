@@ -34,6 +34,16 @@ autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
 autograd.backward -> autograd: backward grad
 dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
 autograd.hooks -> utils.hooks: RemovableHandle
+autograd.labels -> autograd.profiler: record_function
+profiler.event_source -> autograd.profiler_util: EventList
+profiler.events -> autograd.profiler_util: FormattedTimesMixin FunctionEvent FunctionEventAvg Interval MemRecordsAcc
+    StringTable
+profiler.session -> autograd.profiler: profile
+profiler.steps -> autograd.profiler: KinetoStepTracker
+profiler.nvprof -> autograd.profiler: EnforceUnique load_nvprof parse_nvprof_trace
+profiler.ranges -> autograd.profiler: emit_itt emit_nvtx
+profiler.schedules -> profiler.profiler: ProfilerAction schedule
+profiler.execution_trace -> profiler.profiler: ExecutionTraceObserver
 cuda -> .: OutOfMemoryError AcceleratorError
 cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator
     get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict

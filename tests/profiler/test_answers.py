@@ -20,6 +20,7 @@ def test_the_answer_is_pytorchs(name):
     assert json.loads(json.dumps(CASES[name](rushlight))) == STORED[name]
 
 
+@pytest.mark.slow
 def test_stored_answers_are_those_of_the_installed_pytorch():
     pytest.importorskip("torch")
     asked = ("schedules", "errors", "nesting", "flops", "traces")
