@@ -40,8 +40,8 @@ struct PlaceHash {
 enum class Whose : uint8_t {
   Program,
   ModuleCall,                            // nn.Module.__call__ itself, which a program called by that name
-  Profiler,                              // not recorded, nor are the functions of C that it calls
-  Inner                                  // not recorded, nor is anything that it calls
+  Profiler,                              // or the dispatcher: not recorded, nor are the functions of C that it calls
+  Inner                                  // not recorded, nor is anything that it calls: but a custom op's own function
 };
 struct Seen {
   uint32_t name;
@@ -283,16 +283,22 @@ Seen seen_in(PyFrameObject* frame, int at) {
   return seen;
 }
 
+// Whether the innermost event is an op whose body is the program's.
+bool runs_programs_op() {
+  Timeline* line = here.line;
+  return line->open != kNoRow && line->at(line->open).kind == EventKind::Op;
+}
+
 void begin_frame(PyFrameObject* frame) {
   Seen seen = seen_in(frame, PyFrame_GetLasti(frame));
-  if (__builtin_expect(seen.whose == Whose::Inner, 0)) here.inner = frame;
+  if (__builtin_expect(seen.whose == Whose::Inner, 0) && !runs_programs_op()) here.inner = frame;
   PyObject* module = __builtin_expect(seen.whose == Whose::ModuleCall, 0) ? self_of(frame) : nullptr;
   if (module) open_module(frame, module);
   else open_frame(frame, seen.name, EventKind::Python);
 }
 
 void begin_function(PyFrameObject* caller, PyObject* function) {
-  if (function && seen_in(caller, kNowhere).whose != Whose::Profiler)
+  if (function && seen_in(caller, kNowhere).whose == Whose::Program)
     open_frame(beyond(caller), name_of_function(function), EventKind::PythonCall);
 }
 

@@ -12,14 +12,16 @@ import sys
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Rooms whose frames are no part of a program: what an op is made of, how it is found, and the compiler.
-INNER = ("base", "loops", "codegen", "devices", "op", "planners", "rules", "aten", "definitions", "dynamo", "aot",
+INNER = ("base", "loops", "codegen", "devices", "op", "planners", "rules", "definitions", "dynamo", "aot",
          "inductor", "compiler", "wiring.py")
-OWN = ("profiler" + os.sep, os.path.join("autograd", "profiler"), os.path.join("autograd", "labels.py"))
+# Files whose frames are left out alone, since what they call may be the program's: the profiler and the dispatcher.
+OWN = ("profiler" + os.sep, os.path.join("autograd", "profiler"), os.path.join("autograd", "labels.py"),
+       os.path.join("dispatch", "dispatcher.py"))
 
 
 def frame_paths() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Of files: folders that their names go without, the longest first; how paths of the profiler's own begin; and
-    those of our inner rooms."""
+    """Of files: folders that their names go without, the longest first; how paths of those begin
+    that are left out alone; and of those that are with all they call."""
     folders = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages(),
                os.path.dirname(PACKAGE)]
     starts = {os.path.join(os.path.abspath(folder), "") for folder in folders if isinstance(folder, str)} - {os.sep}

@@ -222,6 +222,21 @@ def test_how_an_op_works_is_not_shown() -> None:
     assert not [name for name in frames if name.startswith(("rushlight/profiler/", "rushlight/autograd/labels"))]
 
 
+def test_a_custom_ops_function_is_shown() -> None:
+    @rushlight.library.custom_op("stacks::halved", mutates_args=())
+    def halved(x: rushlight.Tensor) -> rushlight.Tensor:
+        return halve(x)
+
+    def halve(x: Any) -> Any:
+        return x * 0.5
+
+    x = rushlight.ones(2)
+    for call in (halved, rushlight.ops.stacks.halved, rushlight.ops.stacks.halved.default):
+        rows = record(lambda call=call: call(x))
+        assert rows.stack(rows.find("aten::mul"))[:3] == ["halve", "halved", "stacks::halved"]
+        assert not [row for row in rows if rows.name[row].startswith(("rushlight/op/", "rushlight/base/"))]
+
+
 def test_our_functions_are_shown_as_torch_shows_its_own() -> None:
     model, x = nn.Linear(2, 2), rushlight.ones(1, 2)
     rows = record(lambda: model(x))
