@@ -10,7 +10,9 @@ import pytest
 
 import rushlight
 from rushlight import _extras, nn
+from rushlight.loops.expr import arg, cast, fma
 from rushlight.nn import functional as F
+from rushlight.profiler.command.counting import flops_of
 from rushlight.profiler.command.events import Events
 from rushlight.profiler.command.findings import OpRow
 from rushlight.profiler.command.peaks import Peaks
@@ -89,6 +91,13 @@ def test_work_is_what_the_sizes_say(case: str) -> None:
     call, name, flops, moved = CASES[case]
     found = rows(call)[name]
     assert (found.flops, found.bytes) == (flops, moved)
+
+
+def test_a_fused_multiply_add_is_two_and_what_is_shared_is_computed_once() -> None:
+    x, y, z = (arg(k, "f32") for k in range(3))
+    assert flops_of([fma(x, y, z)]) == 2
+    assert flops_of([x * y + 1, x * y - z]) == 3
+    assert flops_of([cast(x, "i64") + cast(y, "i64")]) == 0
 
 
 def test_named_functions_cost_what_their_kernels_compute() -> None:
