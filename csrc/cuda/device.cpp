@@ -318,23 +318,26 @@ int walk_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   return RUSHLIGHT_OK;
 }
 
-// A pointwise kernel as a step of a plan: parameters n0, inner strides, outer strides.
+// A pointwise kernel as a step of a plan: parameters n0, inner strides, outer strides; then, for each further dim, its
+// size and the strides along it. Dims that turn out to be one are joined.
 int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
   Points p;
   p.num = l.num_operands;
   p.constant_bytes = l.constant_bytes;
-  p.sizes[0] = l.params[0], p.sizes[1] = l.end - l.begin;
-  bool joined = p.sizes[1] == 1;
-  for (int k = 0; k < p.num; k++) {
-    p.operands[k] = l.operands[k];
-    p.strides[k][0] = l.params[1 + k], p.strides[k][1] = l.params[1 + p.num + k];
+  p.ndim = 0;
+  for (int k = 0; k < p.num; k++) p.operands[k] = l.operands[k];
+  int given = 2 + std::max(0, l.num_params - 1 - 2 * p.num) / (1 + p.num);
+  if (given > kSplitDims) return snprintf(message, sizeof(message), "a kernel has too many dims"), RUSHLIGHT_FAILED;
+  for (int d = 0; d < given; d++) {
+    const int64_t* strides = l.params + (d < 2 ? 1 + d * p.num : 2 + 2 * p.num + (d - 2) * (1 + p.num));
+    int64_t size = d == 0 ? l.params[0] : d == 1 ? l.end - l.begin : strides[-1];
+    int last = p.ndim - 1;
+    bool joined = d > 0;
+    for (int k = 0; k < p.num && joined && size != 1; k++) joined = strides[k] == p.strides[k][last] * p.sizes[last];
+    if (joined) { p.sizes[last] *= size; continue; }
+    for (int k = 0; k < p.num; k++) p.strides[k][p.ndim] = strides[k];
+    p.sizes[p.ndim++] = size;
   }
-  if (!joined) {
-    joined = true;
-    for (int k = 0; k < p.num && joined; k++) joined = p.strides[k][1] == p.strides[k][0] * p.sizes[0];
-    if (joined) p.sizes[0] *= p.sizes[1];
-  }
-  p.ndim = joined ? 1 : 2;
   return launch_points(kernel, unit, stream, p);
 }
 
@@ -548,10 +551,8 @@ int synchronize(void*, int unit, void* stream) {
 }
 
 int new_stream(void*, int unit, int priority, void** stream) {
-  int status = settle(unit);
-  return status
-             ? status
-             : done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
+  if (int status = settle(unit)) return status;
+  return done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
 }
 
 int record(void*, int unit, void* stream, void** event) {

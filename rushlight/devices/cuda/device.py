@@ -38,6 +38,7 @@ class CudaDevice(Device):
     accelerator = True
     streams = True
     loads_written = True
+    many_dims = True
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver

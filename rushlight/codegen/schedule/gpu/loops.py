@@ -15,7 +15,7 @@ from ....loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
 from ....loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
 from ....loops.nest import THERE, Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
 from ...text.primitives import SIZE
-from ..forms.axes import locate
+from ..forms.axes import Axis, locate
 from ..forms.launch import Launch, Schedule, Temp, names, product
 from ..forms.loops import clear_launch, form_of, joined_ranges, nest_with_form
 from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
@@ -26,6 +26,7 @@ ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic ins
 SWAPPED = ("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64")      # types whose elements can be exchanged
 HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
+MOST_DIMS = 6            # and its dims (kSplitDims of csrc/cuda/device.cpp)
 SLICES = 256             # that keep a unit busy, a block each
 SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not more than one's share
 
@@ -33,30 +34,34 @@ SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not m
 # --- a thread for each element ----------------------------------------------------------------------------------------
 
 
-def schedule_points(lowered: Lowered) -> Schedule:
-    """An aligned body: ranges joined where they are one in memory."""
+def schedule_points(lowered: Lowered, many_dims: bool = False) -> Schedule:
+    """An aligned body: ranges joined where they are one in memory. `many_dims`: pointwise kernels go along more than
+    two of them."""
     joined = joined_ranges(lowered)
     if joined is None:
         return Schedule(())
     axes, params, key = joined
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs)))
-    if len(axes) <= 2 and len(numbers) <= MOST_POINTS and not given_names(lowered):
-        (outer, inner) = axes if len(axes) == 2 else (None, axes[0])
-        near = [*[s * SIZE[m.code] for s, m in zip(inner.strides, lowered.memories, strict=True)]]
-        far = [0 if outer is None else s * SIZE[m.code] for s, m in zip((outer or inner).strides, lowered.memories,
-                                                                        strict=True)]
-        near += [SIZE[code] for code in lowered.outs]
-        far += [inner.size * SIZE[code] for code in lowered.outs]
-        given = (inner.size, *near, *far)
-        extent = 1 if outer is None else outer.size
+    if len(axes) <= (MOST_DIMS if many_dims else 2) and len(numbers) <= MOST_POINTS and not given_names(lowered):
+        inner, *outer = reversed(axes)
+        steps = [byte_strides(lowered, a) for a in (inner, *outer)]
+        further = [n for a, s in zip(outer[1:], steps[2:], strict=True) for n in (a.size, *s)]
+        given = (inner.size, *steps[0], *(steps[1] if outer else [0] * len(numbers)), *further)
+        extent = outer[0].size if outer else 1
         return Schedule((Launch(("gpu pair", *key), lambda: pair_nest(lowered), numbers, given, extent, 1),))
     extent = product(lowered.ranges)
     given = (*params, *given_bits(lowered))
     return Schedule((Launch(("gpu points", *key), lambda: points_nest(lowered, len(axes)), numbers, given, extent, 1),))
 
 
+def byte_strides(lowered: Lowered, axis: Axis) -> list[Any]:
+    """How far every operand goes along an axis, in bytes."""
+    read = [s * SIZE[m.code] for s, m in zip(axis.strides, lowered.memories, strict=True)]
+    return read + [axis.other * SIZE[code] for code in lowered.outs]
+
+
 def pair_nest(lowered: Lowered) -> Nest:
-    """A body over one or two ranges as the pointwise kernel it is, which has variants for vectors."""
+    """A body over few ranges as the pointwise kernel it is, which has variants for vectors."""
     codes = [m.code for m in lowered.memories]
     sources = sources_of(lowered, [Placed(r, None, code, arg(r, code)) for r, code in enumerate(codes)])
     values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
