@@ -13,7 +13,9 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from . import single_query
 from .cudnn import Graph, GraphCache, Prepared, find, installed
+from .driver import Driver
 
 WIDEST = 256
 LOWEST = {_C.float16: -6e4, _C.bfloat16: -1e30, _C.float32: -1e30}      # what stands for -inf, which has no difference
@@ -22,15 +24,18 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
 
 def fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether these tensors can go to the library."""
+    return query.shape[2] > 1 and is_read_whole(query, key, value) and find() is not None
+
+
+def is_read_whole(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether they are of a half type, in rows of whole 16 bytes."""
     return (
         query.dtype in (_C.float16, _C.bfloat16)
         and query.shape[3] % 8 == 0
         and value.shape[3] % 8 == 0
         and 0 < query.shape[3] <= WIDEST
         and 0 < value.shape[3] <= WIDEST
-        and query.shape[2] > 1
         and all(readable(t) for t in (query, key, value))
-        and find() is not None
     )
 
 
@@ -75,9 +80,13 @@ def added(mask: Tensor | None, query: Tensor, keys: int) -> tuple[Any, Any]:
 
 
 def forward(
-    outs: tuple, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float, mask: Any = None
+    driver: Driver, outs: tuple, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float,
+    mask: Any = None,
 ) -> Any:
-    """Fill (result, logarithms)."""
+    """Fill (result, logarithms). A single query has kernels of its own."""
+    if query.shape[2] == 1 and not causal and is_read_whole(query, key, value):
+        served = single_query.forward(driver, outs, query, key, value, scale, mask)
+        return outs if served else NotImplemented
     if not fits(query, key, value) or not readable(outs[0]):
         return NotImplemented
     bias, seen = added(mask, query, key.shape[2])

@@ -7,6 +7,7 @@ are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fall
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,7 +104,7 @@ class CudaDevice(Device):
         if is_used("cuda"):      # its first handle takes long: where plans are made, and meanwhile
             workers().submit(library.handle, _C.device("cuda", _C.current_unit("cuda")))
         return {
-            "attention": attention.forward, "attention_backward": attention.backward,
+            "attention": functools.partial(attention.forward, self.driver), "attention_backward": attention.backward,
             "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,
         }[op]
 
