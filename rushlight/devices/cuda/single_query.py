@@ -246,7 +246,7 @@ def planned(driver: Any, given: tuple, scale: float, masked: bool) -> Any:
     query, key, value, out, log = *given[:3], *given[-2:]
     (batch, heads, _, width), (own, keys) = query.shape, key.shape[1:3]
     code, kind = query.dtype.code, MASKS.get(given[3].dtype.code if masked else None)
-    if value.shape[3] != width or kind is None or kind in (2, 3) and given[3].dtype is not query.dtype:
+    if value.shape[3] != width or kind is None or (kind in (2, 3) and given[3].dtype is not query.dtype):
         return None
     ratio = heads // own
     together = max(n for n in range(1, MOST_HEADS + 1) if ratio % n == 0)
