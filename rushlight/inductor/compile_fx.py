@@ -19,7 +19,7 @@ from .emit import Emitter
 from .epilogues import join_epilogues
 from .freezing import enlarge_tiles, fold_norms
 from .in_place import write_in_place, write_inputs
-from .joined import write_joined
+from .joined import write_joined, write_turned
 from .merge import merge
 from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
@@ -153,11 +153,13 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
         enlarge_tiles(reader)
     improve(reader, outputs)
     write_joined(reader, outputs)
+    if device.type != "cpu":      # whose vectors go along rows
+        write_turned(reader, outputs)
     write_in_place(reader, outputs)
     live = alive(reader.nodes, outputs)
     telling.lowered(live)
     grouping = Grouping(live)
-    merge(grouping)
+    merge(grouping, device)
     join_epilogues(grouping, reader, outputs)
     units = overlapped(grouping.units.values())
     telling.grouped(grouping, units)

@@ -6,7 +6,8 @@ Enters: the nodes of a graph. Leaves: fewer of them. The gradients of query, key
     cat((d_query, d_key, d_value), 0).permute(1, 3, 0, 2, 4).contiguous()
 
 Done for ops that fill tensors of any layout, which are those whose plan is one call of Python. Where a copy in another
-order is all that reads the joined tensor, parts are written where the copy has them.
+order is all that reads the joined tensor, parts are written where the copy has them. So are results of pointwise ops
+that nothing but such a copy reads.
 """
 
 from __future__ import annotations
@@ -53,6 +54,32 @@ def write_joined(reader: Reader, outputs: Sequence[Value]) -> None:
             for b, value in placed.items():
                 makers[b].results = [value if v.buffer is b else v for v in makers[b].results]
             gone.update(id(n) for n in (cat, last) if n is not None)
+    reader.nodes = [n for n in reader.nodes if id(n) not in gone]
+
+
+def write_turned(reader: Reader, outputs: Sequence[Value]) -> None:
+    """Remove each copy in another order of what a pointwise op made for it alone, of what lies in memory anyway (with
+    an op before it, that op would share a kernel as it lies)."""
+    uses: dict[Buffer, int] = {}
+    for v in (*[v for n in reader.nodes for v in n.inputs], *outputs):
+        uses[v.buffer] = uses.get(v.buffer, 0) + 1
+    fused = {v.buffer for n in reader.nodes if n.form in ("points", "rows", "fold") for v in n.results}
+    makers = {
+        n.results[0].buffer: n for n in reader.nodes
+        if n.form == "points" and len(n.results) == 1 and fused.isdisjoint([v.buffer for v in n.inputs])
+    }
+    gone = set()
+    for copy in reader.nodes:
+        made = copy.inputs[0].buffer if copy.inputs else None
+        maker = makers.get(made) if made is not None and uses[made] == 1 else None
+        if maker is None or maker.writes or not is_settled(maker.results[0]) or not reorders(copy, maker.results[0]):
+            continue
+        whole, read, target = maker.results[0], copy.inputs[0], copy.results[0]
+        moved = carried(list(zip(whole.sizes, whole.strides, strict=True)), 0,
+                        digits(read.sizes, read.strides, target.strides))
+        if moved is not None and target.is_contiguous:
+            maker.results = [Value(target.buffer, whole.sizes, moved[0], 0, whole.dtype)]
+            gone.add(id(copy))
     reader.nodes = [n for n in reader.nodes if id(n) not in gone]
 
 
