@@ -508,8 +508,9 @@ int launch_onto_bias(const Kernel* kernel, int unit, void* stream, const Rushlig
 }
 
 // A matrix product, to which a bias (the fourth operand) is added.
-int launch_matrices(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
+int launch_matrices(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
   bool has_bias = l.num_operands == 4;
+  if (int status = 0; launch_single_row(kernel, unit, stream, l, &status)) return status;
   note_product(static_cast<double>(l.params[0]) * l.params[1] * l.params[2] * l.params[11]);
   Biased biased{};
   if (has_bias && !serves_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l, &biased))
@@ -594,23 +595,8 @@ int elapsed(void*, int unit, void* start, void* end, double* milliseconds) {
 
 const char* last_error(void*) { return message; }
 
-RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION,
-                         1,
-                         nullptr,
-                         allocate,
-                         release,
-                         copy,
-                         launch,
-                         synchronize,
-                         new_stream,
-                         record,
-                         wait,
-                         finish,
-                         query,
-                         forget,
-                         elapsed,
-                         copy_between,
-                         last_error};
+RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION, 1, nullptr, allocate, release, copy, launch, synchronize, new_stream,
+                         record, wait, finish, query, forget, elapsed, copy_between, last_error};
 
 // --- what Python sets up
 // --------------------------------------------------------------------------------------------------
@@ -777,6 +763,10 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool cuda::asks_first = false;
+
+int cuda::launch_blocks(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  return launch_nest(kernel, unit, stream, l);
+}
 
 int cuda::make_current(int unit) { return settle(unit); }
 

@@ -122,12 +122,18 @@ class CudaDevice(Device):
     def product(self, code: str) -> Any:
         from . import libraries  # looks for wheels, which not every program needs
 
-        return libraries.product(code)
+        return libraries.product(code, self.for_one_row)
+
+    def for_one_row(self, code: str) -> Callable[[], int] | None:
+        """What gives the kernel of products with one row, when the first is launched."""
+        from . import single_row  # its compiler is opened, which not every program needs
+
+        return functools.partial(single_row.kernel, code, self.driver) if code in single_row.TYPES else None
 
     def product_with_bias(self, code: str) -> Any:
         from . import libraries
 
-        return libraries.product_with_bias(code, self.driver)
+        return libraries.product_with_bias(code, self.driver, self.for_one_row)
 
     def load_many(self, nest: Nest) -> Any:
         return load_many(nest, self.driver)

@@ -3,7 +3,7 @@
 Enters: query [batch, heads, 1, width], key and value [batch, own heads, keys, width] of a half type with whole rows; a
 mask of any layout. Leaves: the result and the logarithm of the summed exponentials, by two launches: blocks go over
 shares of the keys, each for all query heads (up to 8) that read the same ones, then what they found is joined. Keys
-that a mask hides are not read. Answers False where NVRTC is not installed, or widths of key and value differ.
+that a mask hides have no values read. Answers False where NVRTC is not installed, or widths of key and value differ.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .sources import ARGUMENTS, WAIT
 
 THREADS, CHUNK, LEAST = 128, 128, 64       # of a block; keys at a time, and keys worth a block
 BLOCKS = 132 * 4                           # that keep a unit busy
+MOST_SPLITS = BLOCKS + 1                   # shares of one head's keys
 MOST_HEADS = 8                             # of a block: each keeps its sums in registers
 MOST_PLANS = 512
 MASKS = {None: 0, "b1": 1, "bf16": 2, "f16": 3, "f32": 4}
@@ -49,7 +50,7 @@ SHARES = """
 #define LANES %(lanes)d          // of a warp that share a key
 #define AT_ONCE (32 / LANES)     // keys of a warp
 #define CHUNK %(chunk)d
-#define DEEP 4
+#define DEEP %(deep)d              // loads under way
 extern "C" __global__ void __launch_bounds__(%(threads)d) attend_one(
     const u16* query, const u16* key, const u16* value, %(mask_argument)s float* found, i64 heads, i64 own, i64 keys,
     i64 share, i64 splits, i64 groups, i64 q_batch, i64 q_head, i64 k_batch, i64 k_head, i64 k_key, i64 v_batch,
@@ -81,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(%(threads)d) attend_one(
       for (int u = 0; u < DEEP; u++) {
         int k = base + (u * 4 + warp) * AT_ONCE + sub;
         bool seen = k < count;
-        %(read_mask)s
         words[u] = seen && active ? __ldg((const uint4*)(key + (start + k) * k_key)) : make_uint4(0, 0, 0, 0);
+        %(read_mask)s
       }
 #pragma unroll
       for (int u = 0; u < DEEP; u++) {
@@ -159,16 +160,30 @@ JOINED = """
 extern "C" __global__ void __launch_bounds__(%(threads)d) join_shares(
     const float* found, u16* out, float* logarithm, i64 heads, i64 splits, i64 o_batch, i64 o_head, %(arguments)s) {
 %(wait)s
+  __shared__ float weight[%(most)d], part[2][%(threads)d / 32];
   i64 item = begin + blockIdx.x;
+  int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;
   found += item * splits * (WIDTH + 2);
   float top = LOWEST, total = 0.0f;
-  for (i64 s = 0; s < splits; s++) top = fmaxf(top, found[s * (WIDTH + 2)]);
+  for (int s = threadIdx.x; s < splits; s += %(threads)d) top = fmaxf(top, found[s * (WIDTH + 2)]);
+  for (int apart = 16; apart; apart /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, apart));
+  if (lane == 0) part[0][warp] = top;
+  __syncthreads();
+  for (int w = 0; w < %(threads)d / 32; w++) top = fmaxf(top, part[0][w]);
   float from = top == LOWEST ? 0.0f : top;
-  for (i64 s = 0; s < splits; s++) total += found[s * (WIDTH + 2) + 1] * __expf(found[s * (WIDTH + 2)] - from);
+  for (int s = threadIdx.x; s < splits; s += %(threads)d) {
+    weight[s] = __expf(found[s * (WIDTH + 2)] - from);
+    total += found[s * (WIDTH + 2) + 1] * weight[s];
+  }
+  for (int apart = 16; apart; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
+  if (lane == 0) part[1][warp] = total;
+  __syncthreads();
+  total = 0.0f;
+  for (int w = 0; w < %(threads)d / 32; w++) total += part[1][w];
   for (int d = threadIdx.x; d < WIDTH; d += %(threads)d) {
     float sum = 0.0f;
-    for (i64 s = 0; s < splits; s++)
-      sum = fmaf(found[s * (WIDTH + 2) + 2 + d], __expf(found[s * (WIDTH + 2)] - from), sum);
+#pragma unroll 8
+    for (int s = 0; s < splits; s++) sum = fmaf(found[s * (WIDTH + 2) + 2 + d], weight[s], sum);
     out[item / heads * o_batch + item %% heads * o_head + d] = narrow(total > 0.0f ? sum / total : 0.0f);
   }
   if (threadIdx.x == 0) logarithm[item] = total > 0.0f ? top + logf(total) : LOWEST;
@@ -189,19 +204,17 @@ def shares_source(code: str, width: int, heads: int, mask: int) -> str:
     kind, read = MASK_TYPES[mask], ""
     if mask:
         hidden = "!m" if mask == 1 else f"{element} == LOWEST"
-        read = f"""bool any = false;
-        for (int g = 0; g < HEADS; g++) {{
+        read = f"""for (int g = 0; g < HEADS; g++) {{
           more[u][g] = LOWEST;
           if (!seen) continue;
           {kind} m = mask[batch * m_batch + (head + g) * m_head + (start + k) * m_key];
-          if (!({hidden})) more[u][g] = {element}, any = true;
-        }}
-        seen = any;"""
+          if (!({hidden})) more[u][g] = {element};
+        }}"""
     skip = """bool any = false;
         for (int g = 0; g < HEADS; g++) any |= seen && scores[g][k] != 0.0f;
         seen = any;""" if mask else ""
     return head(code) + SHARES % {
-        "width": width, "heads": heads, "lanes": lanes, "chunk": CHUNK, "threads": THREADS, "arguments": ARGUMENTS,
+        "width": width, "heads": heads, "lanes": lanes, "deep": 8 if heads <= 4 else 4, "chunk": CHUNK, "threads": THREADS, "arguments": ARGUMENTS,
         "wait": WAIT, "mask_argument": f"const {kind}* mask," if mask else "", "read_mask": read,
         "add_mask": " + more[u][g]" if mask else "", "skip": skip,
     }
@@ -210,7 +223,7 @@ def shares_source(code: str, width: int, heads: int, mask: int) -> str:
 def joined_source(code: str, width: int) -> str:
     """What the shares found as one result, a block for each head."""
     return head(code) + JOINED % {
-        "width": width, "threads": THREADS, "arguments": ARGUMENTS, "wait": WAIT,
+        "width": width, "threads": THREADS, "arguments": ARGUMENTS, "wait": WAIT, "most": MOST_SPLITS,
     }
 
 
