@@ -62,8 +62,8 @@ assert torch.allclose(given.grad, (x * 2 + 1) * 4, atol=1e-4) and torch.allclose
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name):
-    folder = __file__.rpartition("/")[0]
-    command = [sys.executable, "-m", "rushlight", "run", "-c", HEAD.format(folder=folder) + PROGRAMS[name]]
-    done = subprocess.run(command, capture_output=True, text=True)
+def test_program(name, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(HEAD.format(folder=__file__.rpartition("/")[0]) + PROGRAMS[name])
+    done = subprocess.run([sys.executable, "-m", "rushlight", "run", str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
