@@ -94,6 +94,10 @@ class CudaDevice(Device):
             from . import light  # opens the library, which few programs need
 
             return None if light.find() is None else getattr(light, NARROW[op])
+        if op == "_small_factors":
+            from . import small_factors, sources
+
+            return None if sources.find() is None else functools.partial(small_factors.run, self.driver)
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs

@@ -214,7 +214,8 @@ def shares_source(code: str, width: int, heads: int, mask: int) -> str:
         for (int g = 0; g < HEADS; g++) any |= seen && scores[g][k] != 0.0f;
         seen = any;""" if mask else ""
     return head(code) + SHARES % {
-        "width": width, "heads": heads, "lanes": lanes, "deep": 8 if heads <= 4 else 4, "chunk": CHUNK, "threads": THREADS, "arguments": ARGUMENTS,
+        "width": width, "heads": heads, "lanes": lanes, "deep": 8 if heads <= 4 else 4, "chunk": CHUNK,
+        "threads": THREADS, "arguments": ARGUMENTS,
         "wait": WAIT, "mask_argument": f"const {kind}* mask," if mask else "", "read_mask": read,
         "add_mask": " + more[u][g]" if mask else "", "skip": skip,
     }
