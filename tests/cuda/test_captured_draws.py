@@ -45,7 +45,7 @@ def test_seed_and_counter_are_found_in_memory(law, code):
 
 def test_other_kernels_find_them_too():
     keep = int(np.float64(0.75).view(np.int64))
-    same_from_memory(philox.dropout_nest(4, True), [np.zeros(300, np.bool_)], [300, 512, 0, 0, keep, 0], 75)
+    same_from_memory(philox.dropout_nest(4), [np.zeros(300, np.bool_)], [300, 512, 0, 0, keep, 0], 75)
     p = np.full(300, 0.4, np.float32)
     nest = philox.bernoulli_nest("f32", "f32", False)
     same_from_memory(nest, [p, np.zeros(300, np.float32)], [300, 0, 0, 0, 0, 0], 75)

@@ -49,13 +49,12 @@ def test_known_choices():
     p, out = np.full(300, 0.4, np.float32), np.zeros(300, np.float32)
     run(philox.bernoulli_nest("f32", "f32", False), [p, out], [300, 0, 1, 42, 0, 0], 75)
     assert out[:20].tolist() == [0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0]
-    for count, vector, single, expected in (
-        (300, 4, True, "011110111001111111111011"), (5000, 8, False, "011101101011111110011111"),
-        (5000, 8, True, "011101101011111110011111"),
+    for count, vector, expected in (
+        (300, 4, "011110111001111111111011"), (5000, 8, "011101101011111110011111")
     ):
         kept = np.zeros(count, np.bool_)
         lanes = -(-count // 256) * 256
-        run(philox.dropout_nest(vector, single), [kept], [count, lanes, 1, 42, bits(0.75), 0], count // vector)
+        run(philox.dropout_nest(vector), [kept], [count, lanes, 1, 42, bits(0.75), 0], count // vector)
         assert "".join("01"[int(k)] for k in kept[:24]) == expected
 
 

@@ -259,9 +259,8 @@ def fill_nest(law: str, code: str) -> Nest:
     return Nest(f"random_{law}", operands([], [code]), PARAMS, rows(*body))
 
 
-def dropout_nest(vector: int, single: bool) -> Nest:
-    """Which elements are kept: `vector` neighbours from each draw, or from two, or half of one, written as one number.
-    `single`: the probability is a float32, so that no double is needed to compare with it."""
+def dropout_nest(vector: int) -> Nest:
+    """Which elements are kept: `vector` neighbours from each draw, or from two, or half of one."""
     turn, lane = idiv(var("i"), var("lanes")), irem(var("i"), var("lanes"))
     body: list[Statement] = [Local("turn", turn), Local("lane", lane)]
     chosen: Words = []
@@ -276,13 +275,9 @@ def dropout_nest(vector: int, single: bool) -> Nest:
             first, words = drawn(var("counter") + var("turn") * number(draws) + number(d), var("lane"), f"w{d}.")
             body += first
             chosen += words
-    limit = bitcast(var("first"), "f64")
-    limit = cast(limit, "f32") if single else limit
-    code, packed = {2: "i16", 4: "i32", 8: "i64"}[vector], number(0)
-    for k, word in enumerate(chosen):
-        packed = packed + select(lt(cast(uniform(word), limit.dtype), limit), number(1 << 8 * k), number(0))
-    body.append(Store(0, var("i"), cast(packed, code)))
-    return Nest(f"random_dropout{vector}", operands([], [code]), PARAMS, rows(*body))
+    kept = kept_law(chosen, "b1")
+    body += [Store(0, var("i") * number(vector) + number(k), value) for k, value in enumerate(kept)]
+    return Nest(f"random_dropout{vector}", operands([], ["b1"]), PARAMS, rows(*body))
 
 
 def bernoulli_nest(code: str, read: str, checked: bool) -> Nest:

@@ -167,7 +167,7 @@ def forward_graph(
     e = g.point("exp", g.point("sub", s, virtual(), top), virtual())
     total = g.reduce("sum", e, virtual(row))
     g.point("add", top, log, g.point("log", total, virtual(row)))
-    if not seeds:
+    if seeds is None:
         weights = g.point("div", e, virtual(of=code), total)
     else:
         noise = g.chosen(keep, *seeds, virtual())
@@ -177,9 +177,9 @@ def forward_graph(
     return prepared(g, device)
 
 
-def numbers(g: Graph, keep: float) -> list[Any]:
+def numbers(g: Graph, keep: float) -> tuple[Any, Any] | None:
     """What names the noise of dropout, where there is dropout."""
-    return [] if keep == 1.0 else [g.tensor("i64", (1, 1, 1, 1)) for _ in range(2)]
+    return None if keep == 1.0 else (g.tensor("i64", (1, 1, 1, 1)), g.tensor("i64", (1, 1, 1, 1)))
 
 
 def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:

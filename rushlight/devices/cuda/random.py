@@ -194,8 +194,7 @@ def dropout(device: Any, out: Tensor, generator: Generator | None, input: Tensor
     lanes = lanes_of(device, out.device.index or 0, count)
     start = take(generator, out, -(-count // (lanes * EACH)) * EACH)
     target, into = in_order(out)
-    single = struct.unpack("f", struct.pack("f", keep))[0] == keep
-    result = kernel(device, ("dropout", vector, single), lambda: dropout_nest(vector, single), start)
+    result = kernel(device, ("dropout", vector), lambda: dropout_nest(vector), start)
     run(result, (target,), [count, lanes, start.counter, start.seed, bits(keep), 0], count // vector, start)
     if into is not None:
         into.copy_(target)
