@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .networks import gpt2, resnet50
+from .networks import decoder, gpt2, resnet50
 
 ROWS, COLS = 16384, 4096
 
@@ -155,15 +155,40 @@ def attention(lib: Any) -> dict[str, tuple[float, str]]:
     return results
 
 
-def gpt2_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
-    """GPT-2 124M in bfloat16, batch 16 of 1024 tokens, AdamW."""
+def gpt2_step(lib: Any, compiled: bool, turned: bool = False, mixed: bool = False) -> dict[str, tuple[float, str]]:
+    """GPT-2 124M in bfloat16, batch 16 of 1024 tokens, AdamW; `mixed`: its parameters are float32, under autocast."""
     batch, label = 16, "compiled" if compiled else "eager"
     lib.manual_seed(0)
-    model = gpt2(lib).to(lib.bfloat16).cuda()
+    model = gpt2(lib, turned=turned).cuda()
+    if not mixed:
+        model = model.to(lib.bfloat16)
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
     tokens = [(lib.arange(batch * 1024) * step % 50257).reshape(batch, 1024).cuda() for step in (7919, 104729)]
     called = lib.compile(model) if compiled else model
-    return steps(lib, f"GPT-2 {label}", lambda: called(*tokens), optimizer)
+
+    def loss() -> Any:
+        with lib.autocast("cuda", dtype=lib.bfloat16, enabled=mixed):
+            return called(*tokens)
+
+    return steps(lib, f"GPT-2 {label}{' permute' * turned}{' autocast' * mixed}", loss, optimizer)
+
+
+def decode(lib: Any) -> dict[str, tuple[float, str]]:
+    """Words a second of a model of 0.88 billion parameters, one after the other."""
+    lib.manual_seed(0)
+    model = decoder(lib).to(lib.bfloat16).cuda().eval()
+    called = lib.compile(model, mode="reduce-overhead")
+    word, places = lib.ones(1, 1, dtype=lib.int64, device="cuda"), lib.arange(1024, device="cuda").split(1)
+    found = []
+    with lib.no_grad():
+        for start in (0, 256, 512, 768):
+            lib.cuda.synchronize()
+            begin = time.perf_counter()
+            for place in places[start : start + 256]:
+                word = called(word, place).clone()
+            lib.cuda.synchronize()
+            found.append(256 / (time.perf_counter() - begin))
+    return {"decode 0.88B": (max(found[1:]), "words/s")}
 
 
 def resnet_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
@@ -211,6 +236,14 @@ def gpt2_compiled(lib: Any) -> dict[str, tuple[float, str]]:
     return gpt2_step(lib, True)
 
 
+def gpt2_permuted(lib: Any) -> dict[str, tuple[float, str]]:
+    return gpt2_step(lib, True, turned=True)
+
+
+def gpt2_mixed(lib: Any) -> dict[str, tuple[float, str]]:
+    return gpt2_step(lib, True, turned=True, mixed=True)
+
+
 def resnet_eager(lib: Any) -> dict[str, tuple[float, str]]:
     return resnet_step(lib, False)
 
@@ -224,7 +257,7 @@ def train_compiled(lib: Any) -> dict[str, tuple[float, str]]:
 
 
 PARTS = (small, bandwidth, products, orders, attention, train, train_compiled, gpt2_eager, resnet_eager, gpt2_compiled,
-         resnet_compiled)
+         resnet_compiled, gpt2_permuted, gpt2_mixed, decode)
 
 
 def first_result(name: str) -> float:
@@ -284,14 +317,14 @@ def main() -> None:
         for case, (ours, unit) in rows["rushlight"].items():
             theirs = rows["torch"][case][0] if "torch" in rows else float("nan")
             ratio = theirs / ours if unit in ("us", "ms", "s", "GiB") else ours / theirs
-            print(f"{case:<24} {ours:12.3f} {theirs:12.3f}  {unit:<8} {ratio:7.2f}", flush=True)
+            print(f"{case:<32} {ours:12.3f} {theirs:12.3f}  {unit:<8} {ratio:7.2f}", flush=True)
     if not word or word in "first":
         ours, theirs = first_result("rushlight"), first_result("torch") if "torch" in libraries else float("nan")
         print(f"{'first result':<24} {ours:12.3f} {theirs:12.3f}  {'s':<8} {theirs / ours:7.2f}")
         torch_kernels = first_kernels("torch") if "torch" in libraries else {}
         for case, ours in first_kernels("rushlight").items():
             theirs = torch_kernels.get(case, float("nan"))
-            print(f"{case:<24} {ours:12.3f} {theirs:12.3f}  {'ms':<8} {theirs / ours:7.2f}")
+            print(f"{case:<32} {ours:12.3f} {theirs:12.3f}  {'ms':<8} {theirs / ours:7.2f}")
 
 
 if __name__ == "__main__":

@@ -384,6 +384,7 @@ def attention(lib: Any) -> dict[str, Callable]:
         "attention float mask": lambda: attend(*usual, attn_mask=added),
         "attention bool mask train": with_backward(lambda: attend(*usual, attn_mask=seen), *usual),
         "attention dropout": lambda: attend(*usual, dropout_p=0.1),
+        "attention dropout train": with_backward(lambda: attend(*usual, dropout_p=0.1), *usual),
         "attention width 256": lambda: attend(*broad, is_causal=True),
         "attention width 256 train": with_backward(lambda: attend(*broad, is_causal=True), *broad),
         "attention one query of 8192": lambda: attend(query, *cache, enable_gqa=True),
@@ -415,7 +416,56 @@ def optimizers(lib: Any) -> dict[str, Callable]:
     }
 
 
-GROUPS = (indexed, losses, norms, images, reductions, orders, algebra, narrow, attention, optimizers)
+def recurrent(lib: Any) -> dict[str, Callable]:
+    """Two layers of 512, batches of 64 sequences of 128."""
+    found = {}
+    for kind in ("LSTM", "GRU", "RNN"):
+        for name, dtype in (("f32", lib.float32), ("bf16", lib.bfloat16)):
+            net = getattr(lib.nn, kind)(512, 512, 2).cuda().to(dtype)
+            x = lib.randn(128, 64, 512, device="cuda", dtype=dtype).requires_grad_()
+            parameters = (x, *net.parameters())
+            found[f"{kind} {name} train"] = with_backward(lambda net=net, x=x: net(x)[0], *parameters)
+            found[f"{kind} {name}"] = without_gradient(lib, lambda net=net, x=x: net(x))
+    return found
+
+
+def without_gradient(lib: Any, f: Callable) -> Callable:
+    def run() -> None:
+        with lib.no_grad():
+            f()
+
+    return run
+
+
+def small_matrices(lib: Any) -> dict[str, Callable]:
+    """Batches of small decompositions."""
+    found = {}
+    for size, count in ((16, 256), (32, 64), (4, 4096)):
+        a = lib.randn(count, size, size, device="cuda")
+        spd, b = a @ a.mT + size * lib.eye(size, device="cuda"), lib.randn(count, size, 8, device="cuda")
+        lower, what = spd.tril(), f"{count} of {size}"
+        found |= {
+            f"inv {what}": lambda spd=spd: lib.linalg.inv(spd),
+            f"solve {what}": lambda spd=spd, b=b: lib.linalg.solve(spd, b),
+            f"lu_factor {what}": lambda spd=spd: lib.linalg.lu_factor(spd),
+            f"cholesky {what}": lambda spd=spd: lib.linalg.cholesky(spd),
+            f"triangular {what}": lambda lower=lower, b=b: lib.linalg.solve_triangular(lower, b, upper=False),
+            f"det {what}": lambda spd=spd: lib.linalg.det(spd),
+        }
+    return found
+
+
+def chains(lib: Any) -> dict[str, Callable]:
+    """Pointwise ops in one compiled function."""
+    F = lib.nn.functional
+    x, y = (lib.randn(16384, 4096, device="cuda", dtype=lib.bfloat16) for _ in range(2))
+    seven = lib.compile(lambda x, y: (F.gelu(x) * y + 1.0).sigmoid() * x.tanh() - y)
+    turned = lib.compile(lambda x: (x.view(16, 1024, 64, 64).permute(2, 0, 1, 3) * 2.0).contiguous())
+    return {"compiled chain of 7": lambda: seven(x, y), "compiled permute": lambda: turned(x)}
+
+
+GROUPS = (indexed, losses, norms, images, reductions, orders, algebra, narrow, attention, optimizers, recurrent,
+          small_matrices, chains)
 
 
 def main() -> None:

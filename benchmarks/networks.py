@@ -270,9 +270,11 @@ def vit(torch: Any, layers: int = 12, width: int = 192, heads: int = 3, classes:
     return ViT()
 
 
-def gpt2(torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12) -> Any:
+def gpt2(
+    torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12, turned: bool = False
+) -> Any:
     """GPT-2 of 124M parameters: learned positions, pre-norm blocks, causal attention, the head tied to the embedding;
-    (tokens, targets) to the loss."""
+    (tokens, targets) to the loss. `turned`: query, key and value are taken apart by `permute`, not by `split`."""
     nn, functional = torch.nn, torch.nn.functional
     heads = width // 64
 
@@ -285,8 +287,12 @@ def gpt2(torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 7
 
         def forward(self, x: Any) -> Any:
             batch, steps = x.shape[:2]
-            q, k, v = self.attend(self.ln1(x)).split(width, dim=2)
-            q, k, v = (t.view(batch, steps, heads, width // heads).transpose(1, 2) for t in (q, k, v))
+            joined = self.attend(self.ln1(x))
+            if turned:
+                q, k, v = joined.view(batch, steps, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+            else:
+                q, k, v = joined.split(width, dim=2)
+                q, k, v = (t.view(batch, steps, heads, width // heads).transpose(1, 2) for t in (q, k, v))
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.project(y.transpose(1, 2).reshape(batch, steps, width))
             return x + self.outside(functional.gelu(self.inside(self.ln2(x)), approximate="tanh"))
@@ -307,6 +313,55 @@ def gpt2(torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 7
             return functional.cross_entropy(logits.view(-1, vocabulary), targets.view(-1))
 
     return GPT2()
+
+
+def decoder(torch: Any, width: int = 2048, depth: int = 16, most: int = 1024, vocabulary: int = 32000) -> Any:
+    """A language model of 0.88 billion parameters that says one word at a time: (word [1, 1], place [1]) to the next
+    word, keys and values kept in memory for `most` words. Query heads share those of keys, two each."""
+    nn, functional = torch.nn, torch.nn.functional
+    heads, own, inside = width // 128, width // 256, width * 11 // 4
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.RMSNorm(width), nn.RMSNorm(width)
+            self.attend = nn.Linear(width, (heads + 2 * own) * 128, bias=False)
+            self.project = nn.Linear(width, width, bias=False)
+            self.gate, self.up = nn.Linear(width, inside, bias=False), nn.Linear(width, inside, bias=False)
+            self.down = nn.Linear(inside, width, bias=False)
+            self.register_buffer("keys", torch.zeros(1, own, most, 128))
+            self.register_buffer("values", torch.zeros(1, own, most, 128))
+
+        def forward(self, x: Any, place: Any, seen: Any, cosine: Any, sine: Any) -> Any:
+            joined = self.attend(self.first(x)).view(1, 1, heads + 2 * own, 128).transpose(1, 2)
+            q, k, v = joined.split((heads, own, own), dim=1)
+            q, k = (t * cosine + torch.cat((-t[..., 64:], t[..., :64]), -1) * sine for t in (q, k))
+            self.keys.index_copy_(2, place, k)
+            self.values.index_copy_(2, place, v)
+            y = functional.scaled_dot_product_attention(
+                q, self.keys, self.values, attn_mask=seen, enable_gqa=True
+            )
+            x = x + self.project(y.transpose(1, 2).reshape(1, 1, width))
+            y = self.second(x)
+            return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.blocks = nn.Embedding(vocabulary, width), nn.ModuleList([Block() for _ in range(depth)])
+            self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+            angles = torch.arange(most)[:, None] * 10000.0 ** (-torch.arange(64) / 64.0)
+            self.register_buffer("cosine", angles.cos().repeat(1, 2))
+            self.register_buffer("sine", angles.sin().repeat(1, 2))
+
+        def forward(self, word: Any, place: Any) -> Any:
+            x, seen = self.words(word), (torch.arange(most, device=word.device) <= place).view(1, 1, 1, most)
+            cosine, sine = self.cosine[place], self.sine[place]
+            for block in self.blocks:
+                x = block(x, place, seen, cosine, sine)
+            return self.head(self.norm(x)).argmax(-1)
+
+    return Decoder()
 
 
 def resnet50(torch: Any, classes: int = 1000) -> Any:

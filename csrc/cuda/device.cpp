@@ -318,23 +318,26 @@ int walk_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   return RUSHLIGHT_OK;
 }
 
-// A pointwise kernel as a step of a plan: parameters n0, inner strides, outer strides.
+// A pointwise kernel as a step of a plan: parameters n0, inner strides, outer strides; then, for each further dim, its
+// size and the strides along it. Dims that turn out to be one are joined.
 int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
   Points p;
   p.num = l.num_operands;
   p.constant_bytes = l.constant_bytes;
-  p.sizes[0] = l.params[0], p.sizes[1] = l.end - l.begin;
-  bool joined = p.sizes[1] == 1;
-  for (int k = 0; k < p.num; k++) {
-    p.operands[k] = l.operands[k];
-    p.strides[k][0] = l.params[1 + k], p.strides[k][1] = l.params[1 + p.num + k];
+  p.ndim = 0;
+  for (int k = 0; k < p.num; k++) p.operands[k] = l.operands[k];
+  int given = 2 + std::max(0, l.num_params - 1 - 2 * p.num) / (1 + p.num);
+  if (given > kSplitDims) return snprintf(message, sizeof(message), "a kernel has too many dims"), RUSHLIGHT_FAILED;
+  for (int d = 0; d < given; d++) {
+    const int64_t* strides = l.params + (d < 2 ? 1 + d * p.num : 2 + 2 * p.num + (d - 2) * (1 + p.num));
+    int64_t size = d == 0 ? l.params[0] : d == 1 ? l.end - l.begin : strides[-1];
+    int last = p.ndim - 1;
+    bool joined = d > 0;
+    for (int k = 0; k < p.num && joined && size != 1; k++) joined = strides[k] == p.strides[k][last] * p.sizes[last];
+    if (joined) { p.sizes[last] *= size; continue; }
+    for (int k = 0; k < p.num; k++) p.strides[k][p.ndim] = strides[k];
+    p.sizes[p.ndim++] = size;
   }
-  if (!joined) {
-    joined = true;
-    for (int k = 0; k < p.num && joined; k++) joined = p.strides[k][1] == p.strides[k][0] * p.sizes[0];
-    if (joined) p.sizes[0] *= p.sizes[1];
-  }
-  p.ndim = joined ? 1 : 2;
   return launch_points(kernel, unit, stream, p);
 }
 
@@ -505,8 +508,9 @@ int launch_onto_bias(const Kernel* kernel, int unit, void* stream, const Rushlig
 }
 
 // A matrix product, to which a bias (the fourth operand) is added.
-int launch_matrices(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
+int launch_matrices(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
   bool has_bias = l.num_operands == 4;
+  if (int status = 0; launch_single_row(kernel, unit, stream, l, &status)) return status;
   note_product(static_cast<double>(l.params[0]) * l.params[1] * l.params[2] * l.params[11]);
   Biased biased{};
   if (has_bias && !serves_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l, &biased))
@@ -548,10 +552,8 @@ int synchronize(void*, int unit, void* stream) {
 }
 
 int new_stream(void*, int unit, int priority, void** stream) {
-  int status = settle(unit);
-  return status
-             ? status
-             : done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
+  if (int status = settle(unit)) return status;
+  return done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
 }
 
 int record(void*, int unit, void* stream, void** event) {
@@ -593,23 +595,8 @@ int elapsed(void*, int unit, void* start, void* end, double* milliseconds) {
 
 const char* last_error(void*) { return message; }
 
-RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION,
-                         1,
-                         nullptr,
-                         allocate,
-                         release,
-                         copy,
-                         launch,
-                         synchronize,
-                         new_stream,
-                         record,
-                         wait,
-                         finish,
-                         query,
-                         forget,
-                         elapsed,
-                         copy_between,
-                         last_error};
+RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION, 1, nullptr, allocate, release, copy, launch, synchronize, new_stream,
+                         record, wait, finish, query, forget, elapsed, copy_between, last_error};
 
 // --- what Python sets up
 // --------------------------------------------------------------------------------------------------
@@ -776,6 +763,10 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool cuda::asks_first = false;
+
+int cuda::launch_blocks(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  return launch_nest(kernel, unit, stream, l);
+}
 
 int cuda::make_current(int unit) { return settle(unit); }
 

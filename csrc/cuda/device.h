@@ -41,7 +41,14 @@ struct Kernel {
   int holds;                      // vectors of a row that a thread can keep in registers; 0: rows cannot be kept
   Kernel* copy;                   // of a product with a bias: a pointwise copy
   std::deque<Variant> variants;   // which stay where they are
+  Kernel* single = nullptr;       // of a product: the kernel for one row, once the maker was asked for it
+  bool is_asked = false;
 };
+
+int launch_blocks(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l);   // a kernel that nests became
+
+// cuda/single_row.cpp: a product of one row, queued; false where it is none, or has no kernel.
+bool launch_single_row(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, int* status);
 
 // cuda/blas.cpp: a matrix product; where it fails `why` says so.
 int launch_product(const Kernel* kernel, int unit, void* stream, void* const* operands, const int64_t* params,

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..base.bits import BITS
-from ..dispatch.levels.functionalize import current, functional_form
+from ..dispatch.levels.functionalize import current, functional_form, writes_arguments
 from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
 from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ..fx import elements
@@ -92,7 +92,7 @@ def _fills_own_memory(node: Node) -> bool:
 def _are_whole(graph: Graph, writes: list[Node]) -> bool:
     """Whether nothing but the very tensors that are written looks at their memory:
     then the tracer's names for them are values."""
-    written = {_memory(w.args[0]) for w in writes if isinstance(w.args[0], Node)}
+    written = {_memory(w.args[0]) for w in writes if w.args and isinstance(w.args[0], Node)}
     layouts: dict[int, tuple] = {}
     for node in graph.nodes:
         value = node.meta.get("val")
@@ -101,7 +101,7 @@ def _are_whole(graph: Graph, writes: list[Node]) -> bool:
             layout = tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype, bits
             if not _is_same(layouts.setdefault(memory, layout), layout):
                 return False
-    return all(isinstance(w.args[0], Node) for w in writes)
+    return all(w.args and isinstance(w.args[0], Node) and not writes_arguments(w.target) for w in writes)
 
 
 def _is_same(a: Any, b: Any) -> bool:

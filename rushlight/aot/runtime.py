@@ -116,8 +116,11 @@ def native_graph(compiled: Compiled) -> Any:
     return compiled if parts is None else parts
 
 
-def write_back(target: Tensor, value: Tensor, is_differentiable: bool) -> None:
-    """The new value of an input that the function wrote to."""
+def write_back(target: Tensor, value: Tensor | None, is_differentiable: bool) -> None:
+    """The new value of an input that the function wrote to; None where the graph has put it there."""
+    if value is None:
+        _C.bump_version(target)
+        return
     is_there = value.data_ptr() == target.data_ptr() and value.stride() == target.stride()
     if is_there and (value._keys ^ target._keys) & BITS == 0 and not is_differentiable:
         _C.bump_version(target)     # only its layout was written to

@@ -175,6 +175,10 @@ class Device:
     loads_written: ClassVar[bool] = False
     """Whether `load` takes kernels of codegen/nvptx/written.py too."""
 
+    many_dims: ClassVar[bool] = False
+    """Whether launches of pointwise kernels in plans may have more than two dims: behind the parameters that
+    `loops.nest.pointwise_nest` names, for each of the others, its size and the byte strides of all operands."""
+
     def load_many(self, nest: Any) -> Any:
         """A kernel, as `load` returns them, over many tensors at once: `nest` has one loop over elements, from `first`
         to `last`. `_C.update_many` launches it. None where tensors go one by one."""

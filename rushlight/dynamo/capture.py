@@ -50,7 +50,7 @@ from .record.hidden import ElementEnv, Origin
 from .record.recorder import Recorder, without_modes
 from .record.thread_modes import modes_now, set_modes
 from .record.tracing import tracing
-from .rules import function_modes, selects, subclasses
+from .rules import function_modes, selects, subclasses, triton_kernels
 from .rules.checks import Checked, written
 from .rules.trials import Trial
 from .stored.frames import symbolic_dims
@@ -94,6 +94,7 @@ class Captured:
 def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
             cells: Sequence[types.CellType], settings: Settings) -> Captured:
     """Capture a frame that is about to run with these locals."""
+    triton_kernels.know_kernels()
     reason: GraphBreak | None = None
     stop_at: int | None = None
     steps_inside, unsure, takes_elements = False, settings.unsure, True

@@ -18,8 +18,8 @@ from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
 from .freezing import enlarge_tiles, fold_norms
-from .in_place import write_in_place
-from .joined import write_joined
+from .in_place import write_in_place, write_inputs
+from .joined import write_joined, write_turned
 from .merge import merge
 from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
@@ -96,11 +96,16 @@ def compiled_for(
     reader = Reader(device)
     reader.constants, reader.first_constant, reader.symbols = [], len(used), symbols
     outputs = separate(reader, graph_module, flat(reader.read(graph_module, values)))
+    updated: tuple[int, ...] = ()
+    if not symbols and not geometries:
+        inside = {p: values[k] for p, k in enumerate(graph_module.meta.get("overwritten", ()))}
+        outputs = write_inputs(reader, outputs, inside)
+        updated = tuple([v.buffer.number for p, v in inside.items() if outputs[p] is None])
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
-    writes = any(b.is_input for n in reader.nodes for b in n.writes)
-    result = Compiled(described(emitter, numbered, reader.constants, used, static, writes))
+    writes = any(b.is_input and b.number not in updated for n in reader.nodes for b in n.writes)
+    result = Compiled(described(emitter, numbered, reader.constants, used, static, writes, updated))
     telling.emitted(result, emitter)
     if settings.debug_folder:
         result.report = report.written(settings.debug_folder, graph_module, emitter, result)
@@ -108,7 +113,7 @@ def compiled_for(
 
 
 def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
-              static: Sequence[int], writes: bool) -> Description:
+              static: Sequence[int], writes: bool, updated: tuple[int, ...]) -> Description:
     """What was emitted, as a record."""
     main, before, taken = emitter.finish(), None, ()
     if emitter.prepared is not None:
@@ -117,7 +122,7 @@ def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any]
         returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
         taken = tuple([returned.index(slot) for slot in emitter.given])
     return Description(emitter.device, main, tuple(outputs), tuple(used), tuple(constants), tuple(emitter.calls),
-                       tuple(emitter.labels), writes, before, tuple(static), taken)
+                       tuple(emitter.labels), writes, before, tuple(static), taken, updated)
 
 
 def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:
@@ -148,11 +153,13 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
         enlarge_tiles(reader)
     improve(reader, outputs)
     write_joined(reader, outputs)
+    if device.type != "cpu":      # whose vectors go along rows
+        write_turned(reader, outputs)
     write_in_place(reader, outputs)
     live = alive(reader.nodes, outputs)
     telling.lowered(live)
     grouping = Grouping(live)
-    merge(grouping)
+    merge(grouping, device)
     join_epilogues(grouping, reader, outputs)
     units = overlapped(grouping.units.values())
     telling.grouped(grouping, units)

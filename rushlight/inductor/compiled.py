@@ -38,10 +38,11 @@ class Description:
     constants: tuple[Any, ...] = ()      # tensors that the graph holds
     calls: tuple[str, ...] = ()          # ops that run in Python
     labels: tuple[str, ...] = ()         # what each step belongs to
-    writes: bool = False                 # to its inputs
+    writes: bool = False                 # to inputs of which callers do not know it
     before: PlanParts | None = None      # what is computed from static inputs alone
     static: tuple[int, ...] = ()         # those
     taken: tuple[int, ...] = ()          # which of its results the plan takes
+    updated: tuple[int, ...] = ()        # inputs that get their new values, which callers count as a write
 
 
 class Compiled:
@@ -55,6 +56,7 @@ class Compiled:
         self.description, self.device = description, description.device
         self.plan, self.steps = description.main.plan(description.device), description.main.steps
         self.calls, self.labels, self.writes = description.calls, description.labels, description.writes
+        self.updated = description.updated
         self.outputs, self.constants, self.used = description.outputs, description.constants, description.used
         self.is_plain = list(description.outputs) == list(range(len(description.outputs)))
         self.preparation: Any = None

@@ -4,12 +4,14 @@ Enters: the nodes of a graph. Leaves: as many, with the same results.
 
     zeros(n, m).index_add(0, rows, g)    =    zeros(n, m).index_add_(0, rows, g)
 
-The gradients of embeddings are such: a copy of the whole table for the few rows that a step adds to.
+The gradients of embeddings are such: a copy of the whole table for the few rows that a step adds to. So are inputs
+that the program writes to, whose new values the graph would return: keys and values that a decoder keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..op.registry import find_op
 from .read_graph import Node, Reader, bind, flat, is_value
@@ -40,6 +42,34 @@ def write_in_place(reader: Reader, outputs: Sequence[Value]) -> None:
         if instead is not None:
             maker.results = [result]
             reader.nodes[k] = instead
+
+
+def write_inputs(reader: Reader, outputs: Sequence[Any], overwritten: Mapping[int, Value]) -> list[Any]:
+    """The outputs; None in place of new values of inputs (by position in `overwritten`) that nodes now write there."""
+    result = list(outputs)
+    values = [v for n in reader.nodes for v in n.inputs] + [v for v in outputs if is_value(v)]
+    uses: dict[Buffer, int] = {}
+    for v in values:
+        uses[v.buffer] = uses.get(v.buffer, 0) + 1
+    written = {b for n in reader.nodes for b in n.writes}
+    for position, given in overwritten.items():
+        found = [(k, n) for k, n in enumerate(reader.nodes) if is_value(result[position]) and len(n.results) == 1
+                 and n.results[0].buffer is result[position].buffer]
+        if len(found) != 1 or uses[given.buffer] != 1 or given.buffer in written or not result[position].is_whole:
+            continue
+        (k, node), = found
+        new, target = node.results[0], node.args[0] if node.args else None
+        fits = node.form == "steps" and node.definition.name in WRITERS and is_plain(node) and is_value(target)
+        returned = [v for v in outputs if is_value(v) and v.buffer is new.buffer]
+        if not fits or target.buffer is not given.buffer or not alike(target, new) or len(returned) != 1:
+            continue
+        new.buffer.number = new.buffer.slot = given.buffer.number      # the input's memory, as it is afterwards
+        instead = in_place(reader, node, new)
+        if instead is None:
+            new.buffer.number, new.buffer.slot = -1, None
+            continue
+        reader.nodes[k], result[position] = instead, None
+    return result
 
 
 def is_plain(node: Node) -> bool:

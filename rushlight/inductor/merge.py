@@ -27,19 +27,20 @@ from .values import Buffer
 MERGED = ("points", "fold", "rows")
 CALL = 30                # instructions of a function such as exp or tanh
 HEAVIEST = 90            # instructions of a kernel from which on one more saves no time, and takes long to compile
+WAITING = 240            # the same on devices that compute while they wait for memory
 
 
-def merge(grouping: Grouping) -> None:
+def merge(grouping: Grouping, device: Any) -> None:
     """Merge what may be and pays."""
     if settings.fuse:
-        Merger(grouping).run()
+        Merger(grouping, HEAVIEST if device.type == "cpu" else WAITING).run()
 
 
 class Merger:
     """Looks for pairs, in the order of units."""
 
-    def __init__(self, grouping: Grouping) -> None:
-        self.grouping, self.units = grouping, grouping.units
+    def __init__(self, grouping: Grouping, heaviest: int) -> None:
+        self.grouping, self.units, self.heaviest = grouping, grouping.units, heaviest
         self.order = {id(node): k for k, node in enumerate(grouping.nodes)}
         self.readers: dict[Buffer, set[int]] = {}
         self.makers: dict[Buffer, int] = {}
@@ -84,7 +85,7 @@ class Merger:
         if self.is_between(unit, second) or self.is_between(second, unit):
             return False
         costs = weight(unit), weight(second)
-        if min(costs) >= CALL and sum(costs) > HEAVIEST:
+        if min(costs) >= CALL and sum(costs) > self.heaviest:
             return False
         rows = common(unit, second)
         if rows is False:

@@ -187,7 +187,7 @@ class Replayed:
             return None
         copies = {k: _C.empty(tuple(t.shape), tuple(t.stride()), t.dtype, t.device) for k, t in zip(moving, moved)}
         arguments = [copies.get(k, t) for k, t in enumerate(given)]
-        if self.compiled.writes:
+        if self.compiled.writes or any(k in copies for k in self.compiled.updated):
             return None
         graph, results = graphs.recorded(lambda: self.compiled.run(arguments))
         if graph is None:
@@ -214,6 +214,8 @@ class OneSize:
         self.sized, self.tensors = sized, [k for k, x in enumerate(inputs) if isinstance(x, _C.Tensor)]
         self.numbers = [None if isinstance(x, _C.Tensor) else x for x in inputs]
         self.device = inputs[self.tensors[0]].device
+
+    updated = ()
 
     @property
     def writes(self) -> bool:
@@ -264,7 +266,7 @@ def held(tensors: Sequence[Any]) -> int:
 
 def can_replay(compiled: Any, device: Any, always: bool) -> bool:
     """Whether a compiled graph is worth trying: on a device that records, without checks unless these may go, and
-    without inputs that are written to, which count that."""
+    without inputs that are written to, which count that (those that callers count it for may be)."""
     if device.type != "cuda" or compiled.writes or compiled.report is not None:
         return False
     return always or not any(step.error >= 0 for step in compiled.steps)

@@ -169,7 +169,7 @@ def described(description: Description) -> dict[str, Any]:
         "kernels": kernels.named,
         "outputs": [k if type(k) is int else [_output(k[0])] for k in description.outputs],
         "used": description.used, "calls": description.calls, "writes": description.writes,
-        "static": description.static, "taken": description.taken,
+        "static": description.static, "taken": description.taken, "updated": description.updated,
         "labels": list(labels), "label_of": [labels[text] for text in description.labels],
     }
 
@@ -244,6 +244,7 @@ def restored(data: dict[str, Any]) -> Description | None:
         None if data["before"] is None else _restored_parts(data["before"], kernels),
         tuple(data["static"]),
         tuple(data["taken"]),
+        tuple(data["updated"]),
     )
 
 

@@ -7,7 +7,7 @@ cannot express.
 
 from ..dispatch.table import fallthrough_kernel
 from .checks import OpCheckError, opcheck
-from .custom_ops import CustomOpDef, custom_op, triton_op, wrap_triton
+from .custom_ops import CustomOpDef, custom_op
 from .registration import Library, define, get_kernel, impl
 from .rules import (
     FakeContext,
@@ -21,6 +21,7 @@ from .rules import (
     register_vmap,
 )
 from .schemas import infer_schema
+from .triton_kernels import triton_op, wrap_triton
 
 __all__ = [
     "CustomOpDef", "FakeContext", "Library", "OpCheckError", "custom_op", "define", "fallthrough_kernel", "get_ctx",

@@ -1,7 +1,7 @@
 """Functions made ops: `custom_op`, and the object it returns.
 
 Enters: functions with annotations or a schema. Leaves: `CustomOpDef`, on which the op's rules are registered. Refuses:
-derivatives of ops that write their arguments, and ops made of Triton kernels.
+derivatives of ops that write their arguments.
 """
 
 from __future__ import annotations
@@ -110,14 +110,3 @@ def custom_op(
 
     return make if fn is None else make(fn)
 
-
-def triton_op(
-    name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None
-) -> Callable:
-    """Refused: an op made of Triton kernels, which need a GPU."""
-    raise NotImplementedError("triton_op: there is no GPU to run Triton kernels on. Use custom_op.")
-
-
-def wrap_triton(triton_kernel: Callable, /) -> Any:
-    """Refused: a Triton kernel in a graph."""
-    raise NotImplementedError("wrap_triton: there is no GPU to run Triton kernels on")

@@ -72,7 +72,8 @@ dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
 library.checks -> library: OpCheckError opcheck
-library.custom_ops -> library: CustomOpDef custom_op triton_op wrap_triton
+library.custom_ops -> library: CustomOpDef custom_op
+library.triton_kernels -> library: triton_op wrap_triton
 library.registration -> library: Library define get_kernel impl
 library.rules -> library: FakeContext get_ctx impl_abstract register_autocast register_autograd register_fake
     register_kernel register_torch_dispatch register_vmap

@@ -80,3 +80,47 @@ def test_a_single_query(layout, heads, own, keys, dtype):
     agree(query, key, value, enable_gqa=True)
     agree(query, key, value, enable_gqa=True, attn_mask=rl.rand(2, 1, 1, keys, device="cuda") > 0.0)
     agree(query, key, value, enable_gqa=True, is_causal=True)
+
+
+@pytest.mark.parametrize("form", ["plain", "causal", "mask", "shared heads", "words first"])
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_dropout_keeps_the_same_weights_in_both_directions(dtype, form):
+    rl.manual_seed(0)
+    own = 2 if form == "shared heads" else 4
+    query, key = drawn(2, 4, 128, 64, dtype=dtype), drawn(2, own, 64, 64, dtype=dtype)
+    value, mask = drawn(2, own, 64, 64, dtype=dtype), rl.rand(128, 64, device="cuda") > 0.2 if form == "mask" else None
+    if form == "words first":
+        query, key, value = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (query, key, value))
+    causal, p = form == "causal", 0.25
+    seeds = rl.empty(4, dtype=rl.int64, device="cuda").random_(1 << 31)
+    op = rl.ops.aten._attention_dropped
+    unit = rl.eye(64, device="cuda").to(dtype).expand(2, own, 64, 64).contiguous()
+    weights = op(query, key, unit, seeds, p, causal, attn_mask=mask)[0].float()      # of one row for each key
+    tensors = [t.clone().requires_grad_() for t in (query, key, value)]
+    out, _ = op(*tensors, seeds, p, causal, attn_mask=mask)
+    wide = [t.detach().float().requires_grad_() for t in tensors]
+    keys, values = (t.repeat_interleave(4 // own, 1) for t in wide[1:])
+    scores = wide[0] @ keys.mT / 8
+    seen = mask if mask is not None else rl.ones(128, 64, dtype=rl.bool, device="cuda")
+    seen = seen.tril() if causal else seen
+    kept = (weights != 0) | (scores.detach().masked_fill(~seen, -1e9).softmax(-1) < 1e-6)
+    share = (weights != 0).float().sum() / (seen.expand_as(weights)).sum()
+    assert abs(share.item() - (1 - p)) < 0.02
+    wanted = (scores.masked_fill(~seen, -float("inf")).softmax(-1) * kept / (1 - p)) @ values
+    grad = rl.randn_like(wanted).to(dtype)
+    out.backward(grad)
+    wanted.backward(grad.float())
+    rough = 2e-2 if dtype is rl.bfloat16 else 4e-3
+    for one, other in [(out, wanted), *[(a.grad, b.grad) for a, b in zip(tensors, wide, strict=True)]]:
+        apart = (one.detach().float() - other.detach()).norm() / other.detach().norm()
+        assert apart.item() < rough, apart
+
+
+def test_dropout_follows_the_seed():
+    query, key, value = (drawn(1, 2, 64, 64, dtype=rl.bfloat16) for _ in range(3))
+    found = []
+    for seed in (1, 1, 2):
+        rl.manual_seed(seed)
+        found.append(attend(query, key, value, dropout_p=0.5))
+    assert rl.equal(found[0], found[1]) and not rl.equal(found[0], found[2])
+    assert not rl.equal(attend(query, key, value, dropout_p=0.5), found[2])

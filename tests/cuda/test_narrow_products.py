@@ -101,3 +101,19 @@ def test_products_are_captured():
     got.zero_()
     graph.replay()
     assert (got == want).all()
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("inner, columns", [(64, 1024), (2048, 2048), (520, 1999), (4096, 3500), (1000, 8191), (24, 5)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_of_one_row(dtype, inner, columns, bias):
+    rl.manual_seed(0)
+    x, weight = rl.randn(1, inner, device="cuda").to(dtype), rl.randn(columns, inner, device="cuda").to(dtype)
+    more = rl.randn(columns, device="cuda").to(dtype) if bias else None
+    wanted = rl.nn.functional.linear(x.double(), weight.double(), None if more is None else more.double())
+    for given in (x, x[0], x[None]):
+        got = rl.nn.functional.linear(given, weight, more)
+        assert ((got.double() - wanted).norm() / wanted.norm()).item() < (4e-3 if dtype is rl.bfloat16 else 6e-4)
+    part = rl.randn(columns, inner + 8, device="cuda").to(dtype)[:, 8:]
+    got, wanted = rl.nn.functional.linear(x, part), x.double() @ part.double().t()
+    assert ((got.double() - wanted).norm() / wanted.norm()).item() < (4e-3 if dtype is rl.bfloat16 else 6e-4)

@@ -258,6 +258,7 @@ class CompiledGraph:
         mutated = captured.meta.mutated
         if not captured.meta.is_joint:
             captured.graph.meta["static_inputs"] = sorted({*self.gm.meta.get("static_inputs", ())} - {*mutated})
+            captured.graph.meta["overwritten"] = mutated      # compilers may write new values there, and return None
         if mutated and _shares_memory(inputs, mutated):
             return self.refused("an input that is written to shares memory with another one")
         return captured

@@ -30,7 +30,7 @@ from ...rules import levels
 from ..metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from . import data as graph_data
 
-FORMAT = 4
+FORMAT = 5
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
 counts: Counter[str] = Counter()
 frame_counts: Counter[str] = Counter()      # and to frames

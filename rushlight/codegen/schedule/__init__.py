@@ -35,7 +35,10 @@ def schedule(lowered: Lowered, target: str = "cpu", wishes: Wishes = NONE) -> Sc
         show("lowered", lowered.name, show_lowered(lowered))
     family = family_of(target)
     if family == "gpu":
-        result = gpu_entry.schedule(lowered, getattr(handlers.get(target), "loads_written", False))
+        device = handlers.get(target)
+        result = gpu_entry.schedule(
+            lowered, getattr(device, "loads_written", False), getattr(device, "many_dims", False)
+        )
     else:
         result = cpu_entry.schedule(lowered, family == "cpu", wishes)
     if "schedule" in words:

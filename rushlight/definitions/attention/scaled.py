@@ -3,7 +3,8 @@
 Enters: query [..., L, E], key [..., S, E], value [..., S, Ev] of one floating type; a mask that is added to the scores
 (floating) or says which of them count (bool). Leaves: softmax(query @ key^T * scale + mask) @ value. Refuses: what
 PyTorch refuses, and nothing else. The form that never holds all scores is in attention/flash.py; it serves calls
-without dropout and without a gradient for the mask. Dropout draws its noise over the scores, in PyTorch's order.
+without dropout and without a gradient for the mask. Dropout draws its noise over the scores, in PyTorch's order, or on
+devices with an attention of their own inside that (attention/dropped.py).
 """
 
 from __future__ import annotations
@@ -142,6 +143,11 @@ class ScaledDotProductAttention(Composite):
             return find_op("_scaled_dot_product_flash_attention_for_cpu")(
                 query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale
             )[0]
+        if FLASH in ENABLED and drops_on_device(query, key, value, attn_mask, dropout_p, enable_gqa):
+            seeds = query.new_empty((4,), dtype=_C.int64).random_(MOST_SEED)
+            return find_op("_attention_dropped")(
+                query, key, value, seeds, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+            )[0]
         if MATH not in ENABLED:
             why = "none is enabled" if FLASH not in ENABLED else "those enabled do not take these arguments"
             raise RuntimeError(f"scaled_dot_product_attention: No available kernel: {why}. Allow SDPBackend.MATH.")
@@ -218,6 +224,18 @@ def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) ->
 
 
 WIDEST = 256     # rows of a device's own attention, in elements
+MOST_SEED = 1 << 31
+
+
+def drops_on_device(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool) -> bool:
+    """Whether a plugged-in device draws the noise of dropout in its own attention."""
+    return (
+        0 < dropout_p < 1
+        and query.device.type not in ("cpu", "meta")
+        and query.ndim == 4
+        and query.shape[2] > 1
+        and fits_flash(query, key, value, mask, enable_gqa)
+    )
 
 
 def fits_device(query: Any, value: Any) -> bool:

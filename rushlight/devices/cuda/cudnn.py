@@ -24,10 +24,10 @@ from .kernels import workers
 # Kinds of descriptors, of attributes' values and of numbers, as the library's interface counts them.
 POINTWISE, CONVOLUTION, ENGINE, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 2, 3, 4, 5
 FORWARD, BACKWARD_FILTER, BACKWARD_DATA, OP_POINTWISE, GRAPH, TENSOR = 10, 11, 12, 13, 15, 17
-MATMUL, OP_MATMUL, REDUCTION, OP_REDUCTION, RESHAPE = 18, 19, 21, 22, 31
+MATMUL, OP_MATMUL, REDUCTION, OP_REDUCTION, RESHAPE, RANDOM, OP_RANDOM = 18, 19, 21, 22, 31, 32, 33
 HANDLE, DATA_TYPE, BOOLEAN, INT64, FLOAT, POINTER, CONV_MODE, HEURISTIC_MODE = 0, 1, 2, 3, 4, 6, 7, 8
-DOUBLE, NOTE, POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR = 5, 11, 14, 15, 18
-DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 4, "bf16": 9, "b1": 11}
+DOUBLE, NOTE, POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR, LAW = 5, 11, 14, 15, 18, 29
+DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 4, "bf16": 9, "i64": 10, "b1": 11}
 MODES = {
     "add": 0, "mul": 1, "div": 6, "sub": 9, "exp": 13, "log": 15, "identity": 21, "ge": 303, "index": 501,
     "select": 601,
@@ -36,7 +36,7 @@ C_TYPES = {
     HANDLE: ctypes.c_void_p, DATA_TYPE: ctypes.c_int, BOOLEAN: ctypes.c_bool, INT64: ctypes.c_int64,
     FLOAT: ctypes.c_float, DOUBLE: ctypes.c_double, POINTER: ctypes.c_void_p, CONV_MODE: ctypes.c_int,
     HEURISTIC_MODE: ctypes.c_int, POINTWISE_MODE: ctypes.c_int, DESCRIPTOR: ctypes.c_void_p,
-    REDUCTION_OPERATOR: ctypes.c_int,
+    REDUCTION_OPERATOR: ctypes.c_int, LAW: ctypes.c_int,
 }
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
 ALIGNMENT = 16
@@ -198,6 +198,13 @@ class Graph:
         kind.set(1600, REDUCTION_OPERATOR, {"sum": 0, "max": 3}[how]).done()
         result = Descriptor(self.library, OP_REDUCTION).set(1612, DESCRIPTOR, kind)
         self.operations.append(result.set(1610, DESCRIPTOR, x).set(1611, DESCRIPTOR, y).done())
+        return y
+
+    def chosen(self, keep: float, seed: Descriptor, offset: Descriptor, y: Descriptor) -> Descriptor:
+        """y is 1 with probability `keep` and 0 otherwise: noise that seed and offset name."""
+        law = Descriptor(self.library, RANDOM).set(2300, LAW, 0).set(2305, DOUBLE, keep).done()
+        result = Descriptor(self.library, OP_RANDOM).set(2312, DESCRIPTOR, law).set(2310, DESCRIPTOR, y)
+        self.operations.append(result.set(2311, DESCRIPTOR, seed).set(2313, DESCRIPTOR, offset).done())
         return y
 
     def turn(self, x: Descriptor, y: Descriptor) -> Descriptor:

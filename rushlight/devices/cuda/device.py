@@ -7,6 +7,7 @@ are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fall
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,6 +39,7 @@ class CudaDevice(Device):
     accelerator = True
     streams = True
     loads_written = True
+    many_dims = True
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -92,6 +94,10 @@ class CudaDevice(Device):
             from . import light  # opens the library, which few programs need
 
             return None if light.find() is None else getattr(light, NARROW[op])
+        if op == "_small_factors":
+            from . import small_factors, sources
+
+            return None if sources.find() is None else functools.partial(small_factors.run, self.driver)
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs
@@ -102,7 +108,7 @@ class CudaDevice(Device):
         if is_used("cuda"):      # its first handle takes long: where plans are made, and meanwhile
             workers().submit(library.handle, _C.device("cuda", _C.current_unit("cuda")))
         return {
-            "attention": attention.forward, "attention_backward": attention.backward,
+            "attention": functools.partial(attention.forward, self.driver), "attention_backward": attention.backward,
             "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,
         }[op]
 
@@ -120,12 +126,18 @@ class CudaDevice(Device):
     def product(self, code: str) -> Any:
         from . import libraries  # looks for wheels, which not every program needs
 
-        return libraries.product(code)
+        return libraries.product(code, self.for_one_row)
+
+    def for_one_row(self, code: str) -> Callable[[], int] | None:
+        """What gives the kernel of products with one row, when the first is launched."""
+        from . import single_row  # its compiler is opened, which not every program needs
+
+        return functools.partial(single_row.kernel, code, self.driver) if code in single_row.TYPES else None
 
     def product_with_bias(self, code: str) -> Any:
         from . import libraries
 
-        return libraries.product_with_bias(code, self.driver)
+        return libraries.product_with_bias(code, self.driver, self.for_one_row)
 
     def load_many(self, nest: Nest) -> Any:
         return load_many(nest, self.driver)

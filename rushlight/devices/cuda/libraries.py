@@ -11,7 +11,7 @@ import ctypes
 import functools
 import importlib.util
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ... import _C
@@ -23,6 +23,8 @@ from .driver import Driver
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "c64": 4, "c128": 5, "bf16": 14}     # as the library numbers them
 COMPLEX = ("c64", "c128")
+# by a type, what the core asks for the kernel of products with one row; None where there is none
+OneRow = Callable[[str], Callable[[], int] | None]
 PRODUCT = 3                                                                 # the form of such a kernel
 
 
@@ -88,16 +90,18 @@ def _has_blas() -> bool:
 
 
 @functools.cache
-def product(code: str) -> int | None:
+def product(code: str, for_one_row: OneRow) -> int | None:
     """The kernel of products of a type; None where the library has none."""
-    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False, 0) if code in TYPES and has_blas() else None
+    if code not in TYPES or not has_blas():
+        return None
+    return _C.cuda_kernel(for_one_row(code), PRODUCT, TYPES[code], (), -1, (), 1, False, 0)
 
 
 @functools.cache
-def product_with_bias(code: str, driver: Driver) -> int | None:
+def product_with_bias(code: str, driver: Driver, for_one_row: OneRow) -> int | None:
     """The kernel of products of a real type with a bias added to each row."""
-    if product(code) is None or code in COMPLEX:
+    if product(code, for_one_row) is None or code in COMPLEX:
         return None
     nest = pointwise_nest("copy", [code], [code], [expr.arg(0, code)])
     copy = kernels.load(nest, driver)[0]
-    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False, 0, copy)
+    return _C.cuda_kernel(for_one_row(code), PRODUCT, TYPES[code], (), -1, (), 1, False, 0, copy)

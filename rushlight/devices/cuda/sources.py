@@ -25,6 +25,7 @@ NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
 HEADER = "curand_kernel.h"
 TOOLKITS = ("/usr/local/cuda/include", "/usr/local/cuda/targets/*/include")
 THREADS = 2                  # the form of a kernel that gives each thread an iteration
+BLOCKS = 1                   # and of one that gives it to a block
 ARGUMENTS = "long long begin, long long end"
 # Kernels may be started before those queued earlier have ended: these wait for them, as generated ones do.
 WAIT = """#if __CUDA_ARCH__ >= 900
@@ -143,9 +144,9 @@ class SourceKernel:
         """Nothing is begun: it is compiled when it is launched."""
 
 
-def load(name: str, source: str, operands: int, driver: Driver) -> int | None:
+def load(name: str, source: str, operands: int, driver: Driver, threads: int = 0) -> int | None:
     """The core's kernel of a text that defines `extern "C" __global__ void name(operands, parameters, begin, end)`;
-    None where it cannot be compiled."""
+    None where it cannot be compiled. With `threads`, up to 256, an iteration is a block of so many."""
     if find() is None:
         return None
     kernel = SourceKernel(name, source, driver)
@@ -155,4 +156,5 @@ def load(name: str, source: str, operands: int, driver: Driver) -> int | None:
         if is_shown("fallback"):
             show("fallback", name, str(error))
         return None
-    return _C.cuda_kernel(kernel, THREADS, 1, [0] * operands, -1, (), 256, False, 0)
+    form = BLOCKS if threads else THREADS
+    return _C.cuda_kernel(kernel, form, 1, [0] * operands, -1, (), threads or 256, False, 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base import late
 from ...base.promotion import can_cast
 from ...op.registry import find_op, is_differentiated_body, ops
 from ...rules import levels
@@ -29,6 +30,8 @@ def interpret(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: li
         return levels.map_tensors(
             lambda t: t if behind(t, level) is not None else levels.functional(level, t), overload.run(*args)
         )
+    if writes_arguments(overload):
+        return write_arguments(level, overload, args)
     if overload.inplace:
         return write(level, overload, args, tensors)
     values = levels.map_args(lambda t: current(level, t), args)
@@ -162,6 +165,28 @@ def write(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[A
         w.value, w.seen = new, w.memory.writes
     _C.bump_version(target)
     return target
+
+
+def writes_arguments(overload: Any) -> bool:
+    """Whether it is a user's op that writes to what it is given."""
+    return overload.definition.custom and any(p.mutated for p in overload.definition.spec.params)
+
+
+def write_arguments(level: FunctionalizeLevel, overload: Any, args: tuple) -> Any:
+    """A user's op that writes: an op that returns what it would have written, which takes the place of the values."""
+    values = levels.map_args(lambda t: current(level, t), args)
+    result, news = levels.below(level, late.provided("functional form"), overload, values)
+    for k, new in news.items():
+        w = behind(args[k], level)
+        if w is None:
+            raise RuntimeError(
+                f"{overload.name}: functionalize cannot write its values into a tensor made outside of the function."
+                " Pass that tensor as an argument."
+            )
+        w.memory.value = levels.below(level, replaced, level, w.memory.value, w.views, new)
+        w.memory.writes += 1
+        _C.bump_version(args[k])
+    return levels.map_tensors(lambda t: levels.functional(level, t), result)
 
 
 def functional_form(overload: Any, values: tuple) -> Any:

@@ -32,6 +32,7 @@ from ...op.pointwise import check_devices, device_of
 from ...op.results import result_type
 from ...op.step import Step
 from ..products import blas
+from . import small_device
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "i32": 4, "i64": 8}
@@ -390,8 +391,12 @@ class Lapack(Extern):
         return self.on_device(device, args)
 
     def on_device(self, device: Any, args: tuple) -> Any:
-        """By the device's routines; otherwise by its own function for the op, or on the host."""
+        """Small matrices by its function for those, others by the device's routines; otherwise by its own function for
+        the op, or on the host."""
         handler = handlers[device.type]
+        small = small_device.attempt(handler.own("_small_factors"), self.spec.name, args)
+        if small is not None:
+            return small[0] if len(small) == 1 else self.wrap(small)
         routines = handler.routines() if handler.own(self.spec.name) is None else None
         if routines is None:
             return on_other_device(self.spec.name, device, args, self.run)

@@ -18,8 +18,9 @@ from .pieces import schedule_pieces
 from .walk import schedule_walk
 
 
-def schedule(lowered: Lowered, written: bool = False) -> Schedule:
-    """How a GPU runs an op; `written`: it loads kernels that are written as PTX too."""
+def schedule(lowered: Lowered, written: bool = False, many_dims: bool = False) -> Schedule:
+    """How a GPU runs an op; `written`: it loads kernels that are written as PTX too, `many_dims`: its pointwise kernels
+    go along more than two dims."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, written)
     if lowered.folding is not None:
@@ -31,4 +32,4 @@ def schedule(lowered: Lowered, written: bool = False) -> Schedule:
         return schedule_walk(lowered, written)
     if lowered.scatter is not None:
         return schedule_scatter(lowered)
-    return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)
+    return schedule_points(lowered, many_dims) if lowered.aligned else schedule_gather(lowered)

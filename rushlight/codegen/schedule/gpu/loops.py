@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .... import _C
 from ....base.settings import are_deterministic_algorithms_enabled
 from ....loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
-from ....loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
+from ....loops.lowered import HERE, At, Elements, Given, Lowered, Memory, Placed, Table, compute_code
 from ....loops.nest import THERE, Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
 from ...text.primitives import SIZE
-from ..forms.axes import locate
+from ..forms.axes import Axis, locate
 from ..forms.launch import Launch, Schedule, Temp, names, product
 from ..forms.loops import clear_launch, form_of, joined_ranges, nest_with_form
 from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
@@ -26,6 +27,9 @@ ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic ins
 SWAPPED = ("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64")      # types whose elements can be exchanged
 HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
+CONSTANT = 16            # bytes of a constant operand
+MOST_DIMS = 6            # and its dims (kSplitDims of csrc/cuda/device.cpp)
+BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 SLICES = 256             # that keep a unit busy, a block each
 SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not more than one's share
 
@@ -33,34 +37,58 @@ SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not m
 # --- a thread for each element ----------------------------------------------------------------------------------------
 
 
-def schedule_points(lowered: Lowered) -> Schedule:
-    """An aligned body: ranges joined where they are one in memory."""
+def schedule_points(lowered: Lowered, many_dims: bool = False) -> Schedule:
+    """An aligned body: ranges joined where they are one in memory. `many_dims`: pointwise kernels go along more than
+    two of them."""
     joined = joined_ranges(lowered)
     if joined is None:
         return Schedule(())
     axes, params, key = joined
-    numbers = tuple(range(len(lowered.memories) + len(lowered.outs)))
-    if len(axes) <= 2 and len(numbers) <= MOST_POINTS and not given_names(lowered):
-        (outer, inner) = axes if len(axes) == 2 else (None, axes[0])
-        near = [*[s * SIZE[m.code] for s, m in zip(inner.strides, lowered.memories, strict=True)]]
-        far = [0 if outer is None else s * SIZE[m.code] for s, m in zip((outer or inner).strides, lowered.memories,
-                                                                        strict=True)]
-        near += [SIZE[code] for code in lowered.outs]
-        far += [inner.size * SIZE[code] for code in lowered.outs]
-        given = (inner.size, *near, *far)
-        extent = 1 if outer is None else outer.size
-        return Schedule((Launch(("gpu pair", *key), lambda: pair_nest(lowered), numbers, given, extent, 1),))
-    extent = product(lowered.ranges)
-    given = (*params, *given_bits(lowered))
-    return Schedule((Launch(("gpu points", *key), lambda: points_nest(lowered, len(axes)), numbers, given, extent, 1),))
+    inputs, outs = len(lowered.memories), len(lowered.outs)
+    given = constants_of(lowered)
+    if len(axes) <= (MOST_DIMS if many_dims else 2) and given is not None and inputs + len(given) + outs <= MOST_POINTS:
+        inner, *outer = reversed(axes)
+        steps = [byte_strides(lowered, a, len(given)) for a in (inner, *outer)]
+        further = [n for a, s in zip(outer[1:], steps[2:], strict=True) for n in (a.size, *s)]
+        numbers = (inner.size, *steps[0], *(steps[1] if outer else [0] * len(steps[0])), *further)
+        operands_ = (*range(inputs), *[(-1, CONSTANT * k) for k in range(len(given))], *range(inputs, inputs + outs))
+        extent, constants = outer[0].size if outer else 1, b"".join(given)
+        nest = lambda: pair_nest(lowered)  # noqa: E731
+        return Schedule((Launch(("gpu pair", *key), nest, operands_, numbers, extent, 1, constants=constants),))
+    extent, every = product(lowered.ranges), tuple(range(inputs + outs))
+    values = (*params, *given_bits(lowered))
+    return Schedule((Launch(("gpu points", *key), lambda: points_nest(lowered, len(axes)), every, values, extent, 1),))
+
+
+def constants_of(lowered: Lowered) -> list[bytes] | None:
+    """The numbers that a body is given, as constants of a pointwise kernel; None where one is known at run time only,
+    or tables travel with the kernel."""
+    if any(isinstance(m, Table) for m in lowered.memories):
+        return None
+    found = []
+    for r in lowered.reads:
+        if not isinstance(r, Memory):
+            if not isinstance(r.value, (bool, int, float, complex)):
+                return None
+            found.append(_C.number_bytes(r.value, BY_CODE[r.code]).ljust(CONSTANT, b"\0"))
+    return found
+
+
+def byte_strides(lowered: Lowered, axis: Axis, constants: int) -> list[Any]:
+    """How far every operand goes along an axis, in bytes."""
+    read = [s * SIZE[m.code] for s, m in zip(axis.strides, lowered.memories, strict=True)]
+    return [*read, *[0] * constants, *[axis.other * SIZE[code] for code in lowered.outs]]
 
 
 def pair_nest(lowered: Lowered) -> Nest:
-    """A body over one or two ranges as the pointwise kernel it is, which has variants for vectors."""
+    """A body over few ranges as the pointwise kernel it is, which has variants for vectors; numbers are operands."""
     codes = [m.code for m in lowered.memories]
-    sources = sources_of(lowered, [Placed(r, None, code, arg(r, code)) for r, code in enumerate(codes)])
+    placed = iter([Placed(r, None, code, arg(r, code)) for r, code in enumerate(codes)])
+    given = [r.code for r in lowered.reads if not isinstance(r, Memory)]
+    numbers = iter([Given(arg(len(codes) + k, code)) for k, code in enumerate(given)])
+    sources = [next(placed if isinstance(r, Memory) else numbers) for r in lowered.reads]
     values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
-    return pointwise_nest(lowered.name, codes, lowered.outs, values)
+    return pointwise_nest(lowered.name, [*codes, *given], lowered.outs, values)
 
 
 def points_nest(lowered: Lowered, rank: int) -> Nest:
