@@ -24,8 +24,8 @@ from typing import Any
 
 from ..serialization.restricted import Unpickler
 from .flame_graph import flame_graph
-from .memory_page import page_of
 from .profiled_memory import snapshot_of
+from .snapshot_page import page_of
 
 __all__ = ["Bytes", "calc_active", "compare", "filter_alloc_free_pairs", "format_flamegraph", "memory", "profile_plot",
            "segment_plot", "segments", "segsum", "trace", "trace_plot"]

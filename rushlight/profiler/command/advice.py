@@ -108,7 +108,10 @@ def double_precision(case: Case) -> Iterator[Advice]:
     """float64 in a program that may not have meant it."""
     e, verdicts = case.events, case.verdicts
     wide = np.asarray([is_double(call) for call in e.calls] or [False])
+    plain = {name.partition("::")[2] for name in COPIES}
+    moves = np.asarray([name.partition("::")[2] in plain for name in e.names] or [False])    # a conversion is the cure
     chosen = (e.inputs >= 0) & wide[np.maximum(e.inputs, 0)] & e.is_kind(Kind.OP, Kind.INNER) if len(e) else np.zeros(0)
+    chosen = chosen & ~moves[e.name] if len(e) else chosen
     us = float(verdicts.own[chosen.astype(bool)].sum()) / 1e3 if len(e) else 0.0
     us = max(us, float(verdicts.kernel[inside(e, chosen)].sum()) / 1e3) if len(e) else us
     if not case.is_worth(us):

@@ -1,4 +1,4 @@
-"""The page on which a snapshot of memory is looked at: `memory_page.html` with the snapshot in it.
+"""The page on which a snapshot of memory is looked at: `snapshot_page.html` with the snapshot in it.
 
 Enters: a snapshot and the view it opens with. Leaves: HTML that draws everything itself and asks no network. Stacks and
 names are kept once each; addresses are texts, since a browser's numbers have too few digits for them.
