@@ -1,0 +1,328 @@
+"""Running a graph: one Python function, made once.
+
+Enters: a graph. Leaves: a callable that takes the graph's inputs. Values are locals, loops and branches Python's own,
+tensors' ops the op objects themselves, called with what the node gives and no more. The text of the function is made from
+the graph's structure alone: names of the program do not enter it, constants are handed over as objects.
+An error that a node raises is told with the lines of the program it comes from.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from . import types as t
+from .constants import NUMBERED_DTYPES, constant_of
+from .ir import Block, Graph, Node, Value
+from .primitives import FUNCTIONS, TEXTS
+from .schemas import Argument, Schema, overload_of
+
+INDENT = "    "
+_NOT = object()
+_FILE = "<script>"
+
+
+class Error(RuntimeError):
+    """What a running script raises, with the lines it comes from."""
+
+
+class _Writer:
+    """Writes one function."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.lines: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.bound: dict[str, Any] = {}
+        self.known: dict[int, str] = {}
+
+    def line(self, depth: int, text: str, node: Node | None = None) -> None:
+        self.lines.append(INDENT * depth + text)
+        self.nodes.append(node)
+
+    def bind(self, held: Any) -> str:
+        """A name for an object that the function needs."""
+        if id(held) not in self.known:
+            name = f"c{len(self.bound)}"
+            self.known[id(held)], self.bound[name] = name, held
+        return self.known[id(held)]
+
+    def text(self, value: Value) -> str:
+        """A value where it is read: its local, or the constant itself."""
+        held = constant_of(value, _NOT)
+        if held is _NOT:
+            return f"v{value.unique_}"
+        if held is None or isinstance(held, bool) or (isinstance(held, int) and held >= 0):
+            return repr(held)
+        return self.bind(held)
+
+    def write(self) -> str:
+        params = ", ".join(f"v{value.unique_}" for value in self.graph.inputs())
+        self.line(0, f"def run({params}):")
+        self.block(self.graph.block, 1)
+        results = [self.text(value) for value in self.graph.outputs()]
+        self.line(1, f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
+        return "\n".join(self.lines)
+
+    def block(self, block: Block, depth: int) -> None:
+        start = len(self.lines)
+        for node in block.nodes():
+            self.node(node, depth)
+        if len(self.lines) == start:
+            self.line(depth, "pass")
+
+    def node(self, node: Node, depth: int) -> None:
+        if node.kind_ in ("prim::Constant",):
+            return
+        emit = getattr(self, "_" + node.kind_.replace("::", "_"), None)
+        if emit is not None:
+            emit(node, depth)
+            return
+        outputs = ", ".join(f"v{output.unique_}" for output in node.outputs_)
+        text = self.call(node)
+        self.line(depth, f"{outputs} = {text}" if outputs else text, node)
+
+    # --- control flow
+    def _prim_If(self, node: Node, depth: int) -> None:
+        for word, block in ((f"if {self.text(node.inputs_[0])}:", node.blocks_[0]), ("else:", node.blocks_[1])):
+            if word == "else:" and not node.outputs_ and not list(block.nodes()):
+                continue
+            self.line(depth, word, node)
+            self.block(block, depth + 1)
+            self.assign(node.outputs_, block.return_node.inputs_, depth + 1)
+
+    def assign(self, targets: list[Value], values: list[Value], depth: int) -> None:
+        pairs = [(f"v{target.unique_}", self.text(value)) for target, value in zip(targets, values, strict=True)]
+        pairs = [(target, value) for target, value in pairs if target != value]
+        if pairs:
+            self.line(depth, f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+
+    def _prim_Loop(self, node: Node, depth: int) -> None:
+        body = node.blocks_[0]
+        index, carried = body.params.outputs_[0], body.params.outputs_[1:]
+        self.assign(carried, node.inputs_[2:], depth)
+        goes_on = body.return_node.inputs_[0]
+        counted = constant_of(node.inputs_[0], None) != 2**63 - 1
+        if counted and constant_of(goes_on, None) is True and constant_of(node.inputs_[1], None) is True:
+            self.line(depth, f"for v{index.unique_} in range({self.text(node.inputs_[0])}):", node)
+            self.block(body, depth + 1)
+            self.assign(carried, body.return_node.inputs_[1:], depth + 1)
+        else:
+            self._while(node, depth, counted)
+        self.assign(node.outputs_, carried, depth)
+
+    def _while(self, node: Node, depth: int, counted: bool) -> None:
+        body = node.blocks_[0]
+        index, carried = body.params.outputs_[0], body.params.outputs_[1:]
+        flag, needs_index = f"w{node.inputs_[1].unique_}_{index.unique_}", counted or bool(index.uses_)
+        self.line(depth, f"{flag} = {self.text(node.inputs_[1])}", node)
+        if needs_index:
+            self.line(depth, f"v{index.unique_} = 0")
+        bound = f" and v{index.unique_} < {self.text(node.inputs_[0])}" if counted else ""
+        self.line(depth, f"while {flag}{bound}:", node)
+        self.block(body, depth + 1)
+        results = body.return_node.inputs_
+        pairs = [(flag, self.text(results[0]))]
+        pairs += [(f"v{target.unique_}", self.text(value)) for target, value in zip(carried, results[1:], strict=True)]
+        if needs_index:
+            pairs.append((f"v{index.unique_}", f"v{index.unique_} + 1"))
+        self.line(depth + 1, f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+
+    # --- the language's own
+    def _prim_Uninitialized(self, node: Node, depth: int) -> None:
+        self.line(depth, f"v{node.outputs_[0].unique_} = None")
+
+    def _prim_RaiseException(self, node: Node, depth: int) -> None:
+        self.line(depth, f"{self.bind(raise_exception)}({self.row(node.inputs_)})", node)
+
+    def row(self, values: list[Value]) -> str:
+        return ", ".join(map(self.text, values))
+
+    def _prim_ListConstruct(self, node: Node, depth: int) -> None:
+        self.line(depth, f"v{node.outputs_[0].unique_} = [{self.row(node.inputs_)}]", node)
+
+    def _prim_TupleConstruct(self, node: Node, depth: int) -> None:
+        made = node.outputs_[0].type_
+        inner = self.row(node.inputs_) + ("," if len(node.inputs_) == 1 else "")
+        owner = made.python_class if isinstance(made, t.TupleType) else None
+        text = f"{self.bind(owner)}({inner})" if owner is not None else f"({inner})"
+        self.line(depth, f"v{node.outputs_[0].unique_} = {text}", node)
+
+    def _prim_DictConstruct(self, node: Node, depth: int) -> None:
+        pairs = zip(node.inputs_[::2], node.inputs_[1::2], strict=True)
+        inner = ", ".join(f"{self.text(key)}: {self.text(value)}" for key, value in pairs)
+        self.line(depth, f"v{node.outputs_[0].unique_} = {{{inner}}}", node)
+
+    def _unpack(self, node: Node, depth: int) -> None:
+        targets = ", ".join(f"v{output.unique_}" for output in node.outputs_)
+        if not targets:
+            return
+        if node.kind_ == "prim::ListUnpack":
+            self.line(depth, f"{targets}, = {self.bind(exactly)}({self.text(node.inputs_[0])}, {len(node.outputs_)})", node)
+        else:
+            self.line(depth, f"{targets}, = {self.text(node.inputs_[0])}", node)
+
+    _prim_TupleUnpack = _prim_ListUnpack = _unpack
+
+    def _prim_isinstance(self, node: Node, depth: int) -> None:
+        ask = self.bind(functools.partial(holds, types=tuple(node.attributes["types"])))
+        self.line(depth, f"v{node.outputs_[0].unique_} = {ask}({self.text(node.inputs_[0])})", node)
+
+    def _prim_CallFunction(self, node: Node, depth: int) -> None:
+        function = node.inputs_[0].node_.pyobj
+        runner = self.bind(function.runner())
+        self.line(depth, f"v{node.outputs_[0].unique_} = {runner}({self.row(node.inputs_[1:])})", node)
+
+    def _prim_dtype(self, node: Node, depth: int) -> None:
+        self.line(depth, f"v{node.outputs_[0].unique_} = {self.bind(dtype_number)}({self.text(node.inputs_[0])})", node)
+
+    # --- builtins
+    def call(self, node: Node) -> str:
+        """A builtin's call."""
+        is_plain = not any(_has_tensor(value.type_) for value in node.inputs_) or node.kind_.startswith("prim::")
+        is_container = bool(node.inputs_) and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType, t.StringType))
+        if (is_plain or is_container or node.kind_ in _ALWAYS) and _has_plain_form(node):
+            text = TEXTS.get(node.kind_)
+            given = [self.text(value) for value in node.inputs_]
+            if text is not None and "{1}" not in text or text is not None and len(given) == 2:
+                return text.format(*given)
+            if node.kind_ in FUNCTIONS:
+                return f"{self.bind(FUNCTIONS[node.kind_])}({', '.join(given)})"
+        schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
+        if schema is None:
+            raise RuntimeError(f"no signature of {node.kind_} takes"
+                               f" ({', '.join(str(value.type_) for value in node.inputs_)})")
+        return self.op(node, schema)
+
+    def op(self, node: Node, schema: Schema) -> str:
+        """An op of tensors: positional values, then keywords; defaults are left to the op."""
+        parts: list[str] = []
+        by_name = False
+        for argument, value in zip(schema.arguments, node.inputs_, strict=True):
+            held = constant_of(value, _NOT)
+            if argument.has_default and _is_default(held, value, argument):
+                by_name = True
+                continue
+            text = self.argument(argument, value, held)
+            parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
+        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
+
+    def argument(self, argument: Argument, value: Value, held: Any) -> str:
+        """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
+        if argument.real_type not in _CODED:
+            return self.text(value)
+        decode = _CODED[argument.real_type]
+        return self.bind(decode(held)) if held is not _NOT else f"{self.bind(decode)}({self.text(value)})"
+
+
+def _has_tensor(type: t.Type) -> bool:
+    return isinstance(type, t.TensorType) or any(map(_has_tensor, type.contained()))
+
+
+_ALWAYS = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten::Int", "aten::Float", "aten::len",
+                     "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit",
+                     "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str", "aten::format",
+                     "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous", "aten::Complex"))
+_OF_LISTS = frozenset(("aten::cat", "aten::stack", "aten::index", "aten::tensor", "aten::zeros", "aten::ones"))
+
+
+def _has_plain_form(node: Node) -> bool:
+    return (node.kind_ in TEXTS or node.kind_ in FUNCTIONS) and node.kind_ not in _OF_LISTS
+
+
+def _is_default(held: Any, value: Value, argument: Argument) -> bool:
+    if held is _NOT:
+        node = value.node_
+        is_row = node.kind_ == "prim::ListConstruct" and isinstance(argument.default, list)
+        return is_row and [constant_of(item, _NOT) for item in node.inputs_] == argument.default
+    return held is argument.default or (type(held) is type(argument.default) and held == argument.default)
+
+
+def _dtype(number: Any) -> Any:
+    return None if number is None else NUMBERED_DTYPES[number]
+
+
+def _format(number: Any) -> Any:
+    from ..base.shape import memory_format
+
+    names = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    return None if number is None else memory_format(names[number])
+
+
+def _layout(number: Any) -> Any:
+    return None if number is None else _layouts()[number]
+
+
+@functools.cache
+def _layouts() -> tuple[Any, ...]:
+    import rushlight as torch
+
+    names = ("strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
+    return tuple(getattr(torch, name, None) for name in names)
+
+
+_CODED: dict[str, Callable[[Any], Any]] = {"ScalarType": _dtype, "MemoryFormat": _format, "Layout": _layout}
+
+
+def dtype_number(tensor: Any) -> int:
+    from .constants import DTYPE_NUMBERS
+
+    return DTYPE_NUMBERS[tensor.dtype]
+
+
+def exactly(row: list, count: int) -> list:
+    """A list to unpack, of the length that the program expects."""
+    if len(row) != count:
+        raise RuntimeError(f"Provided list has length {len(row)}, but expected to unpack {count} elements")
+    return row
+
+
+def holds(value: Any, types: tuple[t.Type, ...]) -> bool:
+    """Whether a value is of one of some types."""
+    from .values import is_of
+
+    return any(is_of(value, type) for type in types)
+
+
+def raise_exception(message: str, name: str | None = None) -> None:
+    """What `raise` does in a script."""
+    raise Error(message if name is None else f"{name}: {message}")
+
+
+@functools.cache
+def op_of(schema: Schema) -> Callable[..., Any]:
+    """The op object behind a signature."""
+    from .. import ops
+
+    space, _, name = schema.name.partition("::")
+    return getattr(getattr(ops, space), name)
+
+
+class Program:
+    """A graph made runnable."""
+
+    def __init__(self, graph: Graph) -> None:
+        writer = _Writer(graph)
+        self.text = writer.write()
+        self.nodes = writer.nodes
+        namespace: dict[str, Any] = dict(writer.bound)
+        exec(compile(self.text, _FILE, "exec"), namespace)  # noqa: S102 - text that was just made from structure
+        self.run = namespace["run"]
+
+    def node_of(self, error: BaseException) -> Node | None:
+        """The node that an error comes from."""
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if frame.filename == _FILE and frame.lineno is not None:
+                return self.nodes[frame.lineno - 1]
+        return None
+
+
+def told(error: BaseException, program: Program) -> Error:
+    """An error of a running script with its lines."""
+    node = program.node_of(error)
+    lines = node.range.highlight() if node is not None and node.range is not None else ""
+    head = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
+    kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
+    return Error(f"{head}{lines}{kind if kind else 'RuntimeError: '}{error}")

@@ -1,0 +1,1 @@
+"""From Python's syntax to the typed intermediate form."""

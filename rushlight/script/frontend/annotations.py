@@ -1,0 +1,157 @@
+"""Python's annotations as types.
+
+Enters: an annotation, as an object or as syntax (quoted, in a type comment, in an archive). Leaves: a type. Refuses:
+annotations that mean nothing here, saying which.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import types as python_types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ... import _C
+from ...futures import Future
+from .. import types as t
+from ..source import Range
+from .errors import CompileError
+
+_PLAIN: dict[Any, t.Type] = {
+    int: t.IntType(), float: t.FloatType(), complex: t.ComplexType(), bool: t.BoolType(), str: t.StringType(),
+    None: t.NoneType(), type(None): t.NoneType(), typing.Any: t.AnyType(), _C.Tensor: t.TENSOR,
+    _C.device: t.DeviceObjType(), _C.dtype: t.IntType(), list: t.AnyListType(), tuple: t.AnyTupleType(),
+    inspect.Parameter.empty: t.TENSOR,
+}
+
+
+def type_of_annotation(annotation: Any, at: Range | None, lookup: Callable[[str], Any] | None = None) -> t.Type:
+    """The type that an annotation means."""
+    found = try_type(annotation, lookup)
+    if found is None:
+        raise CompileError(f"Unknown type annotation: '{_shown(annotation)}'", at)
+    return found
+
+
+def _shown(annotation: Any) -> str:
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None) -> t.Type | None:
+    """As above; None for annotations that are not known."""
+    if isinstance(annotation, t.Type):
+        return annotation
+    if isinstance(annotation, (str, typing.ForwardRef)):
+        text = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        return try_type(object_of(ast.parse(text, mode="eval").body, lookup), lookup) if lookup else None
+    try:
+        if annotation in _PLAIN:
+            return _PLAIN[annotation]
+    except TypeError:
+        return None
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is not None:
+        return _generic(origin, args, lookup)
+    if annotation in (typing.List, typing.Dict, typing.Tuple, typing.Optional, typing.Union):  # noqa: UP006
+        return None
+    kind = getattr(annotation, "__name__", "")
+    if kind in ("layout", "memory_format", "qscheme"):
+        return t.IntType()
+    if kind in ("Generator",):
+        return t.GeneratorType()
+    if kind in ("Stream",):
+        return t.StreamObjType()
+    if inspect.isclass(annotation):
+        return _class(annotation)
+    return None
+
+
+def _generic(origin: Any, args: tuple[Any, ...], lookup: Callable[[str], Any] | None) -> t.Type | None:
+    if origin in (typing.Union, python_types.UnionType):
+        parts = [try_type(arg, lookup) for arg in args]
+        return None if None in parts else t.union_of(parts)  # type: ignore[arg-type]
+    if origin is tuple and (args == ((),) or not args):
+        return t.TupleType(())
+    parts = [try_type(arg, lookup) for arg in args]
+    if None in parts or not parts:
+        return None
+    if origin is list:
+        return t.ListType(parts[0])  # type: ignore[arg-type]
+    if origin is dict:
+        return t.DictType(*parts)  # type: ignore[arg-type]
+    if origin is tuple:
+        return t.TupleType(parts)  # type: ignore[arg-type]
+    if origin is Future or getattr(origin, "__name__", "") == "Future":
+        return t.FutureType(parts[0])  # type: ignore[arg-type]
+    if getattr(origin, "__name__", "") in ("Final", "BroadcastingList", "BroadcastingListCls"):
+        return parts[0]
+    return None
+
+
+def _class(annotation: type) -> t.Type | None:
+    """Named tuples, enums, subclasses of Tensor."""
+    if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+        hints = typing.get_type_hints(annotation)
+        parts = [try_type(hints.get(field, inspect.Parameter.empty)) for field in annotation._fields]
+        defaults = tuple(annotation._field_defaults.values())  # type: ignore[attr-defined]
+        if None in parts:
+            return None
+        return t.TupleType(parts, qualified_name(annotation), annotation._fields, defaults, annotation)  # type: ignore
+    if issubclass(annotation, enum.Enum):
+        from ..constants import type_of
+
+        values = [type_of(member.value) for member in annotation]
+        if not values or any(value is None or value != values[0] for value in values):
+            raise CompileError(f"Could not unify the types of the values of enum '{annotation.__name__}'")
+        members = tuple((member.name, member.value) for member in annotation)
+        return t.EnumType(qualified_name(annotation), values[0], members, annotation)
+    if issubclass(annotation, _C.Tensor):
+        return t.TENSOR
+    return None
+
+
+def qualified_name(obj: Any) -> str:
+    """What a Python class or function is called in scripts: `__torch__.module.Name`."""
+    from ..._jit_internal import _qualified_name
+
+    module = getattr(obj, "__module__", "__main__") or "__main__"
+    if module == "__main__":
+        return f"__torch__.{obj.__name__}"
+    return _qualified_name(obj)
+
+
+def object_of(tree: ast.expr, lookup: Callable[[str], Any] | None) -> Any:
+    """The object that an annotation's syntax names: names, attributes and subscripts, nothing that computes."""
+    if isinstance(tree, ast.Constant):
+        return tree.value if tree.value is not Ellipsis else Ellipsis
+    if isinstance(tree, ast.Name):
+        return _named(tree.id, lookup)
+    if isinstance(tree, ast.Attribute):
+        return getattr(object_of(tree.value, lookup), tree.attr)
+    if isinstance(tree, ast.Tuple):
+        return tuple(object_of(item, lookup) for item in tree.elts)
+    if isinstance(tree, ast.Subscript):
+        inside = object_of(tree.slice, lookup)
+        return object_of(tree.value, lookup)[inside]
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
+        return typing.Union[object_of(tree.left, lookup), object_of(tree.right, lookup)]  # noqa: UP007
+    raise CompileError(f"an annotation cannot be {ast.unparse(tree)!r}")
+
+
+_WORDS = {"Tensor": _C.Tensor, "List": list, "Dict": dict, "Tuple": tuple, "Optional": typing.Optional,
+          "Union": typing.Union, "Any": typing.Any, "int": int, "float": float, "complex": complex, "bool": bool,
+          "str": str, "None": None, "NoneType": None, "Device": _C.device, "number": t.NumberType()}
+
+
+def _named(name: str, lookup: Callable[[str], Any] | None) -> Any:
+    from .parsing import NOT_FOUND
+
+    found = lookup(name) if lookup else NOT_FOUND
+    if found is NOT_FOUND:
+        if name not in _WORDS:
+            raise CompileError(f"Unknown type name '{name}'")
+        return _WORDS[name]
+    return found

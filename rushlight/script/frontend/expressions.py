@@ -1,0 +1,367 @@
+"""Expressions: from syntax to values.
+
+Enters: an expression and, where the place knows it, the type it should have (empty lists and dicts take it). Leaves:
+something `Sugared`, most often a value. Refuses: expressions the language does not have.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import types as t
+from ..constants import constant_of, insert_constant
+from ..ir import Value
+from ..source import Range
+from .errors import CompileError, NotSupportedError, UnsupportedNodeError
+from .indexing import Indexing
+from .sugared import Builtin, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "remainder", ast.Pow: "pow",
+           ast.MatMult: "matmul", ast.FloorDiv: "floordiv", ast.BitAnd: "__and__", ast.BitOr: "__or__",
+           ast.BitXor: "__xor__", ast.LShift: "__lshift__", ast.RShift: "__rshift__"}
+_COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+_CASTS = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool", "complex": "aten::Complex",
+          "str": "aten::str"}
+_REASONS = {
+    ast.Lambda: "lambda expressions", ast.GeneratorExp: "generator expressions", ast.Yield: "yield expressions",
+    ast.YieldFrom: "yield from expressions", ast.Await: "await expressions", ast.SetComp: "set comprehensions",
+    ast.Set: "set literals", ast.NamedExpr: "assignment expressions",
+}
+
+
+class Expressions(Indexing):
+    """The part of the emitter that compiles expressions."""
+
+    def value(self: Emitter, tree: ast.expr, hint: t.Type | None = None) -> Value:  # type: ignore[misc]
+        return self.expression(tree, hint).value(self, self.definition.range(tree))
+
+    def expression(self: Emitter, tree: ast.expr, hint: t.Type | None = None) -> Sugared:  # type: ignore[misc]
+        at = self.definition.range(tree)
+        emit = getattr(self, f"_{type(tree).__name__}", None)
+        if emit is None:
+            raise UnsupportedNodeError(at, type(tree).__name__, _REASONS.get(type(tree), ""))
+        with self.graph.at_range(at):
+            found = emit(tree, at, hint)
+        return Simple(found) if isinstance(found, Value) else found
+
+    def builtin(self: Emitter, kind: str, at: Range, args: Sequence[Value],  # type: ignore[misc]
+                kwargs: dict[str, Value] | None = None) -> Value:
+        """Call an op of the language."""
+        return Builtin(kind).call(self, at, args, kwargs or {}).value(self, at)
+
+    # --- literals
+    def _Constant(self: Emitter, tree: ast.Constant, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        held = tree.value
+        if isinstance(held, (int, float, complex)) and not isinstance(held, bool):
+            return self._number(held)
+        if held is Ellipsis or isinstance(held, bytes):
+            raise NotSupportedError(at, "Ellipsis aren't supported" if held is Ellipsis else "bytes aren't supported")
+        return insert_constant(self.graph, held)
+
+    def _number(self: Emitter, held: complex) -> Value:  # type: ignore[misc]
+        """A number of the program's text: one constant for each, at the head of the function."""
+        key = (type(held), repr(held))
+        if key not in self.numbers:
+            first = self.graph.block.params.next_
+            with self.graph.inserting(first):
+                self.numbers[key] = insert_constant(self.graph, held)
+        return self.numbers[key]
+
+    def _JoinedStr(self: Emitter, tree: ast.JoinedStr, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        text, values = "", []
+        for part in tree.values:
+            if isinstance(part, ast.Constant):
+                text += str(part.value).replace("{", "{{").replace("}", "}}")
+                continue
+            if part.conversion != -1 or part.format_spec is not None:  # type: ignore[attr-defined]
+                raise NotSupportedError(at, "Conversions and format specs of f-strings aren't supported")
+            text += "{}"
+            values.append(self.value(part.value))  # type: ignore[attr-defined]
+        return self.builtin("aten::format", at, [insert_constant(self.graph, text), *values]) if values else (
+            insert_constant(self.graph, text))
+
+    def _Tuple(self: Emitter, tree: ast.Tuple, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        hints = hint.elements_ if isinstance(hint, t.TupleType) and len(hint.elements_) == len(tree.elts) else ()
+        values: list[Value] = []
+        for i, part in enumerate(tree.elts):
+            if isinstance(part, ast.Starred):
+                values += [s.value(self, at) for s in self.expression(part.value).tuple(self, at)]
+            else:
+                values.append(self.value(part, hints[i] if hints else None))
+        with self.graph.at_range(None):
+            return self.graph.insert("prim::TupleConstruct", values,
+                                     t.TupleType([value.type_ for value in values])).outputs_[0]
+
+    def _List(self: Emitter, tree: ast.List, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        inner = self.held_in(hint, t.ListType)
+        element = inner.element if inner is not None else None
+        values = [self.value(part, element) for part in tree.elts]
+        found = element if element is not None and all(v.type_.is_subtype_of(element) for v in values) else (
+            t.unify_all([v.type_ for v in values]) if values else t.TENSOR)
+        if found is None:
+            raise CompileError("List type annotation `List[T]` did not match the types of the given list elements: "
+                               + ", ".join(dict.fromkeys(str(v.type_) for v in values)), at)
+        with self.graph.at_range(None):
+            return self.graph.insert("prim::ListConstruct", values, t.ListType(t.plain(found))).outputs_[0]
+
+    def held_in(self: Emitter, hint: Any, kind: type) -> Any:  # type: ignore[misc]
+        """The container type that a hint, or the one member of a union that is such, asks for."""
+        if isinstance(hint, kind):
+            return hint
+        if isinstance(hint, t.UnionType):
+            found = [member for member in hint.members() if isinstance(member, kind)]
+            return found[0] if len(found) == 1 else None
+        return None
+
+    def _Dict(self: Emitter, tree: ast.Dict, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        inner = self.held_in(hint, t.DictType)
+        keys = [self.value(key) for key in tree.keys if key is not None]
+        if len(keys) != len(tree.keys):
+            raise NotSupportedError(at, "Dict expansion (e.g. `{**dict}`) is not supported")
+        values = [self.value(item, inner.value if inner else None) for item in tree.values]
+        if inner is not None:
+            made = inner
+        elif not keys:
+            made = t.DictType(t.StringType(), t.TENSOR)
+        else:
+            key = t.unify_all([k.type_ for k in keys])
+            value = t.unify_all([v.type_ for v in values])
+            if key is None or value is None:
+                raise CompileError("Dict keys and values must each be of one type, found "
+                                   + ", ".join(f"{k.type_}: {v.type_}" for k, v in zip(keys, values, strict=True)), at)
+            made = t.DictType(t.plain(key), t.plain(value))
+        pairs = [part for pair in zip(keys, values, strict=True) for part in pair]
+        with self.graph.at_range(None):
+            return self.graph.insert("prim::DictConstruct", pairs, made).outputs_[0]
+
+    # --- names
+    def _Name(self: Emitter, tree: ast.Name, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        return self.name(tree.id, at)
+
+    def _Attribute(self: Emitter, tree: ast.Attribute, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        return self.expression(tree.value).attribute(self, at, tree.attr)
+
+    def callee(self: Emitter, tree: ast.expr) -> Sugared:  # type: ignore[misc]
+        """What a call calls, without leaving nodes behind where it is no value."""
+        return self.expression(tree)
+
+    # --- operators
+    def _BinOp(self: Emitter, tree: ast.BinOp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        left, right = self.value(tree.left), self.value(tree.right)
+        word = _BINARY[type(tree.op)]
+        if word == "remainder" and isinstance(left.type_, t.StringType):
+            parts = [right]
+            if isinstance(right.type_, t.TupleType):
+                parts = [s.value(self, at) for s in Simple(right).tuple(self, at)]
+            return self.builtin("aten::percentFormat", at, [left, *parts])
+        if word == "floordiv" and t.TENSOR in (t.plain(left.type_), t.plain(right.type_)):
+            word = "floor_divide"
+        return self.builtin(f"aten::{word}", at, [left, right])
+
+    def _UnaryOp(self: Emitter, tree: ast.UnaryOp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if isinstance(tree.op, ast.Not):
+            return self.condition(tree).value
+        inner = self.value(tree.operand)
+        if isinstance(tree.op, ast.USub):
+            return self.builtin("aten::neg", at, [inner])
+        if isinstance(tree.op, ast.Invert):
+            return self.builtin("aten::bitwise_not", at, [inner])
+        raise UnsupportedNodeError(at, "UAdd", "unary plus operators")
+
+    def _BoolOp(self: Emitter, tree: ast.BoolOp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        return self.condition(tree).value
+
+    def _Compare(self: Emitter, tree: ast.Compare, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if len(tree.ops) > 1 or isinstance(tree.ops[0], (ast.Is, ast.IsNot)):
+            return self.condition(tree).value
+        return self.compare(tree, at)
+
+    def compare(self: Emitter, tree: ast.Compare, at: Range) -> Value:  # type: ignore[misc]
+        """One comparison."""
+        op, left, right = tree.ops[0], self.value(tree.left), self.value(tree.comparators[0])
+        if isinstance(op, (ast.In, ast.NotIn)):
+            found = self.builtin("aten::__contains__", at, [right, left])
+            return found if isinstance(op, ast.In) else self.builtin("aten::__not__", at, [found])
+        return self.builtin(f"aten::{_COMPARE[type(op)]}", at, [left, right])
+
+    def _IfExp(self: Emitter, tree: ast.IfExp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        condition = self.condition(tree.test)
+        if condition.static is not None:
+            return self.value(tree.body if condition.static else tree.orelse, hint)
+        return self.choose(condition, lambda: self.value(tree.body, hint), lambda: self.value(tree.orelse, hint), at, hint)
+
+    # --- calls
+    def _Call(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]
+        called = self.callee(tree.func)
+        if isinstance(called, Special):
+            return self.special(called.name, tree, at, hint)
+        args: list[Value] = []
+        for arg in tree.args:
+            if isinstance(arg, ast.Starred):
+                args += [s.value(self, at) for s in self.expression(arg.value).tuple(self, at)]
+            else:
+                args.append(self.value(arg))
+        kwargs = {}
+        for keyword in tree.keywords:
+            if keyword.arg is None:
+                raise NotSupportedError(at, "keyword-arg expansion is not supported")
+            kwargs[keyword.arg] = self.value(keyword.value)
+        with self.graph.at_range(at):
+            return called.call(self, at, args, kwargs)
+
+    def special(self: Emitter, name: str, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore
+        """Calls with a form of their own."""
+        if name in ("isinstance", "hasattr", "is_scripting", "is_tracing"):
+            return self.condition(tree).value
+        if name in _CASTS:
+            return self._cast(name, tree, at)
+        emit = getattr(self, f"_special_{name}", None)
+        if emit is None:
+            raise CompileError(f"'{name}' cannot be used in a script", at)
+        return emit(tree, at, hint)
+
+    def _cast(self: Emitter, name: str, tree: ast.Call, at: Range) -> Value:  # type: ignore[misc]
+        values = [self.value(arg) for arg in tree.args]
+        if not values:
+            return insert_constant(self.graph, {"int": 0, "float": 0.0, "bool": False, "str": ""}[name])
+        if name == "bool":
+            return self.as_bool(values[0], at)
+        kinds = {"int": t.IntType, "float": t.FloatType, "str": t.StringType, "complex": t.ComplexType}
+        if len(values) == 1 and isinstance(values[0].type_, kinds[name]):
+            return values[0]
+        return self.builtin(_CASTS[name], at, values)
+
+    def _special_print(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if tree.keywords:
+            raise CompileError("print doesn't accept any keyword arguments", at)
+        self.graph.insert("prim::Print", [self.value(arg) for arg in tree.args], outputs=0)
+        return insert_constant(self.graph, None)
+
+    def _special_annotate(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        type = self._annotation(tree.args[0])
+        value = self.value(tree.args[1], type)
+        if not value.type_.is_subtype_of(type):
+            raise CompileError(f"expected an expression of type {type} but found {value.type_}", at)
+        if isinstance(value.type_, t.NoneType):
+            value.type_ = type
+        return value
+
+    def _special__unwrap_optional(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        value = self.value(tree.args[0])
+        made = t.without_none(value.type_)
+        return self.graph.insert("aten::_unwrap_optional", [value], made).outputs_[0]
+
+    def _special_tensor(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        values = [self.value(arg) for arg in tree.args]
+        kwargs = {keyword.arg or "": self.value(keyword.value) for keyword in tree.keywords}
+        return self.builtin("aten::tensor", at, values, kwargs)
+
+    # --- walks
+    def walk(self: Emitter, tree: ast.expr) -> Walk:  # type: ignore[misc]
+        """How to walk over an expression."""
+        return self.expression(tree).iterate(self, self.definition.range(tree))
+
+    def _special_range(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        return Range_(self, at, [self.value(arg) for arg in tree.args])
+
+    def _special_zip(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        if not tree.args:
+            raise CompileError("zip expected at least 1 arguments, got 0", at)
+        return Together([self.walk(arg) for arg in tree.args])
+
+    def _special_enumerate(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        start = tree.args[1] if len(tree.args) > 1 else next((k.value for k in tree.keywords if k.arg == "start"), None)
+        inner = self.walk(tree.args[0])
+        first = self.value(start) if start is not None else self._number(0)
+        most = self._number(2**63 - 1)
+        count = Range_(self, at, [most] if constant_of(first, None) == 0 else [first, most])
+        return Together([count.iterate(self, at), inner])
+
+    def _special_reversed(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        value = self.value(tree.args[0])
+        none = insert_constant(self.graph, None)
+        return Simple(self.builtin("aten::slice", at, [value, none, none, insert_constant(self.graph, -1)]))
+
+    def _special_list(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if not tree.args:
+            return self._List(ast.List([], ast.Load()), at, hint)
+        given = self.expression(tree.args[0])
+        if isinstance(given, Simple) and isinstance(given.held.type_, (t.ListType, t.StringType)):
+            return self.builtin("aten::list", at, [given.held])
+        return self._collected(given.iterate(self, at), lambda item: item.value(self, at), at, hint)
+
+    def _special_tuple(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        parts = self.expression(tree.args[0]).tuple(self, at) if tree.args else []
+        return SugaredTuple(parts).value(self, at)
+
+    def _special_dict(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if not tree.args:
+            keys: list[Any] = [ast.copy_location(ast.Constant(k.arg), k.value) for k in tree.keywords]
+            made = ast.copy_location(ast.Dict(keys, [k.value for k in tree.keywords]), tree)
+            return self._Dict(made, at, hint)
+        given = self.value(tree.args[0])
+        return self.builtin("aten::dict", at, [given])
+
+    # --- comprehensions
+    def _ListComp(self: Emitter, tree: ast.ListComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if len(tree.generators) != 1:
+            raise NotSupportedError(at, "Only a single generator is currently supported")
+        generator = tree.generators[0]
+        if generator.ifs:
+            raise NotSupportedError(self.definition.range(generator.ifs[0]), "Comprehension ifs are not supported yet")
+
+        def item(given: Sugared) -> Value:
+            self.assign(generator.target, given, at)
+            return self.value(tree.elt, hint.element if isinstance(hint, t.ListType) else None)
+
+        with self.graph.at_range(None):
+            made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
+        return self._collected(self.walk(generator.iter), item, at, hint, made)
+
+    def _collected(self: Emitter, walk: Walk, item: Any, at: Range, hint: Any,  # type: ignore[misc]
+                   made: Value | None = None) -> Value:
+        """A list of what each turn of a walk gives."""
+        if made is None:
+            with self.graph.at_range(None):
+                made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
+        types: list[t.Type] = []
+        wanted = hint.element if isinstance(hint, t.ListType) else None
+
+        def append(given: Sugared) -> None:
+            value = item(given)
+            types.append(wanted if wanted is not None and value.type_.is_subtype_of(wanted) else t.plain(value.type_))
+            found = t.unify_all(types)
+            if found is None:
+                raise CompileError(f"the elements of a list must be of one type, found {types[0]} and {types[-1]}", at)
+            made.type_ = t.ListType(found)
+            self.builtin("aten::append", at, [made, value])
+
+        before = dict(self.frame.types), dict(self.frame.others)
+        self.over(walk, at, append)
+        self.frame.types, self.frame.others = before
+        if not types:
+            made.type_ = t.ListType(wanted or t.TENSOR)
+        return made
+
+    def _DictComp(self: Emitter, tree: ast.DictComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        if len(tree.generators) != 1 or tree.generators[0].ifs:
+            raise NotSupportedError(at, "Only a single generator without conditions is currently supported")
+        generator = tree.generators[0]
+        with self.graph.at_range(None):
+            made = self.graph.insert("prim::DictConstruct", (), t.DictType(t.StringType(), t.TENSOR)).outputs_[0]
+
+        def put(given: Sugared) -> None:
+            self.assign(generator.target, given, at)
+            key, value = self.value(tree.key), self.value(tree.value)
+            made.type_ = hint if isinstance(hint, t.DictType) else t.DictType(t.plain(key.type_), t.plain(value.type_))
+            self.builtin("aten::_set_item", at, [made, key, value])
+
+        before = dict(self.frame.types), dict(self.frame.others)
+        self.over(self.walk(generator.iter), at, put)
+        self.frame.types, self.frame.others = before
+        return made

@@ -1,0 +1,217 @@
+"""Elements and slices, read and written.
+
+Enters: `x[...]` on tensors, lists, tuples, dicts and strings. Leaves: `select`, `slice`, `unsqueeze` and `index` for
+tensors, one dimension at a time, as PyTorch has them; `__getitem__` and `slice` for the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from .. import types as t
+from ..constants import constant_of, insert_constant
+from ..ir import Value
+from ..source import Range
+from .errors import CompileError
+from .sugared import Simple, Sugared
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+_UNKNOWN = object()
+
+
+class Indexing:
+    """The part of the emitter that compiles subscripts."""
+
+    def _Subscript(self: Emitter, tree: ast.Subscript, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]
+        owner = self.expression(tree.value)
+        if not isinstance(owner, Simple):
+            return owner.item(self, at, self.value(tree.slice))
+        held = owner.held
+        if isinstance(held.type_, t.TensorType):
+            return self._of_tensor(held, tree.slice, at)
+        if isinstance(tree.slice, ast.Slice):
+            return self._slice_of(held, tree.slice, at)
+        if isinstance(tree.slice, ast.Tuple) and not isinstance(held.type_, t.DictType):
+            raise CompileError(f"Tried to use multiple indices on a value of type {held.type_}: only tensors take them", at)
+        index = self.value(tree.slice)
+        if isinstance(held.type_, t.TupleType):
+            return self._of_tuple(held, index, at)
+        if isinstance(held.type_, (t.ListType, t.StringType, t.DictType)):
+            return self.builtin("aten::__getitem__", at, [held, index])
+        raise CompileError(f"'{held.type_}' object is not subscriptable", at)
+
+    # --- tuples, lists, strings
+    def tuple_item(self: Emitter, held: Value, at: int) -> Value:  # type: ignore[misc]
+        type: t.TupleType = held.type_  # type: ignore[assignment]
+        with self.graph.at_range(None):
+            index = insert_constant(self.graph, at)
+            return self.graph.insert("prim::TupleIndex", [held, index], type.elements_[at]).outputs_[0]
+
+    def _of_tuple(self: Emitter, held: Value, index: Value, at: Range) -> Value:  # type: ignore[misc]
+        type: t.TupleType = held.type_  # type: ignore[assignment]
+        place = self.known_integer(index)
+        if place is None:
+            both = t.unify_all(type.elements_) if type.elements_ else None
+            if not isinstance(index.type_, t.IntType) or both is None:
+                raise CompileError("Cannot index into a tuple with a non-integer literal because we cannot resolve the"
+                                   " output type", at)
+            made = both
+        else:
+            if not -len(type.elements_) <= place < len(type.elements_):
+                raise CompileError(f"Tuple index out of range: {place} of {len(type.elements_)}", at)
+            made = type.elements_[place]
+        with self.graph.at_range(None):
+            return self.graph.insert("prim::TupleIndex", [held, index], made).outputs_[0]
+
+    def known_integer(self: Emitter, value: Value) -> int | None:  # type: ignore[misc]
+        """The number a value is, where the compiler can tell: a literal, or minus a literal."""
+        found = constant_of(value, _UNKNOWN)
+        if isinstance(found, int):
+            return found
+        if value.node_.kind_ == "aten::neg":
+            inner = constant_of(value.node_.inputs_[0], _UNKNOWN)
+            return -inner if isinstance(inner, int) else None
+        return None
+
+    def _slice_of(self: Emitter, held: Value, tree: ast.Slice, at: Range) -> Value:  # type: ignore[misc]
+        if isinstance(held.type_, t.TupleType):
+            bounds = [None if part is None else self.known_integer(self.value(part))
+                      for part in (tree.lower, tree.upper, tree.step)]
+            for part, bound in zip((tree.lower, tree.upper, tree.step), bounds, strict=True):
+                if part is not None and bound is None:
+                    raise CompileError("Tuple slices need bounds that are literals", at)
+            type = held.type_
+            parts = [self.tuple_item(held, i) for i in range(len(type.elements_))[slice(*bounds)]]
+            with self.graph.at_range(None):
+                return self.graph.insert("prim::TupleConstruct", parts,
+                                         t.TupleType([part.type_ for part in parts])).outputs_[0]
+        if not isinstance(held.type_, (t.ListType, t.StringType)):
+            raise CompileError(f"'{held.type_}' object is not subscriptable", at)
+        return self.builtin("aten::slice", at, [held, *self._bounds(tree)])
+
+    def _bounds(self: Emitter, tree: ast.Slice) -> list[Value]:  # type: ignore[misc]
+        """Start, end and step; what is written is computed before what is not becomes a constant."""
+        parts = ((tree.lower, None), (tree.upper, None), (tree.step, 1))
+        found = [None if part is None else self.value(part) for part, _ in parts]
+        with self.graph.at_range(None):
+            return [insert_constant(self.graph, missing) if value is None else value
+                    for value, (_, missing) in zip(found, parts, strict=True)]
+
+    # --- tensors
+    def _of_tensor(self: Emitter, held: Value, tree: ast.expr, at: Range) -> Value:  # type: ignore[misc]
+        viewed, indices = self._viewed(held, tree, at)
+        return self._indexed(viewed, indices, at) if indices else viewed
+
+    def _indexed(self: Emitter, held: Value, indices: list[Value | None], at: Range) -> Value:  # type: ignore[misc]
+        return self.builtin("aten::index", at, [held, self._row(indices)])
+
+    def _row(self: Emitter, indices: list[Value | None]) -> Value:  # type: ignore[misc]
+        """Indices as `index` takes them; where there is none, None."""
+        values = []
+        with self.graph.at_range(None):
+            for index in indices:
+                values.append(index if index is not None else insert_constant(self.graph, None))
+            return self.graph.insert("prim::ListConstruct", values, t.ListType(t.optional_of(t.TENSOR))).outputs_[0]
+
+    def _viewed(self: Emitter, held: Value, tree: ast.expr, at: Range) -> tuple[Value, list[Value | None]]:  # type: ignore
+        """Apply all that makes a view; and the tensors that index the rest, by dimension."""
+        parts = list(tree.elts) if isinstance(tree, ast.Tuple) else [tree]
+        dots = [i for i, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is Ellipsis]
+        if len(dots) > 1:
+            raise CompileError("an index can only have a single ellipsis ('...')", at)
+        dim, indices = 0, []
+        kinds: list[tuple[ast.expr, Value | None]] = [(part, self._index_value(part)) for part in parts]
+        for i, (part, value) in enumerate(kinds):
+            if i in dots:
+                rest = sum(self._takes_dim(p, v) for p, v in kinds[i + 1 :])
+                dim = -rest
+                continue
+            held, dim = self._one(held, part, value, dim, indices, at)
+        return held, self._placed(indices)
+
+    def _index_value(self: Emitter, part: ast.expr) -> Value | None:  # type: ignore[misc]
+        if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
+            return None
+        return self.value(part)
+
+    def _takes_dim(self: Emitter, part: ast.expr, value: Value | None) -> int:  # type: ignore[misc]
+        return int(not (value is not None and isinstance(value.type_, t.NoneType)))
+
+    def _one(self: Emitter, held: Value, part: ast.expr, value: Value | None, dim: int,  # type: ignore[misc]
+             indices: list[tuple[int, Value]], at: Range) -> tuple[Value, int]:
+        where = self._dim(dim)
+        if isinstance(part, ast.Slice):
+            if part.lower is None and part.upper is None and part.step is None:
+                return held, dim + 1
+            return self.builtin("aten::slice", at, [held, where, *self._bounds(part)]), dim + 1
+        if isinstance(value.type_, t.NoneType):  # type: ignore[union-attr]
+            return self.builtin("aten::unsqueeze", at, [held, where]), dim + 1
+        if isinstance(value.type_, t.IntType):  # type: ignore[union-attr]
+            return self.builtin("aten::select", at, [held, where, value]), dim  # type: ignore[list-item]
+        if isinstance(value.type_, t.TensorType):  # type: ignore[union-attr]
+            indices.append((dim, value))  # type: ignore[arg-type]
+            return held, dim + 1
+        if isinstance(value.type_, (t.ListType, t.BoolType)):  # type: ignore[union-attr]
+            indices.append((dim, self.builtin("aten::tensor", at, [value])))  # type: ignore[list-item]
+            return held, dim + 1
+        raise CompileError(f"Unsupported operation: indexing tensor with unsupported index type '{value.type_}'. Only"  # type: ignore
+                           " ints, slices, lists and tensors are supported", at)
+
+    def _dim(self: Emitter, dim: int) -> Value:  # type: ignore[misc]
+        with self.graph.at_range(None):
+            return insert_constant(self.graph, dim)
+
+    def _placed(self: Emitter, indices: list[tuple[int, Value]]) -> list[Value | None]:  # type: ignore[misc]
+        if not indices:
+            return []
+        row: list[Value | None] = [None] * (max(dim for dim, _ in indices) + 1)
+        for dim, value in indices:
+            row[dim] = value
+        return row
+
+    # --- writing
+    def set_item(self: Emitter, target: ast.Subscript, value: Value, at: Range) -> None:  # type: ignore[misc]
+        held = self.value(target.value)
+        if not isinstance(held.type_, t.TensorType):
+            if isinstance(held.type_, t.TupleType) or isinstance(target.slice, ast.Slice):
+                raise CompileError(f"Sliced expression not yet supported for subscripted assignment on a value of type"
+                                   f" {held.type_}" if isinstance(target.slice, ast.Slice) else
+                                   f"'{held.type_}' object does not support item assignment", at)
+            self.builtin("aten::_set_item", at, [held, self.value(target.slice), value])
+            return
+        viewed, indices = self._viewed(held, target.slice, at)
+        self._write(viewed, indices, value, at)
+
+    def _write(self: Emitter, viewed: Value, indices: list[Value | None], value: Value, at: Range) -> None:  # type: ignore
+        if not isinstance(value.type_, t.TensorType):
+            with self.graph.at_range(None):
+                dtype = self.graph.insert("prim::dtype", [viewed], t.IntType()).outputs_[0]
+                device = self.graph.insert("prim::device", [viewed], t.DeviceObjType()).outputs_[0]
+                value = self.builtin("aten::tensor", at, [value], {"dtype": dtype, "device": device})
+                value.node_.range = None
+        if indices:
+            self.builtin("aten::index_put_", at, [viewed, self._row(indices), value])
+        else:
+            self.builtin("aten::copy_", at, [viewed, value])
+
+    def augment_item(self: Emitter, tree: ast.AugAssign, word: str, at: Range) -> None:  # type: ignore[misc]
+        """`x[i] += y`: views are written where they lie, the rest read, changed and put back."""
+        target: ast.Subscript = tree.target  # type: ignore[assignment]
+        held = self.value(target.value)
+        if not isinstance(held.type_, t.TensorType):
+            index = self.value(target.slice)
+            before = self.builtin("aten::__getitem__", at, [held, index])
+            after = self.builtin(f"aten::{word}", at, [before, self.value(tree.value)])
+            self.builtin("aten::_set_item", at, [held, index, after])
+            return
+        viewed, indices = self._viewed(held, target.slice, at)
+        right = self.value(tree.value)
+        if not indices:
+            self.builtin(f"aten::{word}_", at, [viewed, right])
+            return
+        before = self._indexed(viewed, indices, at)
+        after = self.builtin(f"aten::{word}_", at, [before, right])
+        self.builtin("aten::index_put_", at, [viewed, self._row(indices), after])

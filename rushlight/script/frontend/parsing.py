@@ -1,0 +1,107 @@
+"""The source of a Python function: its syntax tree, where each part stands, and what its names mean.
+
+Enters: a function, or text. Leaves: a `Definition`. Refuses: functions without source, and syntax that scripts do not
+have in a signature (`*args`, `**kwargs`, keyword-only parameters with defaults).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from ..source import Range, Source
+from .errors import NotSupportedError
+
+NOT_FOUND = object()
+
+
+class Definition:
+    """One function to compile."""
+
+    def __init__(self, name: str, tree: ast.FunctionDef, source: Source, lookup: Callable[[str], Any],
+                 indent: int = 0, function: Any = None) -> None:
+        self.name, self.tree, self.source, self.lookup = name, tree, source, lookup
+        self.indent, self.function = indent, function
+
+    def range(self, node: ast.AST) -> Range:
+        """Where a part of the tree stands."""
+        start = self.source.offset_of(node.lineno - 1, node.col_offset + self.indent)  # type: ignore[attr-defined]
+        last = getattr(node, "end_lineno", None) or node.lineno  # type: ignore[attr-defined]
+        end = self.source.offset_of(last - 1, (node.end_col_offset or 0) + self.indent)  # type: ignore[attr-defined]
+        return Range(self.source, start, max(end, start + 1))
+
+
+def definition_of(function: Any, name: str | None = None) -> Definition:
+    """The definition of a Python function, with its names looked up where it was written."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        filename = inspect.getsourcefile(function)
+    except (OSError, TypeError) as error:
+        raise OSError(
+            f"Can't get source for {function}. TorchScript requires source access in order to carry out compilation,"
+            " make sure original .py files are available."
+        ) from error
+    text = "".join(lines)
+    dedented = textwrap.dedent(text)
+    indent = len(text.split("\n", 1)[0]) - len(dedented.split("\n", 1)[0])
+    tree = ast.parse(dedented).body
+    if len(tree) != 1 or not isinstance(tree[0], ast.FunctionDef):
+        at = Range(Source(text, filename, first), 0, len(text))
+        raise NotSupportedError(at, f"Expected a single top-level function: {filename}:{first}"
+                                    " (lambdas and several statements on a line are not compiled)")
+    found = Definition(name or function.__name__, tree[0], Source(text, filename, first), names_of(function), indent,
+                       function)
+    _check_signature(found)
+    return found
+
+
+def definitions_in(text: str, lookup: Callable[[str], Any]) -> list[Definition]:
+    """The functions that a text defines."""
+    dedented = textwrap.dedent(text)
+    source = Source(dedented, "<string>", 1)
+    found = []
+    for node in ast.parse(dedented).body:
+        if not isinstance(node, ast.FunctionDef):
+            raise RuntimeError("expected the text to define functions and nothing else")
+        found.append(Definition(node.name, node, source, lookup))
+        _check_signature(found[-1])
+    return found
+
+
+def _check_signature(definition: Definition) -> None:
+    args = definition.tree.args
+    if args.vararg is not None or args.kwarg is not None:
+        odd = args.vararg or args.kwarg
+        raise NotSupportedError(definition.range(odd), "Compiled functions can't take variable number of arguments or"  # type: ignore
+                                " use keyword-only arguments with defaults")
+    for default in args.kw_defaults:
+        if default is not None:
+            raise NotSupportedError(definition.range(default), "Compiled functions can't take variable number of"
+                                    " arguments or use keyword-only arguments with defaults")
+
+
+def names_of(function: Any) -> Callable[[str], Any]:
+    """What the free names of a function mean: its closure, its module, Python's builtins."""
+    inner = inspect.unwrap(function)
+    captured: dict[str, Any] = {}
+    code = getattr(inner, "__code__", None)
+    if code is not None and inner.__closure__:
+        for name, cell in zip(code.co_freevars, inner.__closure__, strict=True):
+            try:
+                captured[name] = cell.cell_contents
+            except ValueError:      # not bound yet: a function that names itself
+                continue
+    globals_ = getattr(inner, "__globals__", {})
+
+    def lookup(name: str) -> Any:
+        if name in captured:
+            return captured[name]
+        if name in globals_:
+            return globals_[name]
+        return getattr(builtins, name, NOT_FOUND)
+
+    return lookup

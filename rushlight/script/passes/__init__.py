@@ -1,0 +1,1 @@
+"""Changes of graphs that keep what they compute."""

@@ -1,0 +1,114 @@
+"""Compiled functions and who holds them.
+
+Enters: Python functions, text. Leaves: `Function`s: name, graph, signature, compiled when first needed. Refuses:
+recursion.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .execute import Program, told
+from .frontend.annotations import qualified_name
+from .frontend.emitter import Emitter
+from .frontend.errors import CompileError, compiling
+from .frontend.exits import transform_exits
+from .frontend.parsing import Definition, definition_of
+from .frontend.ssa import to_single_assignment
+from .frontend.sugared import FunctionValue, Sugared
+from .ir import Graph, Value
+from .passes.cleanup import canonicalize_loops, clean
+from .schemas import Schema
+from .source import Range
+from .values import bound
+
+
+class Function:
+    """One compiled function."""
+
+    def __init__(self, unit: Unit, name: str, definition: Definition) -> None:
+        self.unit, self.qualified_name, self.definition = unit, name, definition
+        self.name = definition.name
+        self._graph: Graph | None = None
+        self._schema: Schema | None = None
+        self._is_compiling = False
+        self._program: Program | None = None
+
+    def ensure(self, called_from: Range | None = None) -> Function:
+        """Compile it, if that has not happened yet."""
+        if self._graph is not None:
+            return self
+        if self._is_compiling:
+            raise CompileError(f"function '{self.name}' is called recursively. Recursive calls are not supported",
+                               called_from)
+        self._is_compiling = True
+        try:
+            with compiling(self.name, called_from):
+                self._graph, self._schema = compile_definition(self.unit, self.definition)
+        finally:
+            self._is_compiling = False
+        return self
+
+    def runner(self) -> Callable[..., Any]:
+        """The function as Python calls it, with values for all its parameters."""
+        if self._program is None:
+            self._program = Program(self.graph)
+        return self._program.run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it as a program does: parameters by place and name, defaults, types checked."""
+        given = bound(self.schema, args, kwargs)
+        run = self.runner()
+        try:
+            return run(*given)
+        except Exception as error:
+            raise told(error, self._program) from error  # type: ignore[arg-type]
+
+    @property
+    def graph(self) -> Graph:
+        return self.ensure()._graph  # type: ignore[return-value]
+
+    @property
+    def schema(self) -> Schema:
+        return self.ensure()._schema  # type: ignore[return-value]
+
+
+def compile_definition(unit: Unit, definition: Definition, receiver: Sugared | None = None) -> tuple[Graph, Schema]:
+    """A definition's graph and signature."""
+    emitter = Emitter(unit, definition, receiver)
+    schema = emitter.emit()
+    graph = emitter.graph
+    to_single_assignment(graph)
+    transform_exits(graph)
+    canonicalize_loops(graph, graph.block)
+    clean(graph)
+    return graph, schema
+
+
+class Unit:
+    """All functions compiled together: one for each Python function."""
+
+    def __init__(self) -> None:
+        self.functions: dict[Any, Function] = {}
+
+    def function_of(self, found: Any, at: Range | None = None) -> Sugared | None:
+        """What calling a Python function means: the function compiled; None for things that are no functions."""
+        held = getattr(found, "__script_function__", None)
+        if held is not None:
+            return FunctionValue(held)
+        if not (inspect.isfunction(found) or inspect.ismethod(found)):
+            return None
+        return FunctionValue(self.compile(found))
+
+    def compile(self, function: Any) -> Function:
+        inner = inspect.unwrap(function)
+        if inner not in self.functions:
+            self.functions[inner] = Function(self, qualified_name(inner), definition_of(inner))
+        return self.functions[inner]
+
+    def enter(self, emitter: Emitter, tree: ast.expr, at: Range) -> tuple[Value, Value]:
+        """The object of a `with`, and what entering it gives."""
+        raise CompileError("with statements over this object are not compiled yet", at)
