@@ -181,15 +181,11 @@ class _Writer:
     # --- builtins
     def call(self, node: Node) -> str:
         """A builtin's call."""
-        is_plain = not any(_has_tensor(value.type_) for value in node.inputs_) or node.kind_.startswith("prim::")
-        is_container = bool(node.inputs_) and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType, t.StringType))
-        if (is_plain or is_container or node.kind_ in _ALWAYS) and _has_plain_form(node):
-            text = TEXTS.get(node.kind_)
-            given = [self.text(value) for value in node.inputs_]
-            if text is not None and "{1}" not in text or text is not None and len(given) == 2:
-                return text.format(*given)
-            if node.kind_ in FUNCTIONS:
-                return f"{self.bind(FUNCTIONS[node.kind_])}({', '.join(given)})"
+        given = [self.text(value) for value in node.inputs_]
+        if _is_plain(node):
+            if node.kind_ in TEXTS:
+                return TEXTS[node.kind_].format(*given)
+            return f"{self.bind(FUNCTIONS[node.kind_])}({', '.join(given)})"
         schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
         if schema is None:
             raise RuntimeError(f"no signature of {node.kind_} takes"
@@ -221,15 +217,23 @@ def _has_tensor(type: t.Type) -> bool:
     return isinstance(type, t.TensorType) or any(map(_has_tensor, type.contained()))
 
 
-_ALWAYS = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten::Int", "aten::Float", "aten::len",
-                     "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit",
-                     "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str", "aten::format",
-                     "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous", "aten::Complex"))
-_OF_LISTS = frozenset(("aten::cat", "aten::stack", "aten::index", "aten::tensor", "aten::zeros", "aten::ones"))
+_OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten::Int", "aten::Float", "aten::len",
+                           "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit",
+                           "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
+                           "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
+                           "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor", "aten::is_leaf"))
 
 
-def _has_plain_form(node: Node) -> bool:
-    return (node.kind_ in TEXTS or node.kind_ in FUNCTIONS) and node.kind_ not in _OF_LISTS
+def _is_plain(node: Node) -> bool:
+    """Whether a builtin is the language's own, and none of tensors."""
+    if node.kind_ not in TEXTS and node.kind_ not in FUNCTIONS:
+        return False
+    if node.kind_.startswith("prim::") or node.kind_ in _OF_ANYTHING:
+        return True
+    first = node.inputs_[0].type_ if node.inputs_ else None
+    if isinstance(first, (t.ListType, t.DictType, t.StringType)):
+        return node.kind_ not in ("aten::cat", "aten::stack", "aten::einsum")
+    return not any(_has_tensor(value.type_) for value in node.inputs_)
 
 
 def _is_default(held: Any, value: Value, argument: Argument) -> bool:
@@ -294,10 +298,11 @@ def raise_exception(message: str, name: str | None = None) -> None:
 @functools.cache
 def op_of(schema: Schema) -> Callable[..., Any]:
     """The op object behind a signature."""
-    from .. import ops
+    from .. import _C, ops
 
     space, _, name = schema.name.partition("::")
-    return getattr(getattr(ops, space), name)
+    found = getattr(getattr(ops, space), name, None)
+    return found if found is not None else getattr(_C.Tensor, name)
 
 
 class Program:

@@ -176,6 +176,24 @@ def split_words(text: str, separator: str | None = None, most: int = -1) -> list
     return text.split(separator, most)
 
 
+def part(row: Any, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """A slice of a list or a string."""
+    return row[start:end:step]
+
+
+def sizes(tensor: Any, dim: int | None = None) -> Any:
+    """The sizes of a tensor as a list, or one of them."""
+    return list(tensor.shape) if dim is None else tensor.size(dim)
+
+
+def new_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """`torch.tensor` with a dtype by number."""
+    from .constants import NUMBERED_DTYPES
+
+    made = _C.tensor(data, dtype=None if dtype is None else NUMBERED_DTYPES[dtype], device=device)
+    return made.requires_grad_() if requires_grad else made
+
+
 def show(*values: Any) -> None:
     print(*values)
 
@@ -223,7 +241,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::fabs": math.fabs, "aten::copysign": math.copysign, "aten::gcd": math.gcd, "aten::factorial": math.factorial,
     "aten::degrees": math.degrees, "aten::radians": math.radians, "aten::frexp": math.frexp, "aten::modf": math.modf,
     "aten::ldexp": math.ldexp, "aten::isnan": math.isnan, "aten::isinf": math.isinf, "aten::isfinite": math.isfinite,
-    "aten::bitwise_not": lambda x: ~x,
+    "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _MATH = ("log", "log10", "log1p", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
          "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "fmod")

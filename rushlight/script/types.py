@@ -496,7 +496,7 @@ class TupleType(Type):
 
     @property
     def annotation_str(self) -> str:
-        if self.name:
+        if self.name and self.name != "NamedTuple":      # results of ops have fields, but no class
             return self.name
         return f"Tuple[{', '.join(e.annotation_str for e in self.elements_) or '()'}]"
 

@@ -1,0 +1,385 @@
+"""Graphs as code: the Python-like text that `.code` shows and archives hold.
+
+Enters: a function's graph and signature. Leaves: text that the compiler reads back as the same graph. An expression is
+written where it is used if it is used once, right there and without a name of its own; long ones get a line.
+Tensors and other things without a literal become `CONSTANTS.c0` and are collected.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ... import _C
+from .. import types as t
+from ..constants import constant_of
+from ..ir import Block, Graph, Node, Value
+from ..schemas import Schema, overload_of
+from .values import quoted, shown_complex, shown_float
+
+LONG = 40                # characters of an expression that stays inside another
+LINE = 100
+_NOT = object()
+_TAKEN = frozenset((*keyword.kwlist, "torch", "ops", "inf", "nan", "infj", "nanj", "range", "self", "int", "float", "bool",
+                    "CONSTANTS", "annotate", "print", "List", "Dict", "Tuple", "Optional", "Tensor", "uninitialized",
+                    "unchecked_cast", "fork", "_", "rpc_async", "Union", "Any", "device", "data"))
+_CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::Complex": "complex",
+          "aten::ScalarImplicit": "annotate(number, {})", "aten::FloatImplicit": "annotate(float, {})",
+          "aten::IntImplicit": "annotate(int, {})", "aten::ComplexImplicit": "annotate(complex, {})",
+          "aten::sorted": "sorted"}
+
+
+class _Inlining:
+    """Which nodes are written where their result is used."""
+
+    def __init__(self) -> None:
+        self.chosen: set[Node] = set()
+
+    def scan(self, block: Block) -> None:
+        self._node(block.return_node)
+        for node in list(block.reversed_nodes()):
+            self._node(node)
+
+    def _node(self, node: Node) -> Node | None:
+        if node in self.chosen:
+            return node
+        for block in node.blocks_:
+            self.scan(block)
+        point = _previous(node)
+        for value in reversed(node.inputs_):
+            point = self._value(point, value)
+        return point
+
+    def _value(self, point: Node | None, value: Value) -> Node | None:
+        node = value.node_
+        if node.kind_ != "prim::Constant" and node is point and can_inline(value):
+            point = self._node(node)
+            self.chosen.add(node)
+        return point
+
+
+def _previous(node: Node) -> Node | None:
+    before = node.prev_
+    while before is not None and before.kind_ == "prim::Constant":
+        before = before.prev_
+    return before
+
+
+def can_inline(value: Value) -> bool:
+    """Whether a value may be written in the place of its one use."""
+    node = value.node_
+    if len(node.outputs_) != 1 or len(value.uses_) != 1 or node.blocks_:
+        return False
+    user, offset = value.uses_[0]
+    if value.has_name() and user.kind_ != "prim::Return":
+        return False
+    if user.kind_ == "prim::Loop" and offset >= 2:
+        return False
+    if node.kind_ in ("prim::isinstance", "prim::Param"):
+        return False
+    return user.kind_ not in ("prim::Enter", "prim::Exit") and node.kind_ not in ("prim::Enter", "prim::Exit",
+                                                                                  "prim::CreateObject")
+
+
+class CodeWriter:
+    """Writes functions; one for all that share names of types and constants."""
+
+    def __init__(self, constants: list[Any] | None = None) -> None:
+        self.constants: list[Any] = [] if constants is None else constants
+        self.lines: list[str] = []
+        self.texts: dict[Value, str] = {}
+        self.pending: dict[Value, str] = {}      # expressions that wait for the place of their use
+        self.names: set[str] = set()
+        self.inlined: set[Node] = set()
+        self.depth = 0
+
+    # --- names
+    def fresh(self, candidate: str) -> str:
+        name = re.sub(r"[^A-Za-z0-9_]", "_", candidate)
+        if name[:1].isdigit():
+            name = "_" + name
+        found, number = name, 0
+        while found in self.names or found in _TAKEN:
+            found, number = f"{name}{number}", number + 1
+        self.names.add(found)
+        return found
+
+    def name_for(self, value: Value) -> str:
+        if not value.has_name():
+            number = 0
+            while f"_{number}" in self.names:
+                number += 1
+            return self.fresh(f"_{number}")
+        base, dot, last = value.name.rpartition(".")
+        return self.fresh(base if dot and last.isdigit() and base else value.name)
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    # --- functions
+    def function(self, name: str, graph: Graph, schema: Schema) -> str:
+        """`def name(...) -> ...:` and its body."""
+        chooser = _Inlining()
+        chooser.scan(graph.block)
+        self.inlined = chooser.chosen
+        parts = []
+        for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
+            self.texts[value] = self.name_for(value)
+            default = f"={self.literal(argument.default)}" if argument.has_default else ""
+            parts.append(f"{self.texts[value]}: {argument.type.annotation_str}{default}")
+        head = ",\n    ".join(parts)
+        self.line(f"def {name}({head}) -> {schema.returns[0].type.annotation_str}:")
+        self.depth += 1
+        self.block(graph.block)
+        self.result(graph)
+        self.depth -= 1
+        return "\n".join(self.lines) + "\n"
+
+    def result(self, graph: Graph) -> None:
+        values = graph.outputs()
+        self.split(values)
+        self.line(f"return {', '.join(map(self.use, values))}")
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes():
+            if node in self.inlined:
+                self.split(node.inputs_)
+                self.pending[node.outputs_[0]] = self.expression(node)
+            elif node.kind_ != "prim::Constant":
+                self.node(node)
+
+    # --- nodes
+    def node(self, node: Node) -> None:
+        emit: Callable[[Node], None] | None = {
+            "prim::If": self._if, "prim::Loop": self._loop, "prim::ListUnpack": self._unpack,
+            "prim::TupleUnpack": self._unpack, "prim::Uninitialized": self._blank, "prim::unchecked_cast": self._cast,
+            "prim::RaiseException": self._raise, "prim::Print": self._print, "prim::isinstance": self._isinstance,
+        }.get(node.kind_)
+        if emit is not None:
+            emit(node)
+            return
+        self.split(node.inputs_)
+        text = self.expression(node)
+        self.assign(node.outputs_, text)
+
+    def assign(self, outputs: list[Value], text: str) -> None:
+        if not outputs:
+            self.line(text)
+            return
+        for output in outputs:
+            self.texts[output] = self.name_for(output)
+        self.line(f"{', '.join(self.texts[output] for output in outputs)} = {text}")
+
+    def split(self, values: list[Value]) -> None:
+        """Give long expressions among some values lines of their own, in order."""
+        waiting = [value for value in values if value in self.pending]
+        long = [at for at, value in enumerate(waiting) if len(self.pending[value]) > LONG]
+        for value in waiting[: long[-1] + 1] if long else ():
+            text = self.pending.pop(value)
+            self.texts[value] = self.name_for(value)
+            self.line(f"{self.texts[value]} = {text}")
+
+    def use(self, value: Value) -> str:
+        """A value where it is read."""
+        if value in self.texts:
+            return self.texts[value]
+        return self.constant(value) if value.node_.kind_ == "prim::Constant" else self.pending[value]
+
+    # --- control flow
+    def _if(self, node: Node) -> None:
+        self.split([node.inputs_[0]])
+        condition = self.use(node.inputs_[0])
+        names = [self.name_for(output) for output in node.outputs_]
+        for output, name in zip(node.outputs_, names, strict=True):
+            self.texts[output] = name
+        typed = [isinstance(output.type_, t.UnionType) for output in node.outputs_]
+        for word, block, is_first in ((f"if {condition}:", node.blocks_[0], True), ("else:", node.blocks_[1], False)):
+            self.line(word)
+            self.depth += 1
+            start = len(self.lines)
+            self.block(block)
+            self.split(block.return_node.inputs_)
+            self.targets(names, block.return_node.inputs_,
+                         [output.type_ if flag and is_first else None
+                          for output, flag in zip(node.outputs_, typed, strict=True)])
+            if len(self.lines) == start:
+                self.line("pass")
+            self.depth -= 1
+
+    def targets(self, names: list[str], values: list[Value], types: list[t.Type | None] | None = None) -> None:
+        """`a, b = x, y`; a union is annotated where it is first set."""
+        pairs = [(name, value, types[i] if types else None) for i, (name, value) in enumerate(zip(names, values, strict=True))]
+        annotated = [(n, v, k) for n, v, k in pairs if k is not None and v.type_ != k]
+        for name, value, kind in annotated:
+            self.line(f"{name} : {kind.annotation_str} = {self.use(value)}")  # type: ignore[union-attr]
+        rest = [(n, v) for n, v, k in pairs if not (k is not None and v.type_ != k)]
+        if rest:
+            self.line(f"{', '.join(n for n, _ in rest)} = {', '.join(self.use(v) for _, v in rest)}")
+
+    def _loop(self, node: Node) -> None:
+        body = node.blocks_[0]
+        is_for = constant_of(body.return_node.inputs_[0], None) is True and constant_of(node.inputs_[1], None) is True
+        self.split(node.inputs_)
+        count, begin = self.use(node.inputs_[0]), node.inputs_[2:]
+        carried, outputs = body.params.outputs_[1:], node.outputs_
+        names = []
+        for output, given in zip(outputs, begin, strict=True):
+            base = self.name_for(output)
+            self.texts[output] = base
+            names.append(base)
+            self.line(f"{base} = {self.use(given)}")
+        for parameter, name in zip(carried, names, strict=True):
+            self.texts[parameter] = name
+        if is_for:
+            index = self.name_for(body.params.outputs_[0])
+            self.texts[body.params.outputs_[0]] = index
+            self.line(f"for {index} in range({count}):")
+        else:
+            flag = self.fresh_flag()
+            self.line(f"{flag} = {self.use(node.inputs_[1])}")
+            self.line(f"while {flag}:")
+            names = [flag, *names]
+        self.depth += 1
+        start = len(self.lines)
+        self.block(body)
+        results = body.return_node.inputs_[1 if is_for else 0 :]
+        self.split(results)
+        if results:
+            self.targets(names, results)
+        if len(self.lines) == start:
+            self.line("pass")
+        self.depth -= 1
+
+    def fresh_flag(self) -> str:
+        number = 0
+        while f"_{number}" in self.names:
+            number += 1
+        return self.fresh(f"_{number}")
+
+    # --- the language's own
+    def _unpack(self, node: Node) -> None:
+        self.split(node.inputs_)
+        text = self.use(node.inputs_[0])
+        for output in node.outputs_:
+            self.texts[output] = self.name_for(output)
+        self.line(f"{', '.join(self.texts[output] for output in node.outputs_)}, = {text}")
+
+    def _blank(self, node: Node) -> None:
+        self.assign(node.outputs_, f"uninitialized({node.outputs_[0].type_.annotation_str})")
+
+    def _cast(self, node: Node) -> None:
+        self.assign(node.outputs_, f"unchecked_cast({node.outputs_[0].type_.annotation_str}, {self.use(node.inputs_[0])})")
+
+    def _isinstance(self, node: Node) -> None:
+        types = [kind.annotation_str for kind in node.attributes["types"]]
+        inner = types[0] if len(types) == 1 else f"({', '.join(types)})"
+        self.assign(node.outputs_, f"isinstance({self.use(node.inputs_[0])}, {inner})")
+
+    def _raise(self, node: Node) -> None:
+        given = node.inputs_ if constant_of(node.inputs_[1], _NOT) is not None else node.inputs_[:1]
+        self.split(given)
+        self.line(f"ops.prim.RaiseException({', '.join(map(self.use, given))})")
+
+    def _print(self, node: Node) -> None:
+        self.split(node.inputs_)
+        self.line(f"print({', '.join(map(self.use, node.inputs_))})")
+
+    # --- expressions
+    def expression(self, node: Node) -> str:
+        given = [self.use(value) for value in node.inputs_]
+        kind = node.kind_
+        if kind == "prim::TupleConstruct":
+            return f"({given[0]},)" if len(given) == 1 else f"({', '.join(given)})"
+        if kind == "prim::ListConstruct":
+            return self._list(node, given)
+        if kind == "prim::DictConstruct":
+            pairs = ", ".join(f"{key}: {value}" for key, value in zip(given[::2], given[1::2], strict=True))
+            return f"{{{pairs}}}" if pairs else f"annotate({node.outputs_[0].type_.annotation_str}, {{}})"
+        if kind == "prim::TupleIndex":
+            return f"({given[0]})[{given[1]}]"
+        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, t.ListType):
+            return f"{given[0]}[{given[1]}]"
+        if kind == "prim::CallFunction":
+            return f"{node.inputs_[0].node_.pyobj.qualified_name}({', '.join(given[1:])}, )"
+        if kind in ("prim::EnumName", "prim::EnumValue"):
+            return f"({given[0]}).{kind[10:].lower()}"
+        if kind == "prim::unchecked_cast":
+            return f"unchecked_cast({node.outputs_[0].type_.annotation_str}, {given[0]})"
+        if kind in _CASTS:
+            form = _CASTS[kind]
+            return form.format(given[0]) if "{}" in form else f"{form}({', '.join(given)})"
+        return self._builtin(node, given)
+
+    def _list(self, node: Node, given: list[str]) -> str:
+        made = node.outputs_[0].type_
+        element = made.element if isinstance(made, t.ListType) else t.TENSOR
+        text = f"[{', '.join(given)}]"
+        if not given or t.unify_all([value.type_ for value in node.inputs_]) != element:
+            return f"annotate({made.annotation_str}, {text})"
+        return text
+
+    def _builtin(self, node: Node, given: list[str]) -> str:
+        space, _, name = node.kind_.partition("::")
+        schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
+        head = f"torch.{name}" if space == "aten" else f"ops.{space}.{name}"
+        if schema is None or schema.is_vararg:
+            return f"{head}({', '.join(given)})"
+        parts = given[: self._needed(node, schema)]
+        for argument, text, value in zip(schema.arguments, given, node.inputs_, strict=True):
+            if argument.kwarg_only and not (argument.has_default and self._is_default(value, argument.default)):
+                parts.append(f"{argument.name}={text}")
+        return f"{head}({', '.join(parts)})"
+
+    def _needed(self, node: Node, schema: Schema) -> int:
+        """How many positional values must be written: those after the last that is no default are left out."""
+        positional = [a for a in schema.arguments if not a.kwarg_only]
+        count = len(positional)
+        while count and positional[count - 1].has_default and self._is_default(
+                node.inputs_[count - 1], positional[count - 1].default):
+            count -= 1
+        return count
+
+    def _is_default(self, value: Value, default: Any) -> bool:
+        held = constant_of(value, _NOT)
+        if held is _NOT:
+            node = value.node_
+            return node.kind_ == "prim::ListConstruct" and isinstance(default, list) and [
+                constant_of(item, _NOT) for item in node.inputs_] == default
+        return held is default or (type(held) is type(default) and held == default)
+
+    # --- constants
+    def constant(self, value: Value) -> str:
+        node = value.node_
+        if node.pyobj is not None:
+            return node.pyobj.qualified_name
+        held = constant_of(value, _NOT)
+        if isinstance(value.type_, t.DeviceObjType):
+            return f'torch.device("{held}")'
+        return self.literal(held, value.type_)
+
+    def literal(self, held: Any, type: t.Type | None = None) -> str:
+        """A Python value as code writes it."""
+        if isinstance(held, float):
+            text = shown_float(held)
+            if math.isnan(held) or math.isinf(held):
+                return text
+            return text if any(c in text for c in ".en") else text + "."
+        if isinstance(held, complex):
+            return shown_complex(held)
+        if isinstance(held, str):
+            return quoted(held)
+        if isinstance(held, _C.Tensor):
+            self.constants.append(held)
+            return f"CONSTANTS.c{len(self.constants) - 1}"
+        if isinstance(held, tuple):
+            parts = [self.literal(item) for item in held]
+            return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+        if isinstance(held, list):
+            text = f"[{', '.join(self.literal(item) for item in held)}]"
+            return text if held else f"annotate({type.annotation_str}, [])" if type else "[]"
+        if isinstance(held, dict):
+            return f"{{{', '.join(f'{self.literal(k)}: {self.literal(v)}' for k, v in held.items())}}}"
+        return str(held)
