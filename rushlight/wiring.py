@@ -17,6 +17,7 @@ late.provide({
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
+    "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"

@@ -1,8 +1,8 @@
 """Running a graph: one Python function, made once.
 
 Enters: a graph. Leaves: a callable that takes the graph's inputs. Values are locals, loops and branches Python's own,
-tensors' ops the op objects themselves, called with what the node gives and no more. The text of the function is made from
-the graph's structure alone: names of the program do not enter it, constants are handed over as objects.
+tensors' ops the op objects themselves, called with what the node gives and no more. The text of the function is made
+from the graph's structure alone: names of the program do not enter it, constants are handed over as objects.
 An error that a node raises is told with the lines of the program it comes from.
 """
 
@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from ..base import late
 from . import types as t
 from .constants import NUMBERED_DTYPES, constant_of
 from .ir import Block, Graph, Node, Value
@@ -160,7 +161,8 @@ class _Writer:
         if not targets:
             return
         if node.kind_ == "prim::ListUnpack":
-            self.line(depth, f"{targets}, = {self.bind(exactly)}({self.text(node.inputs_[0])}, {len(node.outputs_)})", node)
+            row = f"{self.bind(exactly)}({self.text(node.inputs_[0])}, {len(node.outputs_)})"
+            self.line(depth, f"{targets}, = {row}", node)
         else:
             self.line(depth, f"{targets}, = {self.text(node.inputs_[0])}", node)
 
@@ -261,8 +263,7 @@ def _layout(number: Any) -> Any:
 
 @functools.cache
 def _layouts() -> tuple[Any, ...]:
-    import rushlight as torch
-
+    torch = late.provided("package")
     names = ("strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
     return tuple(getattr(torch, name, None) for name in names)
 
@@ -328,6 +329,7 @@ def told(error: BaseException, program: Program) -> Error:
     """An error of a running script with its lines."""
     node = program.node_of(error)
     lines = node.range.highlight() if node is not None and node.range is not None else ""
-    head = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
+    head = ("The following operation failed in the TorchScript interpreter.\n"
+            "Traceback of TorchScript (most recent call last):\n")
     kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
     return Error(f"{head}{lines}{kind if kind else 'RuntimeError: '}{error}")

@@ -1,8 +1,8 @@
 """The intermediate form of a script: a graph of nodes in blocks, in single assignment.
 
-Enters: nodes, made by the frontend, a trace, a parser or a program. Leaves: a structure to walk and change. A `Value` is
-defined once, by a node or a block's parameters; a `Node` has a kind (`aten::add`), inputs, outputs, attributes and blocks
-of its own (`prim::If`, `prim::Loop`); a `Block` is a row of nodes between its parameters and what it returns.
+Enters: nodes, made by the frontend, a trace, a parser or a program. Leaves: a structure to walk and change. A `Value`
+is defined once, by a node or a block's parameters; a `Node` has a kind (`aten::add`), inputs, outputs, attributes and
+blocks of its own (`prim::If`, `prim::Loop`); a `Block` is a row of nodes between its parameters and what it returns.
 Refuses: to destroy what is still used.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ..base import late
 from .source import Range
 from .types import TENSOR, NoneType, Type
 
@@ -184,7 +185,7 @@ class Node:
 
     # --- building
     def set(self, kind: str, name: str, value: Any) -> Node:
-        """Give it an attribute; `kind` is one of the letters programs use (i, f, s, t, g, ty, ival, and rows of them)."""
+        """Give it an attribute; `kind` is one of the letters of programs (i, f, s, t, g, ty, ival, or rows)."""
         self.attributes[name] = value
         self.attribute_kinds[name] = kind
         return self
@@ -367,9 +368,7 @@ class Node:
         return [found for block in self.blocks_ for found in block.find_all(kind, recurse)]
 
     def __str__(self) -> str:
-        from .text.graph_writer import node_text  # the printer knows nodes; nodes only ask it to show one
-
-        return node_text(self)
+        return late.provided("script text").node_text(self)
 
     __repr__ = __str__
 
@@ -573,9 +572,7 @@ class Graph:
         return other
 
     def __str__(self) -> str:
-        from .text.graph_writer import graph_text  # as Node.__str__
-
-        return graph_text(self)
+        return late.provided("script text").graph_text(self)
 
     __repr__ = __str__
 

@@ -1,8 +1,8 @@
 """Calls against signatures: which one fits, what is converted, what results.
 
-Enters: a graph, signatures, given values. Leaves: values in the order of the signature, defaults made constants, numbers
-and tensors converted where the language does so unasked. Refuses: calls that fit none, with every candidate and its
-reason.
+Enters: a graph, signatures, given values. Leaves: values in the order of the signature, defaults made constants,
+numbers and tensors converted where the language does so unasked. Refuses: calls that fit none, with every candidate and
+its reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def match(graph: Graph, schema: Schema, args: Sequence[Value], kwargs: Mapping[s
     for name in kwargs:
         if name not in named:
             known = schema.index(name) is not None
-            raise Mismatch(f"Keyword argument {name} specified twice." if known else f"Unknown keyword argument '{name}'.")
+            raise Mismatch(f"Keyword argument {name} specified twice." if known else
+                           f"Unknown keyword argument '{name}'.")
     return Matched(schema, inputs, variables)
 
 
@@ -131,7 +132,8 @@ def _fitted(graph: Graph, argument: Argument, value: Value, variables: dict[str,
         return _list_of(graph, [value] * argument.length, inner.element)
     reason = bind_variables(argument.type, t.plain(value.type_), variables)
     if reason is not None:
-        raise Mismatch(f"Could not match type {value.type_} to {argument.type} in argument '{argument.name}': {reason}.")
+        raise Mismatch(f"Could not match type {value.type_} to {argument.type} in argument '{argument.name}':"
+                       f" {reason}.")
     wanted = substitute(argument.type, variables)
     if wanted.has_free_variables():
         raise Mismatch(f"Type variables in type {argument.type} could not be inferred from actual type {value.type_}")

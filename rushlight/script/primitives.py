@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..base import late
 
 INT_MIN = -(2**63)
 
@@ -190,7 +191,7 @@ def new_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: 
     """`torch.tensor` with a dtype by number."""
     from .constants import NUMBERED_DTYPES
 
-    made = _C.tensor(data, dtype=None if dtype is None else NUMBERED_DTYPES[dtype], device=device)
+    made = late.provided("package").tensor(data, dtype=None if dtype is None else NUMBERED_DTYPES[dtype], device=device)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -210,14 +211,16 @@ TEXTS = {
     "aten::copy": "{0}.copy()", "aten::dict": "dict({0})", "prim::unchecked_cast": "{0}",
     "prim::unchecked_unwrap_optional": "{0}", "prim::EnumName": "{0}.name", "prim::EnumValue": "{0}.value",
     "aten::upper": "{0}.upper()", "aten::lower": "{0}.lower()", "prim::rangelist": "list(range({0}))",
-    "aten::clear": "{0}.clear()", "prim::device": "{0}.device", "prim::is_cuda": "{0}.is_cuda", "prim::is_cpu": "{0}.is_cpu",
+    "aten::clear": "{0}.clear()", "prim::device": "{0}.device", "prim::is_cuda": "{0}.is_cuda",
+    "prim::is_cpu": "{0}.is_cpu",
     "prim::is_meta": "{0}.is_meta", "prim::is_sparse": "{0}.is_sparse", "prim::is_quantized": "{0}.is_quantized",
     "prim::is_nested": "{0}.is_nested", "prim::is_mkldnn": "{0}.is_mkldnn", "prim::is_xla": "{0}.is_xla",
     "prim::is_mps": "{0}.is_mps", "prim::is_xpu": "{0}.is_xpu", "prim::is_sparse_csr": "{0}.is_sparse_csr",
     "prim::requires_grad": "{0}.requires_grad", "prim::grad": "{0}.grad", "prim::data": "{0}.data",
-    "prim::itemsize": "{0}.itemsize", "prim::nbytes": "{0}.nbytes", "aten::is_leaf": "{0}.is_leaf", "aten::dim": "{0}.dim()",
-    "aten::numel": "{0}.numel()", "aten::is_floating_point": "{0}.is_floating_point()", "aten::is_complex": "{0}.is_complex()",
-    "aten::is_contiguous": "{0}.is_contiguous()", "aten::element_size": "{0}.element_size()",
+    "prim::itemsize": "{0}.itemsize", "prim::nbytes": "{0}.nbytes", "aten::is_leaf": "{0}.is_leaf",
+    "aten::dim": "{0}.dim()", "aten::numel": "{0}.numel()", "aten::is_floating_point": "{0}.is_floating_point()",
+    "aten::is_complex": "{0}.is_complex()", "aten::is_contiguous": "{0}.is_contiguous()",
+    "aten::element_size": "{0}.element_size()",
     "aten::storage_offset": "{0}.storage_offset()", "aten::item": "{0}.item()", "aten::get_device": "{0}.get_device()",
     "aten::is_signed": "{0}.is_signed()", "aten::retains_grad": "{0}.retains_grad", "aten::output_nr": "{0}.output_nr",
 }

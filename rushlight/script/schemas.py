@@ -1,8 +1,7 @@
 """Signatures as the compiler reads them: `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 
-Enters: the names of builtins. Leaves: their `Schema`s in the order in which calls are tried against them: those of our ops
-(rushlight/aten/schemas.txt), TorchScript's own (schemas.txt here) and those a program registered. Refuses: text that is
-no signature.
+Enters: the names of builtins. Leaves: their `Schema`s in the order in which calls are tried against them: those of our
+ops (rushlight/aten/schemas.txt) and TorchScript's own (schemas.txt here). Refuses: text that is no signature.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class TensorType(Type):
     @classmethod
     def of(cls, tensor: Any) -> TensorType:
         """All that is known about one tensor."""
-        strides = tuple(tensor.stride()) if str(tensor.layout) == "torch.strided" else None
+        strides = tuple(tensor.stride()) if str(tensor.layout).endswith(".strided") else None
         return cls(tensor.dtype, tuple(map(int, tensor.shape)), strides, tensor.device, bool(tensor.requires_grad))
 
     create_from_tensor = of
@@ -706,8 +706,8 @@ def _unify_parts(first: Type, second: Type, to_union: bool) -> Type | None:
         inner = unify(without_none(first), without_none(second), to_union=to_union)
         return optional_of(inner) if inner is not None else None
     if isinstance(first, TupleType) and isinstance(second, TupleType):
-        if len(first.elements_) != len(second.elements_) or (first.fields or second.fields) and (
-                first.fields != second.fields):
+        if len(first.elements_) != len(second.elements_) or ((first.fields or second.fields) and (
+                first.fields != second.fields)):
             return None
         parts = [unify(a, b, to_union=to_union) for a, b in zip(first.elements_, second.elements_, strict=True)]
         return None if None in parts else first.with_contained(parts)  # type: ignore[arg-type]

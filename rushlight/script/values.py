@@ -117,14 +117,16 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
         if at < len(args):
             value = args[at]
             if argument.name in rest:
-                raise RuntimeError(f"{schema.name}(): argument '{argument.name}' was given twice. Declaration: {schema}")
+                raise RuntimeError(f"{schema.name}(): argument '{argument.name}' was given twice. Declaration:"
+                                   f" {schema}")
         elif argument.name in rest:
             value = rest.pop(argument.name)
         elif argument.has_default:
             found.append(argument.default)
             continue
         else:
-            raise RuntimeError(f"{schema.name}() is missing value for argument '{argument.name}'. Declaration: {schema}")
+            raise RuntimeError(f"{schema.name}() is missing value for argument '{argument.name}'. Declaration:"
+                               f" {schema}")
         made = converted(value, argument.type)
         if made is _REFUSED:
             raise RuntimeError(

@@ -10,6 +10,7 @@ import functools
 import math
 from typing import Any
 
+from ...base import late
 from ..schemas import is_builtin
 
 _PYTHON = {
@@ -29,8 +30,7 @@ _MATH = {"fabs": "aten::fabs", "pow": "aten::pow", "mod": "aten::mathremainder",
 @functools.cache
 def _by_identity() -> dict[int, str]:
     """Builtins by the identity of the Python function."""
-    import rushlight as torch
-
+    torch = late.provided("package")
     found: dict[int, str] = {}
 
     def add(obj: Any, name: str) -> None:
@@ -56,8 +56,7 @@ def _by_identity() -> dict[int, str]:
 
 @functools.cache
 def _specials() -> dict[int, str]:
-    import rushlight as torch
-
+    torch = late.provided("package")
     found = {id(getattr(builtins, name)): known for name, known in _SPECIAL.items()}
     jit = torch.jit
     for name in ("annotate", "isinstance", "is_scripting", "is_tracing", "fork", "wait", "_unwrap_optional"):

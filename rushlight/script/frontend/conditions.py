@@ -1,7 +1,8 @@
 """Conditions: what a test of the program tells about the types of its variables, and which branch is never taken.
 
-Enters: an expression in the place of a condition. Leaves: a `Condition`: a bool of the graph, what is known of variables
-where it holds and where it does not, and its value where the compiler knows it (then one branch is compiled alone).
+Enters: an expression in the place of a condition. Leaves: a `Condition`: a bool of the graph, what is known of
+variables where it holds and where it does not, and its value where the compiler knows it (then one branch is compiled
+alone).
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ class Emitter(Expressions, Conditions):
         if self.returned is not None and not t.NoneType().is_subtype_of(self.returned) and self.declared is None:
             both = t.unify(self.returned, t.NoneType())
             if both is None or not isinstance(self.returned, t.NoneType):
-                raise CompileError("Function was not annotated as having type None, but does not return along all paths",
-                                   place)
+                raise CompileError("Function was not annotated as having type None, but does not return along all"
+                                   " paths", place)
         with self.graph.at_range(None):
             self.graph.insert("prim::ReturnStmt", [insert_constant(self.graph, None)], outputs=0)
 
@@ -320,19 +320,20 @@ class Emitter(Expressions, Conditions):
                     self.graph.insert("prim::Store", [nothing], outputs=0).set("s", "name", name)
                 frame.types[name] = both
         self.frame.problems.pop(name, None)
-        self.frame.types[name] = both if outer is None or not both.is_subtype_of(outer) else (
-            both if name in self.frame.types else both)
+        self.frame.types[name] = both
 
     # --- loops
     def _While(self, tree: ast.While, at: Range) -> None:
         if tree.orelse:
-            raise NotSupportedError(self.definition.range(tree.orelse[0]), "else branches of while loops aren't supported")
+            raise NotSupportedError(self.definition.range(tree.orelse[0]),
+                                    "else branches of while loops aren't supported")
         self.loop(at, lambda: self._number(FOREVER), lambda: self.condition(tree.test),
                   lambda index: self.statements(tree.body))
 
     def _For(self, tree: ast.For, at: Range) -> None:
         if tree.orelse:
-            raise NotSupportedError(self.definition.range(tree.orelse[0]), "else branches of for loops aren't supported")
+            raise NotSupportedError(self.definition.range(tree.orelse[0]),
+                                    "else branches of for loops aren't supported")
         walk = self.walk(tree.iter)
         self.over(walk, at, lambda item: (self.assign(tree.target, item, at), self.statements(tree.body)),
                   name=tree.target.id if isinstance(tree.target, ast.Name) else "")

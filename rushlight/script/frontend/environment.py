@@ -1,8 +1,8 @@
 """What names mean at a place of a program: frames of blocks, one inside the other.
 
-Enters: names set to values. Leaves: `prim::Store` and `prim::Load` nodes, which `ssa` takes out again once all blocks are
-known. A name that is no plain value (a module, a function) is kept beside them. Refuses: a variable that changes its
-type in an inner block, where the outer one could not follow.
+Enters: names set to values. Leaves: `prim::Store` and `prim::Load` nodes, which `ssa` takes out again once all blocks
+are known. A name that is no plain value (a module, a function) is kept beside them. Refuses: a variable that changes
+its type in an inner block, where the outer one could not follow.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Frame:
         if outer is not None and not plain.is_subtype_of(outer):
             hint = ""
             if isinstance(outer, t.ListType) and isinstance(outer.element, t.TensorType):
-                hint = (f"\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to create"
-                        f" an empty list of another type (torch.jit.annotate(List[T], []) where T is the type of"
-                        f" elements in the list)")
+                hint = ("\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to create"
+                        " an empty list of another type (torch.jit.annotate(List[T], []) where T is the type of"
+                        " elements in the list)")
             raise CompileError(f"Variable '{name}' previously had type {outer} but is now being assigned to a value of"
                                f" type {value.type_}{hint}", at)
         if annotated is not None and not plain.is_subtype_of(annotated):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from ..source import Range
 
@@ -54,8 +55,7 @@ def compiling(name: str, called_from: Range | None) -> Iterator[None]:
 def told(message: str, at: Range | None) -> str:
     """The sentence, the lines, and for each function on the way where it was called."""
     text = f"{message}:\n{at.highlight()}" if at is not None else message
-    for (_, _), (inner, place) in reversed(list(zip(_calls, _calls[1:], strict=False))):
+    for (outer, _), (inner, place) in reversed(list(pairwise(_calls))):
         if place is not None:
-            outer = _calls[_calls.index((inner, place)) - 1][0]
             text += f"'{inner}' is being compiled since it was called from '{outer}'\n{place.highlight()}"
     return text

@@ -193,7 +193,8 @@ class Expressions(Indexing):
         condition = self.condition(tree.test)
         if condition.static is not None:
             return self.value(tree.body if condition.static else tree.orelse, hint)
-        return self.choose(condition, lambda: self.value(tree.body, hint), lambda: self.value(tree.orelse, hint), at, hint)
+        return self.choose(condition, lambda: self.value(tree.body, hint), lambda: self.value(tree.orelse, hint), at,
+                           hint)
 
     # --- calls
     def _Call(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]

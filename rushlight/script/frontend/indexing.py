@@ -35,7 +35,8 @@ class Indexing:
         if isinstance(tree.slice, ast.Slice):
             return self._slice_of(held, tree.slice, at)
         if isinstance(tree.slice, ast.Tuple) and not isinstance(held.type_, t.DictType):
-            raise CompileError(f"Tried to use multiple indices on a value of type {held.type_}: only tensors take them", at)
+            raise CompileError(f"Tried to use multiple indices on a value of type {held.type_}: only tensors take them",
+                               at)
         index = self.value(tree.slice)
         if isinstance(held.type_, t.TupleType):
             return self._of_tuple(held, index, at)

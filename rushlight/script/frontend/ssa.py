@@ -102,7 +102,7 @@ def _spread_conditions(graph: Graph, block: Block) -> None:
         if node.kind_ != "prim::Loop":
             continue
         body, asked = node.blocks_
-        carried = [use for use in body.return_node.inputs_]
+        carried = list(body.return_node.inputs_)
         names = [value.node_.attributes["name"] for value in carried]
         _spread_exits(graph, body, asked, names)
         first = _cloned(graph, asked, node)

@@ -1,8 +1,8 @@
 """What an expression of the program means while it is compiled: a value of the graph, or something that only turns into
 one when it is called, indexed or walked over (a builtin, a Python module, a range, a type).
 
-Enters: Python objects and values. Leaves: `Sugared`s, whose methods emit nodes. Refuses: uses that a thing does not have,
-naming it.
+Enters: Python objects and values. Leaves: `Sugared`s, whose methods emit nodes. Refuses: uses that a thing does not
+have, naming it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ... import _C
 from .. import types as t
 from ..constants import as_number, insert_constant, type_of
 from ..ir import Value
-from ..matching import emit_call, match, match_any, Mismatch, refusal, unpacked
+from ..matching import Mismatch, emit_call, match, match_any, refusal, unpacked
 from ..schemas import is_builtin, schemas_of
 from ..source import Range
 from .errors import CompileError
@@ -77,8 +77,9 @@ _PROPERTIES = {
     "is_sparse": "prim::is_sparse", "is_sparse_csr": "prim::is_sparse_csr", "is_quantized": "prim::is_quantized",
     "is_mkldnn": "prim::is_mkldnn", "is_xla": "prim::is_xla", "is_nested": "prim::is_nested", "name": "prim::name",
     "layout": "prim::layout", "requires_grad": "prim::requires_grad", "itemsize": "prim::itemsize",
-    "nbytes": "prim::nbytes", "is_leaf": "aten::is_leaf", "ndim": "aten::dim", "T": "aten::numpy_T", "H": "aten::matrix_H",
-    "mT": "aten::mT", "mH": "aten::mH", "real": "aten::real", "imag": "aten::imag", "is_xpu": "prim::is_xpu",
+    "nbytes": "prim::nbytes", "is_leaf": "aten::is_leaf", "ndim": "aten::dim", "T": "aten::numpy_T",
+    "H": "aten::matrix_H", "mT": "aten::mT", "mH": "aten::mH", "real": "aten::real", "imag": "aten::imag",
+    "is_xpu": "prim::is_xpu",
     "retains_grad": "aten::retains_grad",
 }
 _OF_STRINGS = {"count", "endswith", "find", "index", "join", "lower", "lstrip", "replace", "rfind", "rstrip", "split",
@@ -196,7 +197,8 @@ class Builtin(Sugared):
             raise CompileError(refusal(self.name, reasons), at)
         return Simple(emit_call(e.graph, self.name, matched))
 
-    def _scalar_first(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared | None:
+    def _scalar_first(self, e: Emitter, at: Range, args: Sequence[Value],
+                      kwargs: Mapping[str, Value]) -> Sugared | None:
         """A number before a tensor: `1 - x`."""
         numbers = (t.IntType, t.FloatType, t.ComplexType, t.NumberType)
         if self.receiver is not None or len(args) != 2 or kwargs or not isinstance(args[0].type_, numbers) or (
@@ -315,7 +317,7 @@ class NamedTupleClass(Sugared):
         return "NamedTuple"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        from ..schemas import Argument, REQUIRED, Schema
+        from ..schemas import REQUIRED, Argument, Schema
 
         missing = len(self.type.fields) - len(self.type.defaults)
         fields = [Argument(name, part, REQUIRED if i < missing else self.type.defaults[i - missing])

@@ -141,8 +141,9 @@ def run_plain(node: Node, values: list[Any]) -> Any:
         if function is not None:
             return function(*values)
         text = TEXTS.get(node.kind_)
-        simple = {"({0} + {1})": lambda a, b: a + b, "({0} - {1})": lambda a, b: a - b, "({0} * {1})": lambda a, b: a * b,
-                  "(-{0})": lambda a: -a, "({0} // {1})": lambda a, b: a // b, "({0} % {1})": lambda a, b: a % b,
+        simple = {"({0} + {1})": lambda a, b: a + b, "({0} - {1})": lambda a, b: a - b,
+                  "({0} * {1})": lambda a, b: a * b, "(-{0})": lambda a: -a, "({0} // {1})": lambda a, b: a // b,
+                  "({0} % {1})": lambda a, b: a % b,
                   "({0} < {1})": lambda a, b: a < b, "({0} <= {1})": lambda a, b: a <= b,
                   "({0} > {1})": lambda a, b: a > b, "({0} >= {1})": lambda a, b: a >= b,
                   "({0} == {1})": lambda a, b: a == b, "({0} != {1})": lambda a, b: a != b,
@@ -230,8 +231,8 @@ def has_effect(node: Node) -> bool:
 
 
 _WRITES = frozenset(f"aten::{name}" for name in (
-    "append", "insert", "extend", "remove", "reverse", "update", "sort", "pop", "popitem", "Delete", "clear", "_set_item",
-    "setdefault", "index_put_", "copy_"))
+    "append", "insert", "extend", "remove", "reverse", "update", "sort", "pop", "popitem", "Delete", "clear",
+    "_set_item", "setdefault", "index_put_", "copy_"))
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def _reorder(node: Node, inputs: int, block_outputs: int) -> None:
             return (1, 0, at)
         best = uses[0]
         for use in uses[1:]:
-            if use.user is best.user and use.offset < best.offset or use.user.is_before(best.user):
+            if (use.user is best.user and use.offset < best.offset) or use.user.is_before(best.user):
                 best = use
         return (0, _Place(best.user, best.offset), at)
 

@@ -23,13 +23,14 @@ from .values import quoted, shown_complex, shown_float
 LONG = 40                # characters of an expression that stays inside another
 LINE = 100
 _NOT = object()
-_TAKEN = frozenset((*keyword.kwlist, "torch", "ops", "inf", "nan", "infj", "nanj", "range", "self", "int", "float", "bool",
-                    "CONSTANTS", "annotate", "print", "List", "Dict", "Tuple", "Optional", "Tensor", "uninitialized",
+_TAKEN = frozenset((*keyword.kwlist, "torch", "ops", "inf", "nan", "infj", "nanj", "range", "self", "int", "float",
+                    "bool", "CONSTANTS", "annotate", "print", "List", "Dict", "Tuple", "Optional", "Tensor",
+                    "uninitialized",
                     "unchecked_cast", "fork", "_", "rpc_async", "Union", "Any", "device", "data"))
 _CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::Complex": "complex",
           "aten::ScalarImplicit": "annotate(number, {})", "aten::FloatImplicit": "annotate(float, {})",
           "aten::IntImplicit": "annotate(int, {})", "aten::ComplexImplicit": "annotate(complex, {})",
-          "aten::sorted": "sorted"}
+          "aten::sorted": "sorted", "aten::str": "str"}
 
 
 class _Inlining:
@@ -176,7 +177,7 @@ class CodeWriter:
     def split(self, values: list[Value]) -> None:
         """Give long expressions among some values lines of their own, in order."""
         waiting = [value for value in values if value in self.pending]
-        long = [at for at, value in enumerate(waiting) if len(self.pending[value]) > LONG]
+        long = [at for at, value in enumerate(waiting) if len(self.pending[value]) + 2 * self.depth > LONG]
         for value in waiting[: long[-1] + 1] if long else ():
             text = self.pending.pop(value)
             self.texts[value] = self.name_for(value)
@@ -210,12 +211,13 @@ class CodeWriter:
             self.depth -= 1
 
     def targets(self, names: list[str], values: list[Value], types: list[t.Type | None] | None = None) -> None:
-        """`a, b = x, y`; a union is annotated where it is first set."""
-        pairs = [(name, value, types[i] if types else None) for i, (name, value) in enumerate(zip(names, values, strict=True))]
-        annotated = [(n, v, k) for n, v, k in pairs if k is not None and v.type_ != k]
+        """`a, b = x, y`; None is annotated where a union begins with it."""
+        pairs = [(name, value, types[i] if types else None)
+                 for i, (name, value) in enumerate(zip(names, values, strict=True))]
+        annotated = [(n, v, k) for n, v, k in pairs if k is not None and isinstance(v.type_, t.NoneType)]
         for name, value, kind in annotated:
             self.line(f"{name} : {kind.annotation_str} = {self.use(value)}")  # type: ignore[union-attr]
-        rest = [(n, v) for n, v, k in pairs if not (k is not None and v.type_ != k)]
+        rest = [(n, v) for n, v, k in pairs if k is None or not isinstance(v.type_, t.NoneType)]
         if rest:
             self.line(f"{', '.join(n for n, _ in rest)} = {', '.join(self.use(v) for _, v in rest)}")
 
@@ -271,7 +273,8 @@ class CodeWriter:
         self.assign(node.outputs_, f"uninitialized({node.outputs_[0].type_.annotation_str})")
 
     def _cast(self, node: Node) -> None:
-        self.assign(node.outputs_, f"unchecked_cast({node.outputs_[0].type_.annotation_str}, {self.use(node.inputs_[0])})")
+        made = node.outputs_[0].type_.annotation_str
+        self.assign(node.outputs_, f"unchecked_cast({made}, {self.use(node.inputs_[0])})")
 
     def _isinstance(self, node: Node) -> None:
         types = [kind.annotation_str for kind in node.attributes["types"]]

@@ -119,9 +119,20 @@ class _Reader:
             self.words.take_if(",")
             name = self.words.expect_kind("ident").text
             self.words.expect("=")
+            if name == "types":
+                node.set("tys", name, self.row_of_types())
+                continue
             value, kind = self.constant(type if node.kind_ == "prim::Constant" else None)
             if kind:
                 node.set(kind, name, value)
+
+    def row_of_types(self) -> list[t.Type]:
+        self.words.expect("[")
+        found: list[t.Type] = []
+        while not self.words.take_if("]"):
+            self.words.take_if(",")
+            found.append(self.types.read())
+        return found
 
     def constant(self, type: t.Type | None) -> tuple[Any, str]:
         """A value and the letter of its kind."""
@@ -149,7 +160,7 @@ class _Reader:
         if words.is_("inf", "nan"):
             return sign * float(words.take().text), "f"
         text = words.expect_kind("number").text
-        if text.endswith("j") or words.is_("+", "-") and words.ahead().text.endswith("j"):
+        if text.endswith("j") or (words.is_("+", "-") and words.ahead().text.endswith("j")):
             return self._complex(sign, text), "c"
         if isinstance(type, t.FloatType) or any(c in text for c in ".eE"):
             return sign * float(text), "f"
@@ -165,8 +176,10 @@ class _Reader:
         is_tuple = self.words.take().text == "("
         inner = type.element if isinstance(type, t.ListType) else None
         items, kinds = [], set()
-        while not self.words.take_if(")" if is_tuple else "]"):
-            self.words.take_if(",")
+        end = ")" if is_tuple else "]"
+        while not self.words.take_if(end):
+            if self.words.take_if(",") and self.words.take_if(end):
+                break
             value, kind = self.constant(inner)
             items.append(value)
             kinds.add(kind)

@@ -3,7 +3,7 @@
 Enters: an installed PyTorch, asked for the signatures its compiler knows. Leaves: one line per signature, in the order
 in which the compiler tries them: whole where rushlight/aten/schemas.txt lacks it, else only its name and overload.
 
-    python tools/list_script_schemas.py
+    python tools/script_schemas.py
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "rushlight" / "script" / "schemas.txt"
 HEAD = ("# Signatures of TorchScript's builtins, in the order its compiler tries them; a bare name stands in"
-        " aten/schemas.txt. Written by tools/list_script_schemas.py; do not edit.\n\n")
+        " aten/schemas.txt. Written by tools/script_schemas.py; do not edit.\n\n")
 PRIM = frozenset("""EnumName EnumValue IfThenElse ModuleContainerIndex NumToTensor Print RaiseException StringIndex
     TupleIndex TupleUnpack Uninitialized VarConcat VarStack abs awaitable_nowait awaitable_wait data device dtype grad
     id is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr
     is_vulkan is_xla is_xpu itemsize layout max min name nbytes rangelist requires_grad tolist type unchecked_cast
     unchecked_unwrap_optional isinstance""".split())
-LEFT_OUT = ("_test_", "_foobar", "cudnn_", "miopen_", "mkldnn_", "mps_", "_mps", "_nnpack", "fbgemm_", "_cudnn", "_cufft",
-            "_nested", "_sparse_semi", "_triton", "_cslt", "_philox", "quantized_", "_thnn", "_fused_ada", "_fused_sgd",
+LEFT_OUT = ("_test_", "_foobar", "cudnn_", "miopen_", "mkldnn_", "mps_", "_mps", "_nnpack", "fbgemm_", "_cudnn",
+            "_cufft", "_nested", "_sparse_semi", "_triton", "_cslt", "_philox", "quantized_", "_thnn", "_fused_ada",
+            "_fused_sgd",
             "_efficient_", "_flash_", "xnnpack", "_wrapped", "_dyn_quant", "_convert_weight", "_weight_int", "_mkldnn",
             "vulkan", "_validate_", "_jagged", "_padded_dense", "lstm_mps", "_lstm_mps", "_amp_foreach", "owner",
             "to_here", "local_value", "confirmed_by_owner", "is_owner")
