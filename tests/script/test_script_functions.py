@@ -22,7 +22,7 @@ ANSWERS = Path(__file__).with_name("answers.txt")
 
 def _programs() -> ModuleType:
     """The programs under the name they had when PyTorch was asked: code says where functions come from."""
-    spec = importlib.util.spec_from_file_location("progs", Path(__file__).with_name("programs.py"))
+    spec = importlib.util.spec_from_file_location("progs", Path(__file__).with_name("script_programs.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -110,7 +110,7 @@ def test_refusals_say_what_and_where() -> None:
         compiled("a20").ensure()
     said = str(refused.value)
     assert "aten::mul.Tensor(Tensor self, Tensor other)" in said and "instead found type 'str'" in said
-    assert "programs.py" in said and "~" in said
+    assert "script_programs.py" in said and "~" in said
 
     def closure(x):
         return [y for y in x if y]
