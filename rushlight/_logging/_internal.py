@@ -123,7 +123,7 @@ def set_logs(
     given.pop("modules")
     given["torch"] = given.pop("all")
     if environment.is_set(LOG_ENV_VAR):
-        log.warning("Using TORCH_LOGS environment variable for log settings, ignoring call to set_logs")
+        log.warning("set_logs: TORCH_LOGS is set in the environment and decides; this call changes nothing")
         return
     log_state.clear()
     for name, value in itertools.chain(given.items(), (modules or {}).items()):
@@ -147,7 +147,7 @@ def _set_one(name: str, value: Any) -> None:
     elif _is_valid_module(name):
         enable_modules(name, functools.partial(log_state.enable_log, log_level=value))
     else:
-        raise ValueError(f"set_logs: Unrecognized log or artifact name passed to set_logs: {name}")
+        raise ValueError(f"set_logs: Unrecognized log or artifact name: {name}")
 
 
 def get_loggers() -> list[logging.Logger]:

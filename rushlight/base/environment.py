@@ -110,6 +110,8 @@ VARIABLES = {
             "PYTORCH_ALLOC_CONF", PYTORCH, "how device and pinned memory are cached: `expandable_segments:True`, ..."
         ),
         Variable("PYTORCH_CUDA_ALLOC_CONF", PYTORCH, "the same, by its older name, which is read first"),
+        Variable("PYTORCH_NO_CUDA_MEMORY_CACHING", PYTORCH,
+                 "`1`: estimates of memory (`distributed._tools`) count bytes as they are asked for"),
         Variable("MASTER_ADDR", PYTORCH, "the machine of rank 0, where several processes meet"),
         Variable("MASTER_PORT", PYTORCH, "the port that rank 0 serves there"),
         Variable("RANK", PYTORCH, "this process's number among all"),

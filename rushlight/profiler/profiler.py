@@ -124,8 +124,8 @@ class _KinetoProfile:
         if self.profiler is not None:
             self.profiler.abandon()
         if self.profiler is not None and not self.acc_events:
-            _warn_once("Warning: Profiler clears events at the end of each cycle. Only events from the current cycle "
-                       "will be reported. To keep events across cycles, set acc_events=True.")
+            _warn_once("profile: a new cycle begins, and the events of the one before are dropped. Pass acc_events=True"
+                       " to keep those of all cycles.")
         if self.profiler is None or not self.acc_events:
             self.profiler = session.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities, use_device=self.use_device,
@@ -230,9 +230,8 @@ class _KinetoProfile:
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Write what memory was held for, over time: a page (`.html`), `[times, sizes]` (`.json`, `.json.gz`) or every
         single change (`.raw.json.gz`). Needs `record_shapes`, `profile_memory` and `with_stack` (ValueError)."""
-        warnings.warn("`export_memory_timeline` is deprecated and will be removed in a future version. Please use "
-                      "`torch.cuda.memory._record_memory_history` and `torch.cuda.memory._export_memory_snapshot` "
-                      "instead.", FutureWarning, stacklevel=2)
+        warnings.warn("export_memory_timeline is deprecated in PyTorch's API. On a GPU, cuda.memory's histories and "
+                      "snapshots (_record_memory_history, _dump_snapshot) say more.", FutureWarning, stacklevel=2)
         if device is None:
             device = "cuda:0" if is_available("cuda") else "cpu"
         self.mem_tl = MemoryProfileTimeline(self._memory_profile())
@@ -299,7 +298,7 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
         post_processing_timeout_s: float | None = None,
     ) -> None:
         if use_cuda is not None:
-            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            warnings.warn("profile: use_cuda is deprecated; put CUDA into activities", FutureWarning, stacklevel=2)
             activities = _with_cuda(use_cuda, supported_activities() if activities is None else activities)
         if activities is not None:
             activities = list(activities)
@@ -326,8 +325,8 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
         """What the schedule wants of a step."""
         action = self.schedule(step)
         if action == ProfilerAction.DEVICE_STOPPED:
-            raise ValueError("ProfilerAction.DEVICE_STOPPED is set internally by the profiler and must not be "
-                             "returned by a user-provided schedule")
+            raise ValueError(f"profile: the schedule answered DEVICE_STOPPED for step {step}; only the profiler itself "
+                             "may say that")
         return action
 
     def _transitions(self) -> dict[tuple[ProfilerAction, ProfilerAction | None], list[Callable[[], Any]]]:

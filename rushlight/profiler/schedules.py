@@ -35,7 +35,7 @@ def schedule(
     if wrong:
         raise AssertionError(f"Invalid profiler schedule arguments: {', '.join(wrong)}")
     if warmup == 0:
-        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
+        warnings.warn("schedule: without warmup the first recorded step pays for the profiler's start", stacklevel=2)
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:

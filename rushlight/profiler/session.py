@@ -97,8 +97,8 @@ class profile:  # noqa: N801 - PyTorch's name
             return
         self.use_cuda = use_cuda
         if use_cuda:
-            warnings.warn("The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` "
-                          "instead.", FutureWarning, stacklevel=2)
+            warnings.warn("autograd.profiler.profile: use_cuda is an old name; write use_device='cuda'", FutureWarning,
+                          stacklevel=2)
             use_device = "cuda"
         self.record_shapes, self.with_flops = record_shapes or with_flops, with_flops
         self.profile_memory, self.with_stack, self.with_modules = profile_memory, with_stack, with_modules
@@ -243,8 +243,8 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def _ensure_function_events(self) -> EventList:
         if self.experimental_config.trace_only:
-            raise RuntimeError("events() is not available when trace_only=True in ExperimentalConfig. "
-                               "Use export_chrome_trace() instead.")
+            raise RuntimeError("events(): this profile was asked for a trace alone (trace_only=True); write it with "
+                               "export_chrome_trace()")
         if self._events is None:
             begun = time.perf_counter_ns()
             if self._source is None:
@@ -323,8 +323,8 @@ def without_trace_only(config: _ExperimentalConfig, with_stack: bool) -> _Experi
     """The configuration, without `trace_only` where stacks, which need events, are wanted."""
     if not (config.trace_only and with_stack):
         return config
-    warnings.warn("trace_only=True is incompatible with with_stack=True (stack traces require event "
-                  "post-processing). Disabling trace_only.", stacklevel=3)
+    warnings.warn("profile: with_stack=True needs the events that trace_only=True leaves out; trace_only is ignored",
+                  stacklevel=3)
     config = copy.copy(config)
     config.trace_only = False
     return config

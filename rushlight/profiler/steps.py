@@ -33,8 +33,8 @@ class KinetoStepTracker:
         cls._step_dict[requester] += 1
         reached = max(cls._step_dict.values())
         if reached > cls._current_step + 1:
-            warnings.warn(f"Profiler step count has increased more than 1 - current_step = {cls._current_step} "
-                          f"step dict = {dict(cls._step_dict)}", stacklevel=2)
+            warnings.warn(f"profiler: steps were skipped, from {cls._current_step} to {reached}; counted by requester: "
+                          f"{dict(cls._step_dict)}", stacklevel=2)
         cls._current_step = max(cls._current_step, reached)
         return cls._current_step
 

@@ -112,7 +112,7 @@ def _columns(events: Sequence[Any], totals: _Totals, widths: Widths, with_memory
     device = events[0].use_device
     if any(event.self_device_time_total > 0 for event in events):
         if not device:
-            raise RuntimeError("use_device is None, but there is device performance data.")
+            raise RuntimeError("table: events have times of a device, but no device was named (use_device is None)")
         add(f"Self {device.upper()}", _times("self_device_time_total", unit))
         add(f"Self {device.upper()} %", own_device)
         add(f"{device.upper()} total", _times("device_time_total", unit))

@@ -144,14 +144,18 @@ int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, vo
 
 #define MODULES (1 << 14)
 static int bounds[MODULES];      /* threads that the kernel of each module was compiled for */
+static char* texts[MODULES];      /* what each module was made of */
 int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void** values) {
   (void)n, (void)options;
   if (current < 0) return 201;
   if (!strstr(ptx, ".entry")) return snprintf(values[0], 64, "no entry"), 218;
   strncpy(last_ptx, ptx, sizeof(last_ptx) - 1);
   const char* bound = strstr(ptx, ".maxntid ");
-  *m = (void*)++counts[4];
-  bounds[counts[4] % MODULES] = bound ? atoi(bound + 9) : 256;   /* small blocks say nothing */
+  long number = __atomic_add_fetch(&counts[4], 1, __ATOMIC_SEQ_CST);   /* threads load modules side by side */
+  *m = (void*)number;
+  free(texts[number % MODULES]);
+  texts[number % MODULES] = strdup(ptx);
+  bounds[number % MODULES] = bound ? atoi(bound + 9) : 256;   /* small blocks say nothing */
   return 0;
 }
 /* What it compiles is the text itself: entries of a cache can be told from those of a real driver by its version. */
@@ -174,7 +178,9 @@ int cuLinkComplete(void* linker, void** image, size_t* size) {
   return (void)linker, compiled++, *image = linked, *size = strlen(linked) + 1, 0;
 }
 int cuLinkDestroy(void* linker) { return (void)linker, 0; }
-int cuModuleGetFunction(void** f, void* m, const char* name) { return *f = m, strstr(last_ptx, name) ? 0 : 500; }
+int cuModuleGetFunction(void** f, void* m, const char* name) {
+  return *f = m, strstr(texts[(long)m % MODULES], name) ? 0 : 500;
+}
 static int most_threads = 1024;
 void simulated_most_threads(int n) { most_threads = n; }
 static int spilled;              /* bytes of every thread of a block of more than 256 */

@@ -219,7 +219,7 @@ def test_the_memory_timeline(tmp_path):
         prof.export_memory_timeline(str(tmp_path / "m.json"), "cpu")
     times, sizes = json.loads((tmp_path / "m.json").read_text())
     most = [max(row[i] for row in sizes) for i in range(9)]
-    assert times == sorted(times) and most[1] == size and most[6] == size        # parameters, gradients
+    assert times == sorted(times) and size <= most[1] < 2 * size and most[6] == size   # parameters: others live too
     assert 2 * size <= most[2] <= 2 * size + 64 and most[5] >= 50 * (128 + 128) * 4       # state, activations
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -258,7 +258,7 @@ def test_python_instructions_are_counted() -> None:
     assert found[0].counts(denoise=True) == pytest.approx(found[1].counts(denoise=True), rel=0.1)
     assert 0 < found[0].baseline_exclusive_stats.sum() < found[0].counts() / 10
     assert "fn=" in found[0].stmt_callgrind_out
-    assert any("rl::" in name for _, name in found[0].stats())
+    assert any("rl::" in name or "/_C." in name for _, name in found[0].stats())      # installed cores have no names
     with pytest.raises(OSError, match="Failed to collect callgrind profile(.|\n)*No module named 'not_a_module'"):
         Timer("x", setup="x = 1", globals={"k": CopyIfCallgrind(5, setup="import not_a_module")}).collect_callgrind()
 

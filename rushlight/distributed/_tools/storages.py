@@ -5,19 +5,19 @@ Enters: tensors. Leaves: their storages, and whether anybody else holds one.
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from typing import Any
 
 from ... import _C
+from ...base import environment
 from ...dispatch.modes import TorchDispatchMode
 from ...fake import FakeTensorMode
 from ...storage import UntypedStorage
 from ...utils._python_dispatch import _get_current_dispatch_mode_stack, is_traceable_wrapper_subclass
 
 # What an allocator of GPUs gives at least.
-LEAST = 1 << 9 if int(os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0")) == 0 else 1
+LEAST = 1 << 9 if environment.get("PYTORCH_NO_CUDA_MEMORY_CACHING") in ("", "0") else 1
 
 
 def get_untyped_storages(t: Any) -> set[UntypedStorage]:
