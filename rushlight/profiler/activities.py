@@ -130,6 +130,10 @@ CATEGORIES = ("cpu_op", "cpu_op", "cpu_op", "cpu_op", "user_annotation", "cpu_op
 PYTHON_KINDS = frozenset((Kind.PYTHON, Kind.PYTHON_CALL, Kind.MODULE))
 LABEL_KINDS = frozenset((Kind.USER, Kind.STEP))
 
+# Options that nothing here answers to; of the rest, `disable_external_correlation` and `adjust_timestamps` ask for what
+# is always so: kernels are joined to ops without ids of their own, and all events read one clock.
+_UNBUILT = ("profiler_metrics", "performance_events", "adjust_profiler_step", "capture_overload_names",
+            "record_python_gc_info", "expose_kineto_event_metadata", "custom_profiler_config")
 _FLAGS = ("profiler_measure_per_kernel", "verbose", "enable_cuda_sync_events", "adjust_profiler_step",
           "disable_external_correlation", "profile_all_threads", "capture_overload_names", "record_python_gc_info",
           "expose_kineto_event_metadata", "adjust_timestamps", "trace_only")
@@ -139,8 +143,8 @@ class _ExperimentalConfig:
     """Rarely used options of a profiler, as `torch._C._profiler._ExperimentalConfig` takes them.
 
     `verbose` gives events and traces their call stacks (with `with_stack`), `profile_all_threads` records every thread
-    of the program, `capture_overload_names` keeps overloads apart, `trace_only` forgoes events. `profiler_metrics` and
-    `performance_events` name counters of a GPU. Refuses: what is not of the type that PyTorch takes (`TypeError`).
+    of the program, `profiler_measure_per_kernel` shows kernels, `trace_only` forgoes events. Refuses: what is not
+    of the type that PyTorch takes (`TypeError`); options that are not built, when a profile is made with them.
     """
 
     trace_only: bool
@@ -181,6 +185,13 @@ class _ExperimentalConfig:
                             f"got {custom_profiler_config!r}")
         given.pop("self")
         vars(self).update(given, profiler_metrics=list(profiler_metrics), performance_events=list(performance_events))
+
+    def check_built(self) -> None:
+        """Refuse options that would be without effect."""
+        asked = [name for name in _UNBUILT if vars(self)[name]]
+        if asked:
+            raise NotImplementedError(f"profile: _ExperimentalConfig({asked[0]}={vars(self)[asked[0]]!r}) is not built:"
+                                      " leave it out")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"_ExperimentalConfig has no option {name!r}")

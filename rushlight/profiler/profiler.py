@@ -94,6 +94,7 @@ class _KinetoProfile:
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
         self.with_flops, self.with_modules = with_flops, with_modules
         if experimental_config is not None:
+            experimental_config.check_built()
             experimental_config = session.without_trace_only(experimental_config, with_stack)
         self.experimental_config = experimental_config
         self.execution_trace_observer = execution_trace_observer

@@ -104,6 +104,7 @@ class profile:  # noqa: N801 - PyTorch's name
         self.profile_memory, self.with_stack, self.with_modules = profile_memory, with_stack, with_modules
         self.use_cpu, self.acc_events = use_cpu, acc_events
         self.experimental_config = without_trace_only(experimental_config or _ExperimentalConfig(), with_stack)
+        self.experimental_config.check_built()
         self.custom_trace_id_callback = custom_trace_id_callback
         self.post_processing_timeout_s = post_processing_timeout_s
         self.activity_filters = activity_filters or {}

@@ -350,3 +350,11 @@ def test_older_names_warn():
 def test_partial_results_when_time_is_up():
     prof = recorded(lambda: torch.ones(2), post_processing_timeout_s=0.0)
     assert list(prof.events()) == []
+
+
+@pytest.mark.parametrize("option", [{"profiler_metrics": ["x"]}, {"capture_overload_names": True},
+                                    {"record_python_gc_info": True}, {"custom_profiler_config": "x"}])
+def test_options_that_are_not_built_are_refused(option):
+    config = _ExperimentalConfig(**option)
+    with pytest.raises(NotImplementedError, match=next(iter(option))):
+        torch.profiler.profile(experimental_config=config)
