@@ -22,8 +22,6 @@ SYSTEMS = {
     "torch.nn.quantizable": "quantization: layers to be quantized",
     "torch.nn.qat": "quantization: layers for training",
     "torch.nn.intrinsic": "quantization: fused layers",
-    "torch.profiler": "the profiler's traces",
-    "torch.autograd.profiler_util": "the profiler's tables",
     "torch.autograd.profiler_legacy": "the profiler",
     "torch.jit": "TorchScript's own form of programs",
     "torch.utils.model_dump": "TorchScript: a page about a saved program",
