@@ -15,6 +15,7 @@ from typing import Any
 
 from ..base import late
 from . import types as t
+from .classes import ClassType, Object
 from .constants import NUMBERED_DTYPES, constant_of
 from .ir import Block, Graph, Node, Value
 from .primitives import FUNCTIONS, TEXTS
@@ -176,6 +177,31 @@ class _Writer:
         function = node.inputs_[0].node_.pyobj
         runner = self.bind(function.runner())
         self.line(depth, f"v{node.outputs_[0].unique_} = {runner}({self.row(node.inputs_[1:])})", node)
+
+    # --- objects: an attribute is a place in the list of slots, known from the class
+    def _prim_GetAttr(self, node: Node, depth: int) -> None:
+        held = node.inputs_[0]
+        at = held.type_.index[node.attributes["name"]]  # type: ignore[attr-defined]
+        self.line(depth, f"v{node.outputs_[0].unique_} = {self.text(held)}.slots[{at}]", node)
+
+    def _prim_SetAttr(self, node: Node, depth: int) -> None:
+        held, value = node.inputs_
+        at = held.type_.index[node.attributes["name"]]  # type: ignore[attr-defined]
+        self.line(depth, f"{self.text(held)}.slots[{at}] = {self.text(value)}", node)
+
+    def _prim_CreateObject(self, node: Node, depth: int) -> None:
+        made = node.outputs_[0]
+        self.line(depth, f"v{made.unique_} = {self.bind(Object)}({self.bind(made.type_)})", node)
+
+    def _prim_CallMethod(self, node: Node, depth: int) -> None:
+        held, name = node.inputs_[0], node.attributes["name"]
+        result = f"v{node.outputs_[0].unique_}"
+        if isinstance(held.type_, ClassType):
+            runner = self.bind(held.type_.methods[name].runner())
+            self.line(depth, f"{result} = {runner}({self.row(node.inputs_)})", node)
+        else:       # an interface: the object knows
+            self.line(depth, f"{result} = {self.text(held)}.method({self.bind(name)})({self.row(node.inputs_[1:])})",
+                      node)
 
     def _prim_dtype(self, node: Node, depth: int) -> None:
         self.line(depth, f"v{node.outputs_[0].unique_} = {self.bind(dtype_number)}({self.text(node.inputs_[0])})", node)

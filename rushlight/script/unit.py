@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .classes import ClassType
 from .execute import Program, told
 from .frontend.annotations import qualified_name
 from .frontend.emitter import Emitter
@@ -29,8 +30,10 @@ from .values import bound
 class Function:
     """One compiled function."""
 
-    def __init__(self, unit: Unit, name: str, definition: Definition) -> None:
+    def __init__(self, unit: Unit, name: str, definition: Definition, owner: ClassType | None = None,
+                 make_self: Callable[[Value], Sugared] | None = None) -> None:
         self.unit, self.qualified_name, self.definition = unit, name, definition
+        self.owner, self.make_self = owner, make_self      # of a method
         self.name = definition.name
         self._graph: Graph | None = None
         self._schema: Schema | None = None
@@ -47,7 +50,8 @@ class Function:
         self._is_compiling = True
         try:
             with compiling(self.name, called_from):
-                self._graph, self._schema = compile_definition(self.unit, self.definition)
+                self._graph, self._schema = compile_definition(self.unit, self.definition, self.owner,
+                                                               self.make_self)
         finally:
             self._is_compiling = False
         return self
@@ -76,9 +80,10 @@ class Function:
         return self.ensure()._schema  # type: ignore[return-value]
 
 
-def compile_definition(unit: Unit, definition: Definition, receiver: Sugared | None = None) -> tuple[Graph, Schema]:
+def compile_definition(unit: Unit, definition: Definition, owner: ClassType | None = None,
+                       make_self: Callable[[Value], Sugared] | None = None) -> tuple[Graph, Schema]:
     """A definition's graph and signature."""
-    emitter = Emitter(unit, definition, receiver)
+    emitter = Emitter(unit, definition, owner, make_self)
     schema = emitter.emit()
     graph = emitter.graph
     to_single_assignment(graph)

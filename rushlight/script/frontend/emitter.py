@@ -8,11 +8,12 @@ Refuses: statements the language does not have, each by its name and place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .. import types as t
+from ..classes import ClassType
 from ..constants import insert_constant
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
@@ -22,6 +23,7 @@ from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .expressions import Expressions
+from .objects import attribute_of, set_attribute
 from .parsing import NOT_FOUND, Definition
 from .sugared import Simple, Sugared, SugaredTuple, Walk, sugared_of
 
@@ -40,8 +42,10 @@ _AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", a
 class Emitter(Expressions, Conditions):
     """One function on its way into a graph."""
 
-    def __init__(self, unit: Any, definition: Definition, receiver: Sugared | None = None) -> None:
+    def __init__(self, unit: Any, definition: Definition, owner: ClassType | None = None,
+                 make_self: Callable[[Value], Sugared] | None = None) -> None:
         self.unit, self.definition = unit, definition
+        self.owner, self.make_self = owner, make_self      # of a method: its class, and what `self` means inside
         self.graph = Graph()
         self.frame = Frame(self.graph, self.graph.block, None)
         self.numbers: dict[Any, Value] = {}
@@ -49,7 +53,6 @@ class Emitter(Expressions, Conditions):
         self.returned: t.Type | None = None      # of the returns seen so far
         self.declared: t.Type | None = None
         self.loops = 0
-        self.receiver = receiver
 
     # --- the whole function
     def emit(self) -> Schema:
@@ -72,14 +75,24 @@ class Emitter(Expressions, Conditions):
         found = []
         for at, (arg, default) in enumerate(zip(listed, defaults, strict=True)):
             place = self.definition.range(arg)
-            if at == 0 and self.receiver is not None:
-                self.frame.keep(arg.arg, self.receiver, place)
+            if at == 0 and self.owner is not None:
+                found.append(self._self(arg, place))
                 continue
             type = self._annotation(arg.annotation) if arg.annotation is not None else t.TENSOR
             value = self.graph.add_input(arg.arg, type)
             self.frame.store(arg.arg, value, place, type)
             found.append(Argument(arg.arg, type, default, arg in args.kwonlyargs))
         return found
+
+    def _self(self, arg: ast.arg, place: Range) -> Argument:
+        """The object that a method is called on."""
+        assert self.owner is not None
+        value = self.graph.add_input(arg.arg, self.owner)
+        if self.make_self is None:
+            self.frame.store(arg.arg, value, place, self.owner)
+        else:
+            self.frame.keep(arg.arg, self.make_self(value), place)
+        return Argument(arg.arg, self.owner)
 
     def _default(self, tree: ast.expr) -> Any:
         """A default as the function itself holds it."""
@@ -156,6 +169,21 @@ class Emitter(Expressions, Conditions):
         if not value.type_.is_subtype_of(declared):
             raise CompileError(f"Return value was annotated as having type {declared} but is actually of type"
                                f" {value.type_}", at)
+        return value
+
+    def object_attribute(self, at: Range, held: Value, name: str) -> Sugared | None:
+        return attribute_of(self, at, held, name)
+
+    def set_object_attribute(self, at: Range, held: Value, name: str, value: Value) -> None:
+        set_attribute(self, at, held, name, value)
+
+    def as_slot(self, value: Value, wanted: t.Type, name: str, at: Range) -> Value:
+        """A value for an attribute whose type is known."""
+        from ..matching import _converted
+
+        value = _converted(self.graph, wanted, value, convert=False)
+        if not value.type_.is_subtype_of(wanted):
+            raise CompileError(f"Wrong type for attribute assignment. Expected {wanted} but got {value.type_}", at)
         return value
 
     def _Assign(self, tree: ast.Assign, at: Range) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _C
 from .. import types as t
+from ..classes import ClassType, InterfaceType
 from ..constants import as_number, insert_constant, type_of
 from ..ir import Value
 from ..matching import Mismatch, emit_call, match, match_any, refusal, unpacked
@@ -111,10 +112,17 @@ class Simple(Sugared):
                     return Builtin(_PROPERTIES[name]).call(e, at, [held], {})
             if is_builtin(f"aten::{name}") or is_builtin(f"prim::{name}"):
                 return Builtin(f"aten::{name}" if is_builtin(f"aten::{name}") else f"prim::{name}", held)
-        found = self._of_container(e, at, name)
+        found = self._of_object(e, at, name) if isinstance(type, (ClassType, InterfaceType)) else (
+            self._of_container(e, at, name))
         if found is not None:
             return found
         raise CompileError(f"'{type}' object has no attribute or method '{name}'.", at)
+
+    def _of_object(self, e: Emitter, at: Range, name: str) -> Sugared | None:
+        return e.object_attribute(at, self.held, name)
+
+    def set_attribute(self, e: Emitter, at: Range, name: str, value: Value) -> None:
+        e.set_object_attribute(at, self.held, name, value)
 
     def _of_container(self, e: Emitter, at: Range, name: str) -> Sugared | None:
         held, type = self.held, self.held.type_

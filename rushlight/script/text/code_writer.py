@@ -158,6 +158,7 @@ class CodeWriter:
             "prim::If": self._if, "prim::Loop": self._loop, "prim::ListUnpack": self._unpack,
             "prim::TupleUnpack": self._unpack, "prim::Uninitialized": self._blank, "prim::unchecked_cast": self._cast,
             "prim::RaiseException": self._raise, "prim::Print": self._print, "prim::isinstance": self._isinstance,
+            "prim::SetAttr": self._set_attribute,
         }.get(node.kind_)
         if emit is not None:
             emit(node)
@@ -286,6 +287,11 @@ class CodeWriter:
         self.split(given)
         self.line(f"ops.prim.RaiseException({', '.join(map(self.use, given))})")
 
+    def _set_attribute(self, node: Node) -> None:
+        self.split(node.inputs_)
+        held, value = map(self.use, node.inputs_)
+        self.line(f"{held}.{node.attributes['name']} = {value}")
+
     def _print(self, node: Node) -> None:
         self.split(node.inputs_)
         self.line(f"print({', '.join(map(self.use, node.inputs_))})")
@@ -307,6 +313,12 @@ class CodeWriter:
             return f"{given[0]}[{given[1]}]"
         if kind == "prim::CallFunction":
             return f"{node.inputs_[0].node_.pyobj.qualified_name}({', '.join(given[1:])}, )"
+        if kind == "prim::GetAttr":
+            return f"{given[0]}.{node.attributes['name']}"
+        if kind == "prim::CallMethod":
+            return f"({given[0]}).{node.attributes['name']}({', '.join(given[1:])}, )"
+        if kind == "prim::CreateObject":
+            return f"{node.outputs_[0].type_.annotation_str}.__new__({node.outputs_[0].type_.annotation_str})"
         if kind in ("prim::EnumName", "prim::EnumValue"):
             return f"({given[0]}).{kind[10:].lower()}"
         if kind == "prim::unchecked_cast":
