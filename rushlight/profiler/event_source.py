@@ -13,7 +13,6 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from . import frames, table
@@ -37,17 +36,12 @@ def device_attribute(name: str) -> str:
 class EventList(list):
     """Events in the order in which they began, or averages of them, that know how to show themselves."""
 
-    def __init__(
-        self,
-        events: Iterable[Any] = (),
-        /,
-        *,
-        use_device: str | None = None,
-        profile_memory: bool = False,
-        with_flops: bool = False,
-    ) -> None:
-        super().__init__(events)
-        self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """What a list takes, and by name `use_device`, `profile_memory` and `with_flops`: what the tables show."""
+        self._use_device: str | None = kwargs.pop("use_device", None)
+        self._profile_memory: bool = kwargs.pop("profile_memory", False)
+        self._with_flops: bool = kwargs.pop("with_flops", False)
+        super().__init__(*args, **kwargs)
         self._tree_built = False
         self._source: EventSource | None = None
 

@@ -36,8 +36,8 @@ dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
 autograd.hooks -> utils.hooks: RemovableHandle
 autograd.labels -> autograd.profiler: record_function
 profiler.event_source -> autograd.profiler_util: EventList
-profiler.events -> autograd.profiler_util: FormattedTimesMixin FunctionEvent FunctionEventAvg Interval MemRecordsAcc
-    StringTable
+profiler.events -> autograd.profiler_util: EventMetadata FormattedTimesMixin FunctionEvent FunctionEventAvg Interval
+    Kernel MemRecordsAcc StringTable
 profiler.session -> autograd.profiler: profile
 profiler.steps -> autograd.profiler: KinetoStepTracker
 profiler.nvprof -> autograd.profiler: EnforceUnique load_nvprof parse_nvprof_trace
