@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import late
@@ -18,6 +18,7 @@ from . import types as t
 from .classes import ClassType, Object
 from .constants import NUMBERED_DTYPES, constant_of
 from .ir import Block, Graph, Node, Value
+from .locals import Locals
 from .primitives import FUNCTIONS, TEXTS
 from .schemas import Argument, Schema, overload_of
 
@@ -39,6 +40,7 @@ class _Writer:
         self.nodes: list[Node | None] = []
         self.bound: dict[str, Any] = {}
         self.known: dict[int, str] = {}
+        self.locals = Locals(graph, frozenset(TEXTS))
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
         self.lines.append(INDENT * depth + text)
@@ -55,34 +57,38 @@ class _Writer:
         """A value where it is read: its local, or the constant itself."""
         held = constant_of(value, _NOT)
         if held is _NOT:
-            return f"v{value.unique_}"
+            if value.node_ in self.locals.inlined:
+                return TEXTS[value.node_.kind_].format(*map(self.text, value.node_.inputs_))
+            return self.locals.name(value)
         if held is None or isinstance(held, bool) or (isinstance(held, int) and held >= 0):
             return repr(held)
         return self.bind(held)
 
     def write(self) -> str:
-        params = ", ".join(f"v{value.unique_}" for value in self.graph.inputs())
+        params = ", ".join(map(self.locals.name, self.graph.inputs()))
         self.line(0, f"def run({params}):")
         self.block(self.graph.block, 1)
         results = [self.text(value) for value in self.graph.outputs()]
         self.line(1, f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
         return "\n".join(self.lines)
 
-    def block(self, block: Block, depth: int) -> None:
+    def block(self, block: Block, depth: int, targets: Sequence[Value] = (), values: Sequence[Value] = ()) -> None:
+        """The statements of a block; at its end, what it hands over."""
         start = len(self.lines)
         for node in block.nodes():
             self.node(node, depth)
+        self.assign(targets, values, depth)
         if len(self.lines) == start:
             self.line(depth, "pass")
 
     def node(self, node: Node, depth: int) -> None:
-        if node.kind_ in ("prim::Constant",):
+        if node.kind_ == "prim::Constant" or node in self.locals.inlined:
             return
         emit = getattr(self, "_" + node.kind_.replace("::", "_"), None)
         if emit is not None:
             emit(node, depth)
             return
-        outputs = ", ".join(f"v{output.unique_}" for output in node.outputs_)
+        outputs = ", ".join(map(self.locals.name, node.outputs_))
         text = self.call(node)
         self.line(depth, f"{outputs} = {text}" if outputs else text, node)
 
@@ -92,11 +98,10 @@ class _Writer:
             if word == "else:" and not node.outputs_ and not list(block.nodes()):
                 continue
             self.line(depth, word, node)
-            self.block(block, depth + 1)
-            self.assign(node.outputs_, block.return_node.inputs_, depth + 1)
+            self.block(block, depth + 1, node.outputs_, block.return_node.inputs_)
 
-    def assign(self, targets: list[Value], values: list[Value], depth: int) -> None:
-        pairs = [(f"v{target.unique_}", self.text(value)) for target, value in zip(targets, values, strict=True)]
+    def assign(self, targets: Sequence[Value], values: Sequence[Value], depth: int) -> None:
+        pairs = [(self.locals.name(target), self.text(value)) for target, value in zip(targets, values, strict=True)]
         pairs = [(target, value) for target, value in pairs if target != value]
         if pairs:
             self.line(depth, f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
@@ -108,9 +113,8 @@ class _Writer:
         goes_on = body.return_node.inputs_[0]
         counted = constant_of(node.inputs_[0], None) != 2**63 - 1
         if counted and constant_of(goes_on, None) is True and constant_of(node.inputs_[1], None) is True:
-            self.line(depth, f"for v{index.unique_} in range({self.text(node.inputs_[0])}):", node)
-            self.block(body, depth + 1)
-            self.assign(carried, body.return_node.inputs_[1:], depth + 1)
+            self.line(depth, f"for {self.locals.name(index)} in range({self.text(node.inputs_[0])}):", node)
+            self.block(body, depth + 1, carried, body.return_node.inputs_[1:])
         else:
             self._while(node, depth, counted)
         self.assign(node.outputs_, carried, depth)
@@ -118,47 +122,57 @@ class _Writer:
     def _while(self, node: Node, depth: int, counted: bool) -> None:
         body = node.blocks_[0]
         index, carried = body.params.outputs_[0], body.params.outputs_[1:]
-        flag, needs_index = f"w{node.inputs_[1].unique_}_{index.unique_}", counted or bool(index.uses_)
+        goes_on, *results = body.return_node.inputs_
+        is_own = goes_on.node_.block is body and constant_of(goes_on, _NOT) is _NOT and (
+            goes_on.node_ not in self.locals.inlined and goes_on not in results and goes_on not in body.params.outputs_)
+        flag = self.locals.name(goes_on) if is_own else f"w{index.unique_}"
+        needs_index = counted or bool(index.uses_)
+        turn = self.locals.name(index)
         self.line(depth, f"{flag} = {self.text(node.inputs_[1])}", node)
         if needs_index:
-            self.line(depth, f"v{index.unique_} = 0")
-        bound = f" and v{index.unique_} < {self.text(node.inputs_[0])}" if counted else ""
+            self.line(depth, f"{turn} = 0")
+        bound = f" and {turn} < {self.text(node.inputs_[0])}" if counted else ""
         self.line(depth, f"while {flag}{bound}:", node)
         self.block(body, depth + 1)
-        results = body.return_node.inputs_
-        pairs = [(flag, self.text(results[0]))]
-        pairs += [(f"v{target.unique_}", self.text(value)) for target, value in zip(carried, results[1:], strict=True)]
+        pairs = [] if is_own else [(flag, self.text(goes_on))]
+        pairs += [(self.locals.name(target), self.text(value)) for target, value in zip(carried, results, strict=True)]
         if needs_index:
-            pairs.append((f"v{index.unique_}", f"v{index.unique_} + 1"))
-        self.line(depth + 1, f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+            pairs.append((turn, f"{turn} + 1"))
+        pairs = [(target, value) for target, value in pairs if target != value]
+        if pairs:
+            self.line(depth + 1, f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 
     # --- the language's own
     def _prim_Uninitialized(self, node: Node, depth: int) -> None:
-        self.line(depth, f"v{node.outputs_[0].unique_} = None")
+        self.line(depth, f"{self.result(node)} = None")
 
     def _prim_RaiseException(self, node: Node, depth: int) -> None:
         self.line(depth, f"{self.bind(raise_exception)}({self.row(node.inputs_)})", node)
+
+    def result(self, node: Node) -> str:
+        """The local of a node's one result."""
+        return self.locals.name(node.outputs_[0])
 
     def row(self, values: list[Value]) -> str:
         return ", ".join(map(self.text, values))
 
     def _prim_ListConstruct(self, node: Node, depth: int) -> None:
-        self.line(depth, f"v{node.outputs_[0].unique_} = [{self.row(node.inputs_)}]", node)
+        self.line(depth, f"{self.result(node)} = [{self.row(node.inputs_)}]", node)
 
     def _prim_TupleConstruct(self, node: Node, depth: int) -> None:
         made = node.outputs_[0].type_
         inner = self.row(node.inputs_) + ("," if len(node.inputs_) == 1 else "")
         owner = made.python_class if isinstance(made, t.TupleType) else None
         text = f"{self.bind(owner)}({inner})" if owner is not None else f"({inner})"
-        self.line(depth, f"v{node.outputs_[0].unique_} = {text}", node)
+        self.line(depth, f"{self.result(node)} = {text}", node)
 
     def _prim_DictConstruct(self, node: Node, depth: int) -> None:
         pairs = zip(node.inputs_[::2], node.inputs_[1::2], strict=True)
         inner = ", ".join(f"{self.text(key)}: {self.text(value)}" for key, value in pairs)
-        self.line(depth, f"v{node.outputs_[0].unique_} = {{{inner}}}", node)
+        self.line(depth, f"{self.result(node)} = {{{inner}}}", node)
 
     def _unpack(self, node: Node, depth: int) -> None:
-        targets = ", ".join(f"v{output.unique_}" for output in node.outputs_)
+        targets = ", ".join(map(self.locals.name, node.outputs_))
         if not targets:
             return
         if node.kind_ == "prim::ListUnpack":
@@ -171,18 +185,18 @@ class _Writer:
 
     def _prim_isinstance(self, node: Node, depth: int) -> None:
         ask = self.bind(functools.partial(holds, types=tuple(node.attributes["types"])))
-        self.line(depth, f"v{node.outputs_[0].unique_} = {ask}({self.text(node.inputs_[0])})", node)
+        self.line(depth, f"{self.result(node)} = {ask}({self.text(node.inputs_[0])})", node)
 
     def _prim_CallFunction(self, node: Node, depth: int) -> None:
         function = node.inputs_[0].node_.pyobj
         runner = self.bind(function.runner())
-        self.line(depth, f"v{node.outputs_[0].unique_} = {runner}({self.row(node.inputs_[1:])})", node)
+        self.line(depth, f"{self.result(node)} = {runner}({self.row(node.inputs_[1:])})", node)
 
     # --- objects: an attribute is a place in the list of slots, known from the class
     def _prim_GetAttr(self, node: Node, depth: int) -> None:
         held = node.inputs_[0]
         at = held.type_.index[node.attributes["name"]]  # type: ignore[attr-defined]
-        self.line(depth, f"v{node.outputs_[0].unique_} = {self.text(held)}.slots[{at}]", node)
+        self.line(depth, f"{self.result(node)} = {self.text(held)}.slots[{at}]", node)
 
     def _prim_SetAttr(self, node: Node, depth: int) -> None:
         held, value = node.inputs_
@@ -191,11 +205,11 @@ class _Writer:
 
     def _prim_CreateObject(self, node: Node, depth: int) -> None:
         made = node.outputs_[0]
-        self.line(depth, f"v{made.unique_} = {self.bind(Object)}({self.bind(made.type_)})", node)
+        self.line(depth, f"{self.result(node)} = {self.bind(Object)}({self.bind(made.type_)})", node)
 
     def _prim_CallMethod(self, node: Node, depth: int) -> None:
         held, name = node.inputs_[0], node.attributes["name"]
-        result = f"v{node.outputs_[0].unique_}"
+        result = self.result(node)
         if isinstance(held.type_, ClassType):
             runner = self.bind(held.type_.methods[name].runner())
             self.line(depth, f"{result} = {runner}({self.row(node.inputs_)})", node)
@@ -204,7 +218,7 @@ class _Writer:
                       node)
 
     def _prim_dtype(self, node: Node, depth: int) -> None:
-        self.line(depth, f"v{node.outputs_[0].unique_} = {self.bind(dtype_number)}({self.text(node.inputs_[0])})", node)
+        self.line(depth, f"{self.result(node)} = {self.bind(dtype_number)}({self.text(node.inputs_[0])})", node)
 
     # --- builtins
     def call(self, node: Node) -> str:
@@ -329,6 +343,7 @@ def op_of(schema: Schema) -> Callable[..., Any]:
 
     space, _, name = schema.name.partition("::")
     found = getattr(getattr(ops, space), name, None)
+    found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
     return found if found is not None else getattr(_C.Tensor, name)
 
 
