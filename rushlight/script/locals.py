@@ -95,14 +95,11 @@ class Locals:
 
     def _share_loop(self, node: Node) -> None:
         body = node.blocks_[0]
-        taken: set[Value] = set()
         carried = body.params.outputs_[1:]
         for output, inside in zip(node.outputs_, carried, strict=True):
             self._join(inside, output)
         for inside, result in zip(carried, body.return_node.inputs_[1:], strict=True):
-            root = self._find(result)
-            if self._is_made_in(result, body) and root not in taken and not self._meet(inside, result, body):
-                taken.add(root)
+            if self._is_made_in(result, body) and not self._meet(inside, result):
                 self._join(inside, result)
 
     def _is_made_in(self, value: Value, block: Block) -> bool:
@@ -110,28 +107,20 @@ class Locals:
         return node.block is block and node is not block.params and node.kind_ != "prim::Constant" and (
             node not in self.inlined)
 
-    def _meet(self, carried: Value, result: Value, body: Block) -> bool:
+    def _meet(self, carried: Value, result: Value) -> bool:
         """Whether a loop's variable may still be read, in the same turn, after its next value is written."""
-        reads = [self._read(use.user, body) for use in carried.uses_]
+        reads = [self._read(use.user) for use in carried.uses_]
         for member in self._members.get(self._find(result), [result]):
             for writer, place in self._writes(member):
                 if any(at > place and not _apart(writer, reader) for reader, at in reads):
                     return True
         return False
 
-    def _read(self, user: Node, body: Block) -> tuple[Node, int]:
-        """The statement that a use happens in, and its place; of a use in an inner loop, all of that loop."""
+    def _read(self, user: Node) -> tuple[Node, int]:
+        """The statement that a use happens in, and its place."""
         while user in self.inlined:
             user = user.outputs_[0].uses_[0].user
-        found, place, block = user, self._place[user], user.block
-        if user.kind_ == "prim::Loop":
-            place = self._place[user]
-        while block is not None and block is not body:
-            owner = block.owner
-            if owner is not None and owner.kind_ == "prim::Loop":
-                found, place = owner, self._end[owner]
-            block = owner.block if owner is not None else None
-        return found, place
+        return user, self._place[user]
 
     def _writes(self, value: Value) -> list[tuple[Node, int]]:
         """Where a value's local is written on its own account."""
