@@ -381,18 +381,15 @@ class Emitter(Expressions, Conditions):
         turns = count()
         node = self.graph.insert("prim::Loop", [turns], outputs=0)
         inside, asked = node.add_block(), node.add_block()
-        refined: dict[str, t.Type] = {}
         with self.within(asked):
-            if condition is None:
-                answer = insert_constant(self.graph, True)
-            else:
-                found = condition()
-                answer, refined = found.value, found.if_true
+            answer = condition().value if condition is not None else None
+            if answer is None:
+                with self.graph.inserting(node):
+                    answer = insert_constant(self.graph, True)
             asked.register_output(answer)
         with self.within(inside):
             self.loops += 1
             index = inside.add_input("", t.IntType())
-            self.refine(refined, at)
             body(index)
             self.loops -= 1
         self.exiting.discard(inside)
@@ -459,17 +456,9 @@ class Emitter(Expressions, Conditions):
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, Simple(entered[1]), at)
             objects.append(entered[0])
-        node = self.graph.insert("prim::With", objects, outputs=0)
-        inside = node.add_block()
-        before = self.frame
-        with self.graph.inserting(inside):
-            self.frame = Frame(self.graph, inside, before)
-            self.statements(tree.body)
-            made, self.frame = self.frame, before
-        before.types.update(made.types)
-        before.others.update(made.others)
-        if inside in self.exiting:
-            self.exiting.add(before.block)
+        self.statements(tree.body)
+        for held in reversed(objects):       # after an exit too: `exits` moves what leaves the body behind them
+            self.graph.insert("prim::Exit", [held])
 
     # --- names
     def name(self, name: str, at: Range) -> Sugared:

@@ -7,7 +7,8 @@ something `Sugared`, most often a value. Refuses: expressions the language does 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import types as t
@@ -100,7 +101,12 @@ class Expressions(Indexing):
     def _List(self: Emitter, tree: ast.List, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         inner = self.held_in(hint, t.ListType)
         element = inner.element if inner is not None else None
-        values = [self.value(part, element) for part in tree.elts]
+        return self._listed([self.value(part, element) for part in tree.elts], at, hint)
+
+    def _listed(self: Emitter, values: list[Value], at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        """A list of given elements."""
+        inner = self.held_in(hint, t.ListType)
+        element = inner.element if inner is not None else None
         found = element if element is not None and all(v.type_.is_subtype_of(element) for v in values) else (
             t.unify_all([v.type_ for v in values]) if values else t.TENSOR)
         if found is None:
@@ -310,59 +316,74 @@ class Expressions(Indexing):
 
     # --- comprehensions
     def _ListComp(self: Emitter, tree: ast.ListComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
-        if len(tree.generators) != 1:
-            raise NotSupportedError(at, "Only a single generator is currently supported")
-        generator = tree.generators[0]
-        if generator.ifs:
-            raise NotSupportedError(self.definition.range(generator.ifs[0]), "Comprehension ifs are not supported yet")
+        generator = self._generator(tree.generators, at)
+        wanted = self.held_in(hint, t.ListType)
 
         def item(given: Sugared) -> Value:
             self.assign(generator.target, given, at)
-            return self.value(tree.elt, hint.element if isinstance(hint, t.ListType) else None)
+            return self.value(tree.elt, wanted.element if wanted else None)
 
         with self.graph.at_range(None):
             made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
         return self._collected(self.walk(generator.iter), item, at, hint, made)
 
+    def _generator(self: Emitter, generators: list[ast.comprehension], at: Range) -> ast.comprehension:  # type: ignore
+        if len(generators) != 1:
+            raise NotSupportedError(at, "Only a single generator is currently supported")
+        if generators[0].ifs:
+            raise NotSupportedError(self.definition.range(generators[0].ifs[0]),
+                                    "Comprehension ifs are not supported yet")
+        return generators[0]
+
     def _collected(self: Emitter, walk: Walk, item: Any, at: Range, hint: Any,  # type: ignore[misc]
                    made: Value | None = None) -> Value:
         """A list of what each turn of a walk gives."""
+        if walk.parts is not None and made is None:
+            return self._listed([item(part) for part in walk.parts], at, hint)
         if made is None:
             with self.graph.at_range(None):
                 made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
-        types: list[t.Type] = []
-        wanted = hint.element if isinstance(hint, t.ListType) else None
+        wanted = self.held_in(hint, t.ListType)
+        seen = False
 
         def append(given: Sugared) -> None:
+            nonlocal seen
             value = item(given)
-            types.append(wanted if wanted is not None and value.type_.is_subtype_of(wanted) else t.plain(value.type_))
-            found = t.unify_all(types)
-            if found is None:
-                raise CompileError(f"the elements of a list must be of one type, found {types[0]} and {types[-1]}", at)
-            made.type_ = t.ListType(found)
+            if not seen:
+                made.type_ = wanted or t.ListType(t.plain(value.type_))
+                seen = True
             self.builtin("aten::append", at, [made, value])
 
-        before = dict(self.frame.types), dict(self.frame.others)
-        self.over(walk, at, append)
-        self.frame.types, self.frame.others = before
-        if not types:
-            made.type_ = t.ListType(wanted or t.TENSOR)
+        with self._scope():
+            self.over(walk, at, append)
+        if not seen:
+            made.type_ = wanted or t.ListType(t.TENSOR)
         return made
 
+    @contextmanager
+    def _scope(self: Emitter) -> Iterator[None]:  # type: ignore[misc]
+        """Names that a comprehension sets are its own."""
+        node = self.graph.insert("prim::ComprehensionScope", outputs=0)
+        with self.within(node.add_block()):
+            yield
+
     def _DictComp(self: Emitter, tree: ast.DictComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
-        if len(tree.generators) != 1 or tree.generators[0].ifs:
-            raise NotSupportedError(at, "Only a single generator without conditions is currently supported")
-        generator = tree.generators[0]
+        generator = self._generator(tree.generators, at)
+        wanted = self.held_in(hint, t.DictType)
         with self.graph.at_range(None):
             made = self.graph.insert("prim::DictConstruct", (), t.DictType(t.StringType(), t.TENSOR)).outputs_[0]
+        seen = False
 
         def put(given: Sugared) -> None:
+            nonlocal seen
             self.assign(generator.target, given, at)
-            key, value = self.value(tree.key), self.value(tree.value)
-            made.type_ = hint if isinstance(hint, t.DictType) else t.DictType(t.plain(key.type_), t.plain(value.type_))
+            key, value = self.value(tree.key), self.value(tree.value, wanted.value if wanted else None)
+            if not seen:
+                made.type_ = wanted or t.DictType(t.plain(key.type_), t.plain(value.type_))
+                seen = True
             self.builtin("aten::_set_item", at, [made, key, value])
 
-        before = dict(self.frame.types), dict(self.frame.others)
-        self.over(self.walk(generator.iter), at, put)
-        self.frame.types, self.frame.others = before
+        walk = self.walk(generator.iter)
+        with self._scope():
+            self.over(walk, at, put)
         return made

@@ -2,7 +2,7 @@
 
 Enters: a graph of the emitter. Leaves: the same without loads and stores; branches and loops hand variables that they
 set out as results, loops take them in as parameters, and the condition of a loop is asked before it and at the end of
-every turn.
+every turn. What a comprehension sets stays inside it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from ..constants import insert_constant
 from ..ir import Block, Graph, Node, Value
 
 Types = dict[str, t.Type]
+SCOPE = "prim::ComprehensionScope"
 
 
 def to_single_assignment(graph: Graph) -> None:
     """The whole way, exits apart."""
     _pass_variables(graph, graph.block, [])
+    _Continuations(graph).block(graph.block, None)
     _spread_conditions(graph, graph.block)
     _drop_variables(graph.block, [])
 
@@ -34,16 +36,12 @@ def _pass_variables(graph: Graph, block: Block, outer: list[Types]) -> Types:
     for node in list(block.nodes()):
         if node.kind_ == "prim::Store":
             frames[-1][node.attributes["name"]] = node.inputs_[0].type_
-        elif node.kind_ == "prim::Load":
-            known = _find(frames, node.attributes["name"])
-            if known is not None:
-                node.outputs_[0].type_ = known
         elif node.kind_ == "prim::If":
             _pass_if(graph, node, frames)
         elif node.kind_ == "prim::Loop":
             _pass_loop(graph, node, frames)
-        elif node.kind_ == "prim::With":
-            frames[-1].update(_pass_variables(graph, node.blocks_[0], frames))
+        elif node.kind_ == SCOPE:
+            _pass_variables(graph, node.blocks_[0], frames)
     return frames[-1]
 
 
@@ -61,9 +59,9 @@ def _pass_if(graph: Graph, node: Node, frames: list[Types]) -> None:
     inside = [_pass_variables(graph, block, frames) for block in node.blocks_]
     for name in sorted({name for found in inside for name in found}):
         types = [found.get(name) or _find(frames, name) for found in inside]
-        if None in types:
+        if types[0] is None or types[1] is None:
             continue
-        both = t.unify(types[0], types[1], hint=_find(frames, name))  # type: ignore[arg-type]
+        both = t.unify(types[0], types[1], to_union=True)
         if both is None:
             continue
         for block, type in zip(node.blocks_, types, strict=True):
@@ -74,45 +72,66 @@ def _pass_if(graph: Graph, node: Node, frames: list[Types]) -> None:
 
 
 def _pass_loop(graph: Graph, node: Node, frames: list[Types]) -> None:
-    body, asked = node.blocks_
-    _pass_variables(graph, asked, frames)
-    inside = _pass_variables(graph, body, frames)
-    for name in sorted(inside):
+    """A loop may have no turns: what it carries keeps the type it had before."""
+    body = node.blocks_[0]
+    for name in sorted(_pass_variables(graph, body, frames)):
         outer = _find(frames, name)
         if outer is None:
             continue
-        both = t.unify(outer, inside[name], hint=outer) or outer
         node.add_input(_load(graph, node, name, outer))
-        parameter = body.add_input(name, both)
+        parameter = body.add_input(name, outer)
         _store(graph, body.params.next_, name, parameter)  # type: ignore[arg-type]
-        body.register_output(_load(graph, body, name, inside[name]))
-        output = node.add_output(both).set_debug_name(name)
+        body.register_output(_load(graph, body, name, outer))
+        output = node.add_output(outer).set_debug_name(name)
         _store(graph, node.next_, name, output)  # type: ignore[arg-type]
-        frames[-1][name] = both
+        frames[-1][name] = outer
 
 
-# --- conditions of loops ----------------------------------------------------------------------------------------------
+# --- breaks, continues and conditions of loops ------------------------------------------------------------------------
+
+
+class _Continuations:
+    """Breaks and continues become exits with whether the loop goes on and the values that it carries."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        with graph.inserting(graph.block.params.next_), graph.at_range(None):  # type: ignore[arg-type]
+            self.false = insert_constant(graph, False)
+
+    def block(self, block: Block, loop: Node | None) -> None:
+        for node in list(block.nodes()):
+            if node.kind_ == "prim::Loop":
+                self.block(node.blocks_[0], node)
+            elif node.kind_ in ("prim::BreakStmt", "prim::ContinueStmt"):
+                self._exit(node, loop)  # type: ignore[arg-type]
+            else:
+                for inner in node.blocks_:
+                    self.block(inner, loop)
+
+    def _exit(self, node: Node, loop: Node) -> None:
+        body, asked = loop.blocks_
+        answer = self.false
+        if node.kind_ == "prim::ContinueStmt":
+            answer = _cloned(self.graph, asked, node)
+        loads = [value.node_ for value in body.return_node.inputs_]
+        values = [_load(self.graph, node, load.attributes["name"], load.outputs_[0].type_) for load in loads]
+        with self.graph.inserting(node), self.graph.at_range(None):
+            self.graph.insert("prim::LoopContinuation", [answer, *values], outputs=0)
+        node.destroy()
 
 
 def _spread_conditions(graph: Graph, block: Block) -> None:
-    """Ask a loop's condition before it, at the end of its turns and at every `continue`; `break` answers no."""
+    """Ask a loop's condition before it and at the end of its turns."""
     for node in list(block.nodes()):
         for inner in node.blocks_:
             _spread_conditions(graph, inner)
         if node.kind_ != "prim::Loop":
             continue
         body, asked = node.blocks_
-        carried = list(body.return_node.inputs_)
-        names = [value.node_.attributes["name"] for value in carried]
-        _spread_exits(graph, body, asked, names)
-        first = _cloned(graph, asked, node)
-        node.insert_input(1, first)
+        node.insert_input(1, _cloned(graph, asked, node))
         answer = asked.return_node.inputs_[0]
-        for inner in list(asked.nodes()):
-            inner.move_before(body.return_node)
-        loads = [value.node_ for value in carried]
-        for load in loads:                  # variables are read after the condition, which may refine them
-            load.move_before(body.return_node)
+        for inner_node in list(asked.nodes()):
+            inner_node.move_before(body.return_node)
         body.return_node.insert_input(0, answer)
         asked.return_node.remove_all_inputs()
         node.erase_block(1)
@@ -125,23 +144,6 @@ def _cloned(graph: Graph, asked: Block, at: Node) -> Value:
             graph.insert_node(graph.create_clone(inner, values))
     answer = asked.return_node.inputs_[0]
     return values.get(answer, answer)
-
-
-def _spread_exits(graph: Graph, block: Block, asked: Block, names: list[str]) -> None:
-    """Turn breaks and continues of one loop into exits with the values the loop carries on."""
-    for node in list(block.nodes()):
-        if node.kind_ in ("prim::BreakStmt", "prim::ContinueStmt"):
-            with graph.inserting(node), graph.at_range(None):
-                if node.kind_ == "prim::BreakStmt":
-                    answer = insert_constant(graph, False)
-                else:
-                    answer = _cloned(graph, asked, node)
-                values = [_load(graph, node, name, t.TENSOR) for name in names]
-                graph.insert("prim::LoopContinuation", [answer, *values], outputs=0)
-            node.destroy()
-        elif node.kind_ != "prim::Loop":
-            for inner in node.blocks_:
-                _spread_exits(graph, inner, asked, names)
 
 
 # --- away with loads and stores ---------------------------------------------------------------------------------------
@@ -158,24 +160,10 @@ def _drop_variables(block: Block, outer: list[dict[str, Value]]) -> None:
             value = next(frame[name] for frame in reversed(frames) if name in frame)
             node.outputs_[0].replace_all_uses_with(value)
             node.destroy()
-        elif node.kind_ == "prim::With":
-            frames[-1].update(_drop_with(node, frames))
         else:
             for inner in node.blocks_:
                 _drop_variables(inner, frames)
-
-
-def _drop_with(node: Node, frames: list[dict[str, Value]]) -> dict[str, Value]:
-    """The block of a `with` is part of the block around it: it is entered always."""
-    block = node.blocks_[0]
-    graph = node.graph
-    with graph.inserting(node), graph.at_range(None):
-        for value in node.inputs_:
-            graph.insert("prim::Enter", [value], t.NoneType())
-    for inner in list(block.nodes()):
-        inner.move_before(node)
-    with graph.inserting(node), graph.at_range(None):
-        for value in reversed(node.inputs_):
-            graph.insert("prim::Exit", [value], t.TENSOR)
-    node.destroy()
-    return {}
+            if node.kind_ == SCOPE:
+                for inner_node in list(node.blocks_[0].nodes()):
+                    inner_node.move_before(node)
+                node.destroy()

@@ -69,10 +69,17 @@ def _fold_block(graph: Graph, block: Block) -> None:
         if node.kind_ == "prim::If" and constant_of(node.inputs_[0], None) is not None:
             _take_branch(graph, node)
             continue
+        if node.kind_ == "prim::Loop" and _never_turns(node):
+            for output, value in zip(node.outputs(), node.inputs_[2:], strict=True):
+                output.replace_all_uses_with(value)
+            node.destroy()
+            continue
         for inner in node.blocks_:
             _fold_block(graph, inner)
         if node.kind_ == "prim::If":
-            _drop_unused_results(node)
+            _drop_same_results(graph, node)
+        elif node.kind_ == "prim::Loop":
+            _drop_unchanged(node)
         if not node.blocks_:
             _fold_node(graph, node)
 
@@ -87,15 +94,49 @@ def _take_branch(graph: Graph, node: Node) -> None:
     node.destroy()
 
 
-def _drop_unused_results(node: Node) -> None:
+def _never_turns(node: Node) -> bool:
+    count, starts = constant_of(node.inputs_[0], None), constant_of(node.inputs_[1], None)
+    return starts is False or (isinstance(count, int) and count <= 0)
+
+
+def _drop_same_results(graph: Graph, node: Node) -> None:
+    """What both branches of an If give alike is no result of it."""
+    at = 0
+    while at < len(node.outputs_):
+        first, second = (block.return_node.inputs_[at] for block in node.blocks_)
+        both: Value | None = first if first is second else None
+        if both is None and {first.node_.kind_, second.node_.kind_} == {"prim::Constant"} and (
+                _constant_key(first.node_) == _constant_key(second.node_)):
+            with graph.inserting(node):
+                both = graph.insert_node(graph.create_clone(first.node_, {})).outputs_[0]
+        if both is None:
+            at += 1
+            continue
+        node.outputs_[at].replace_all_uses_with(both)
+        _erase_result(node, at)
+
+
+def _drop_unchanged(node: Node) -> None:
+    """What a loop hands from turn to turn as it is needs no carrying."""
+    body = node.blocks_[0]
     for at in reversed(range(len(node.outputs_))):
-        same = node.blocks_[0].return_node.inputs_[at], node.blocks_[1].return_node.inputs_[at]
-        if same[0] is same[1] and same[0].node_.block not in node.blocks_:
-            node.outputs_[at].replace_all_uses_with(same[0])
-        if not node.outputs_[at].uses_:
-            node.erase_output(at)
-            for block in node.blocks_:
-                block.return_node.remove_input(at)
+        inside = body.params.outputs_[1 + at]
+        if inside is body.return_node.inputs_[1 + at]:
+            first = node.inputs_[2 + at]
+            node.outputs_[at].replace_all_uses_with(first)
+            inside.replace_all_uses_with(first)
+            _erase_result(node, at)
+
+
+def _erase_result(node: Node, at: int) -> None:
+    """A result of an If or a loop away, with all that belongs to it."""
+    node.erase_output(at)
+    first = 1 if node.kind_ == "prim::Loop" else 0
+    for block in node.blocks_:
+        block.return_node.remove_input(first + at)
+    if node.kind_ == "prim::Loop":
+        node.remove_input(2 + at)
+        node.blocks_[0].params.erase_output(1 + at)
 
 
 def _fold_node(graph: Graph, node: Node) -> None:
@@ -211,12 +252,30 @@ def drop_dead(graph: Graph) -> None:
 def _drop_in(block: Block) -> bool:
     changed = False
     for node in list(block.reversed_nodes()):
+        changed |= _drop_results(node)
         for inner in node.blocks_:
             changed |= _drop_in(inner)
         if not node.has_uses() and not has_effect(node):
             node.destroy()
             changed = True
     return changed
+
+
+def _drop_results(node: Node) -> bool:
+    """Results of an If or a loop that nobody reads."""
+    if node.kind_ not in ("prim::If", "prim::Loop"):
+        return False
+    dead = [at for at, output in enumerate(node.outputs_) if not output.uses_ and (
+        node.kind_ == "prim::If" or not _is_read(node, at))]
+    for at in reversed(dead):
+        _erase_result(node, at)
+    return bool(dead)
+
+
+def _is_read(node: Node, at: int) -> bool:
+    """Whether a turn of a loop does more with something it carries than hand it on as itself."""
+    body = node.blocks_[0]
+    return any(user is not body.return_node or offset != 1 + at for user, offset in body.params.outputs_[1 + at].uses_)
 
 
 def has_effect(node: Node) -> bool:
