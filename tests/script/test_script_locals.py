@@ -113,7 +113,8 @@ def one_for_two_branches(n: int, k: int):
     return a, b
 
 
-PROGRAMS = (one_for_two_branches, one_for_two, inner_reads, swaps, late_reads, rotation, nested, branch_reads_old, shared_result, early)
+PROGRAMS = (one_for_two_branches, one_for_two, inner_reads,
+            swaps, late_reads, rotation, nested, branch_reads_old, shared_result, early)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
