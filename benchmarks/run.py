@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything but layers, compiled, first calls, the profiler and ablation
+    python -m benchmarks                     everything but layers, compiled, first calls, the profiler, script and ablation
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times
@@ -30,6 +30,7 @@ from benchmarks import (
     models,
     optim,
     profiler,
+    script,
     shapes,
     small,
     startup,
@@ -54,11 +55,12 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "files": files.run,
     "shapes": shapes.run,
     "profiler": profiler.run,
+    "script": script.run,
     "ablation": ablation.run,
 }
 
 
-LONG = ("layers", "compiled", "first_calls", "profiler", "ablation")   # groups that run only when asked for
+LONG = ("layers", "compiled", "first_calls", "profiler", "script", "ablation")   # groups that run only when asked for
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:

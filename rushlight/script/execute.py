@@ -9,7 +9,9 @@ An error that a node raises is told with the lines of the program it comes from.
 from __future__ import annotations
 
 import functools
+import itertools
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from ..base import late
 from . import types as t
 from .classes import ClassType, Object
 from .constants import NUMBERED_DTYPES, constant_of
+from .fusion import Fused, Run, runs_of
 from .ir import Block, Graph, Node, Value
 from .locals import Locals
 from .primitives import FUNCTIONS, TEXTS
@@ -34,8 +37,9 @@ class Error(RuntimeError):
 class _Writer:
     """Writes one function."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, fuses: bool) -> None:
+        self.graph, self.fuses = graph, fuses
+        self.parts: list[Program] = []           # programs inside this one, kept for the places of their errors
         self.lines: list[str] = []
         self.nodes: list[Node | None] = []
         self.bound: dict[str, Any] = {}
@@ -75,11 +79,28 @@ class _Writer:
     def block(self, block: Block, depth: int, targets: Sequence[Value] = (), values: Sequence[Value] = ()) -> None:
         """The statements of a block; at its end, what it hands over."""
         start = len(self.lines)
+        runs = self.runs(block)
         for node in block.nodes():
-            self.node(node, depth)
+            if node not in runs:
+                self.node(node, depth)
+            elif node is runs[node].nodes[-1]:
+                self.fused(runs[node], depth)
         self.assign(targets, values, depth)
         if len(self.lines) == start:
             self.line(depth, "pass")
+
+    def runs(self, block: Block) -> dict[Node, Run]:
+        """The nodes of a block that are called together."""
+        if not self.fuses:
+            return {}
+        return {node: run for run in runs_of(block, op_of) for node in run.nodes}
+
+    def fused(self, run: Run, depth: int) -> None:
+        program = Program(run.graph(), fuses=False)
+        self.parts.append(program)
+        cell = self.bind(Fused(program.run).cell)
+        targets = ", ".join(map(self.locals.name, run.outputs))
+        self.line(depth, f"{targets} = {cell}[0]({self.row(run.inputs)})")
 
     def node(self, node: Node, depth: int) -> None:
         if node.kind_ == "prim::Constant" or node in self.locals.inlined:
@@ -347,30 +368,39 @@ def op_of(schema: Schema) -> Callable[..., Any]:
     return found if found is not None else getattr(_C.Tensor, name)
 
 
+_programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()      # by the name of their "file"
+_count = itertools.count()
+
+
 class Program:
     """A graph made runnable."""
 
-    def __init__(self, graph: Graph) -> None:
-        writer = _Writer(graph)
+    def __init__(self, graph: Graph, fuses: bool = True) -> None:
+        writer = _Writer(graph, fuses)
         self.text = writer.write()
-        self.nodes = writer.nodes
+        self.nodes, self.parts = writer.nodes, writer.parts
+        self.file = f"{_FILE} {next(_count)}"
+        _programs[self.file] = self
         namespace: dict[str, Any] = dict(writer.bound)
-        exec(compile(self.text, _FILE, "exec"), namespace)  # noqa: S102 - text that was just made from structure
+        exec(compile(self.text, self.file, "exec"), namespace)  # noqa: S102 - text that was just made from structure
         self.run = namespace["run"]
 
-    def node_of(self, error: BaseException) -> Node | None:
-        """The node that an error comes from."""
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if frame.filename == _FILE and frame.lineno is not None:
-                return self.nodes[frame.lineno - 1]
-        return None
+
+def places_of(error: BaseException) -> list[Node]:
+    """The nodes that an error came through, the innermost last."""
+    found = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        program = _programs.get(frame.filename)
+        node = program.nodes[frame.lineno - 1] if program is not None and frame.lineno is not None else None
+        if node is not None:
+            found.append(node)
+    return found
 
 
-def told(error: BaseException, program: Program) -> Error:
-    """An error of a running script with its lines."""
-    node = program.node_of(error)
-    lines = node.range.highlight() if node is not None and node.range is not None else ""
+def told(error: BaseException) -> Error:
+    """An error of a running script with its lines, from the call that was made to the place where it failed."""
+    lines = "".join(node.range.highlight() for node in places_of(error) if node.range is not None)
     head = ("The following operation failed in the TorchScript interpreter.\n"
             "Traceback of TorchScript (most recent call last):\n")
-    kind = "" if isinstance(error, Error) else f"{type(error).__name__}: "
-    return Error(f"{head}{lines}{kind if kind else 'RuntimeError: '}{error}")
+    kind = "RuntimeError: " if isinstance(error, Error) else f"{type(error).__name__}: "
+    return Error(f"{head}{lines}{kind}{error}")

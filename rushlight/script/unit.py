@@ -69,7 +69,7 @@ class Function:
         try:
             return run(*given)
         except Exception as error:
-            raise told(error, self._program) from error  # type: ignore[arg-type]
+            raise told(error) from error
 
     @property
     def graph(self) -> Graph:
