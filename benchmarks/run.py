@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything but layers, compiled, first calls, the profiler, script and ablation
+    python -m benchmarks                     everything but the long groups (layers, compiled, profiler, script, ...)
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times

@@ -24,6 +24,7 @@ from .ir import Block, Graph, Node, Value
 from .locals import Locals
 from .primitives import FUNCTIONS, TEXTS
 from .schemas import Argument, Schema, overload_of
+from .tasks import fork
 
 INDENT = "    "
 _NOT = object()
@@ -213,6 +214,12 @@ class _Writer:
         runner = self.bind(function.runner())
         self.line(depth, f"{self.result(node)} = {runner}({self.row(node.inputs_[1:])})", node)
 
+    def _prim_fork(self, node: Node, depth: int) -> None:
+        program = Program(node.attributes["Subgraph"])
+        self.parts.append(program)
+        given = "".join(f", {self.text(value)}" for value in node.inputs_)
+        self.line(depth, f"{self.result(node)} = {self.bind(fork)}({self.bind(program.run)}{given})", node)
+
     # --- objects: an attribute is a place in the list of slots, known from the class
     def _prim_GetAttr(self, node: Node, depth: int) -> None:
         held = node.inputs_[0]
@@ -284,7 +291,7 @@ _OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten
                            "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit",
                            "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
                            "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
-                           "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor", "aten::is_leaf"))
+                           "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor", "aten::is_leaf"))
 
 
 def _is_plain(node: Node) -> bool:

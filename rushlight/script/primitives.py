@@ -203,7 +203,7 @@ TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
     "aten::le": "({0} <= {1})", "aten::gt": "({0} > {1})", "aten::ge": "({0} >= {1})", "aten::eq": "({0} == {1})",
-    "aten::ne": "({0} != {1})", "aten::__not__": "(not {0})", "aten::__is__": "({0} is {1})",
+    "aten::wait": "{0}.wait()", "aten::ne": "({0} != {1})", "aten::__not__": "(not {0})", "aten::__is__": "({0} is {1})",
     "aten::__isnot__": "({0} is not {1})", "aten::__and__": "({0} & {1})", "aten::__or__": "({0} | {1})",
     "aten::__xor__": "({0} ^ {1})", "aten::__lshift__": "({0} << {1})", "aten::__rshift__": "({0} >> {1})",
     "aten::len": "len({0})", "prim::TupleIndex": "{0}[{1}]", "aten::keys": "list({0}.keys())",

@@ -16,6 +16,7 @@ from ..constants import constant_of, insert_constant
 from ..ir import Value
 from ..source import Range
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
+from .forking import emit_fork
 from .indexing import Indexing
 from .sugared import Builtin, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
 
@@ -257,6 +258,12 @@ class Expressions(Indexing):
         if isinstance(value.type_, t.NoneType):
             value.type_ = type
         return value
+
+    def _special_fork(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        return emit_fork(self, tree, at)
+
+    def _special_wait(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        return self.builtin("aten::wait", at, [self.value(arg) for arg in tree.args])
 
     def _special__unwrap_optional(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         value = self.value(tree.args[0])

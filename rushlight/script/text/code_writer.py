@@ -158,7 +158,7 @@ class CodeWriter:
             "prim::If": self._if, "prim::Loop": self._loop, "prim::ListUnpack": self._unpack,
             "prim::TupleUnpack": self._unpack, "prim::Uninitialized": self._blank, "prim::unchecked_cast": self._cast,
             "prim::RaiseException": self._raise, "prim::Print": self._print, "prim::isinstance": self._isinstance,
-            "prim::SetAttr": self._set_attribute,
+            "prim::SetAttr": self._set_attribute, "prim::fork": self._fork,
         }.get(node.kind_)
         if emit is not None:
             emit(node)
@@ -291,6 +291,24 @@ class CodeWriter:
         self.split(node.inputs_)
         held, value = map(self.use, node.inputs_)
         self.line(f"{held}.{node.attributes['name']} = {value}")
+
+    def _fork(self, node: Node) -> None:
+        """A function without parameters that reads what is around it."""
+        self.split(node.inputs_)
+        own = node.attributes["Subgraph"]
+        name = self.fresh("__forked_function")
+        for inside, value in zip(own.inputs(), node.inputs_, strict=True):
+            self.texts[inside] = self.use(value)
+        self.line(f"def {name}():")
+        chooser = _Inlining()
+        chooser.scan(own.block)
+        before, self.inlined = self.inlined, chooser.chosen
+        self.depth += 1
+        self.block(own.block)
+        self.result(own)
+        self.depth -= 1
+        self.inlined = before
+        self.assign(node.outputs_, f"fork({name})")
 
     def _print(self, node: Node) -> None:
         self.split(node.inputs_)
