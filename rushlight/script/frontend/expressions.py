@@ -17,7 +17,7 @@ from ..ir import Value
 from ..source import Range
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .indexing import Indexing
-from .sugared import Builtin, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
+from .sugared import Builtin, Form, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -207,6 +207,8 @@ class Expressions(Indexing):
         called = self.callee(tree.func)
         if isinstance(called, Special):
             return self.special(called.name, tree, at, hint)
+        if isinstance(called, Form):
+            return called.emit(self, tree, at)
         args: list[Value] = []
         for arg in tree.args:
             if isinstance(arg, ast.Starred):
