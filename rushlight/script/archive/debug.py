@@ -60,5 +60,5 @@ def _source(words: Any, name: Any, first: Any, table: Any) -> Source | None:
         text = "".join(table[at] for at in words)
         name = table[name] if isinstance(name, int) else name
     else:
-        text = words
-    return Source(text, name or None, first or 0) if isinstance(text, str) and text else None
+        text, name, first = words, name or "", first or 0
+    return Source(text, name, first) if isinstance(text, str) and isinstance(name, str) and isinstance(first, int) else None
