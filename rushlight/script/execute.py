@@ -291,7 +291,8 @@ _OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten
                            "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit",
                            "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
                            "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
-                           "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor", "aten::is_leaf"))
+                           "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor",
+                          "aten::is_leaf"))
 
 
 def _is_plain(node: Node) -> bool:
@@ -364,12 +365,16 @@ def raise_exception(message: str, name: str | None = None) -> None:
     raise Error(message if name is None else f"{name}: {message}")
 
 
-@functools.cache
 def op_of(schema: Schema) -> Callable[..., Any]:
     """The op object behind a signature."""
+    return _op_named(schema.name)
+
+
+@functools.cache
+def _op_named(full: str) -> Callable[..., Any]:
     from .. import _C, ops
 
-    space, _, name = schema.name.partition("::")
+    space, _, name = full.partition("::")
     found = getattr(getattr(ops, space), name, None)
     found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
     return found if found is not None else getattr(_C.Tensor, name)

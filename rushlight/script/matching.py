@@ -34,6 +34,10 @@ class Matched(NamedTuple):
         return [substitute(r.type, self.variables) for r in self.schema.returns]
 
 
+# A dtype is an int here, so these would take calls that mean sizes, or results to write into.
+_NOT_CALLED = frozenset((("aten::view", "dtype"), ("aten::max", "unary_out"), ("aten::min", "unary_out")))
+
+
 class Mismatch(Exception):
     """A signature that does not fit, with the reason."""
 
@@ -193,6 +197,7 @@ def match_any(graph: Graph, schemas: Sequence[Schema], args: Sequence[Value], kw
     """The first signature that fits, without conversions before with them; or the reason of each. What a failed try
     left in the graph is taken out again."""
     reasons: list[tuple[Schema, str]] = []
+    schemas = [schema for schema in schemas if (schema.name, schema.overload) not in _NOT_CALLED]
     for convert in (False, True):
         reasons = []
         for schema in schemas:

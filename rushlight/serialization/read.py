@@ -246,8 +246,9 @@ class _Awaited:
 class _ArchiveStorages:
     """Answers the persistent ids of an archive's pickle: each record becomes one storage."""
 
-    def __init__(self, archive: PyTorchFileReader, map_location: Any, mapping: UntypedStorage | None) -> None:
-        self._archive, self._mapping = archive, mapping
+    def __init__(self, archive: PyTorchFileReader, map_location: Any, mapping: UntypedStorage | None = None,
+                 folder: str = "data") -> None:
+        self._archive, self._mapping, self._folder = archive, mapping, folder
         self._restore = restore_of(map_location)
         self._is_meta = is_meta(map_location) or options.local.is_fake
         self._swap = _check_byte_order(archive)
@@ -269,7 +270,7 @@ class _ArchiveStorages:
             dtype = _dtype_of(kind)
             if type(numel) is not int or numel < 0:
                 raise RuntimeError(f"load: storage {key!r} claims to have {numel!r} elements")
-            raw = self._read(f"data/{key}", numel * dtype.itemsize)
+            raw = self._read(f"{self._folder}/{key}", numel * dtype.itemsize)
             if self._swap and self.wants_data():
                 raw.byteswap(dtype)
             raw = raw if self._is_meta else self._restore(raw, _text(location))

@@ -21,7 +21,10 @@ _INT, _UINT, _SHORT, _LONG, _DOUBLE = (struct.Struct(form) for form in ("<i", "<
 
 
 class Unpickler:
-    """The state of one reading: the stack, what lies under the marks, and what has been named."""
+    """The state of one reading: the stack, what lies under the marks, and what has been named.
+    Readers of other kinds of pickles change the `table` of instructions and what a `name` may be."""
+
+    table: list[Callable[[Unpickler], None] | None]
 
     def __init__(self, data: Any, at: int, persistent_load: Callable[[Any], Any], encoding: str = "utf-8") -> None:
         self.data, self.at, self.size = data, at, len(data)
@@ -35,7 +38,7 @@ class Unpickler:
 
     def load(self) -> Any:
         """Run to the end of the pickle."""
-        data, table = self.data, _TABLE
+        data, table = self.data, self.table
         try:
             while True:
                 code = data[self.at]
@@ -366,4 +369,12 @@ _STEPS: dict[bytes, Callable[[Unpickler], None]] = {
     b"c": _global, b"\x93": _stack_global, b"R": _reduce, b"\x81": _newobj, b"\x92": _newobj_ex, b"b": _build,
     b"Q": _persistent,
 }
-_TABLE: list[Callable[[Unpickler], None] | None] = [_STEPS.get(bytes((code,))) for code in range(256)]
+
+
+def table_of(changed: dict[bytes, Callable[[Any], None]]) -> list[Callable[[Unpickler], None] | None]:
+    """What each instruction does, some of them changed."""
+    steps = {**_STEPS, **changed}
+    return [steps.get(bytes((code,))) for code in range(256)]
+
+
+Unpickler.table = table_of({})

@@ -20,6 +20,7 @@ from .. import types as t
 from ..source import Range
 from .errors import CompileError
 
+NOT_FOUND = object()          # what a lookup of names answers for those it does not know
 _PLAIN: dict[Any, t.Type] = {
     int: t.IntType(), float: t.FloatType(), complex: t.ComplexType(), bool: t.BoolType(), str: t.StringType(),
     None: t.NoneType(), type(None): t.NoneType(), typing.Any: t.AnyType(), _C.Tensor: t.TENSOR,
@@ -147,8 +148,6 @@ _WORDS = {"Tensor": _C.Tensor, "List": list, "Dict": dict, "Tuple": tuple, "Opti
 
 
 def _named(name: str, lookup: Callable[[str], Any] | None) -> Any:
-    from .parsing import NOT_FOUND
-
     found = lookup(name) if lookup else NOT_FOUND
     if found is NOT_FOUND:
         if name not in _WORDS:

@@ -18,7 +18,7 @@ from ..constants import insert_constant
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
-from .annotations import object_of, qualified_name, type_of_annotation
+from .annotations import object_of, qualified_name
 from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
@@ -96,15 +96,10 @@ class Emitter(Expressions, Conditions):
 
     def _default(self, tree: ast.expr) -> Any:
         """A default as the function itself holds it."""
-        function = self.definition.function
-        if function is not None:
-            args = self.definition.tree.args
-            return (function.__defaults__ or ())[args.defaults.index(tree)]
-        return ast.literal_eval(tree)
+        return self.definition.default(tree)
 
     def _annotation(self, tree: ast.expr) -> t.Type:
-        return type_of_annotation(object_of(tree, self.definition.lookup), self.definition.range(tree),
-                                  self.definition.lookup)
+        return self.definition.annotation(tree)
 
     def _end(self, tree: ast.FunctionDef) -> None:
         """A function that falls off its end returns None."""

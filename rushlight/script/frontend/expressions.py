@@ -18,7 +18,7 @@ from ..source import Range
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .forking import emit_fork
 from .indexing import Indexing
-from .sugared import Builtin, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
+from .sugared import Builtin, Form, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -208,6 +208,8 @@ class Expressions(Indexing):
         called = self.callee(tree.func)
         if isinstance(called, Special):
             return self.special(called.name, tree, at, hint)
+        if isinstance(called, Form):
+            return called.emit(self, tree, at)
         args: list[Value] = []
         for arg in tree.args:
             if isinstance(arg, ast.Starred):

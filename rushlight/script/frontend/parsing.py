@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..source import Range, Source
+from ..types import Type
+from .annotations import NOT_FOUND, object_of, type_of_annotation
 from .errors import NotSupportedError
-
-NOT_FOUND = object()
 
 
 class Definition:
@@ -33,6 +33,17 @@ class Definition:
         last = getattr(node, "end_lineno", None) or node.lineno  # type: ignore[attr-defined]
         end = self.source.offset_of(last - 1, (node.end_col_offset or 0) + self.indent)  # type: ignore[attr-defined]
         return Range(self.source, start, max(end, start + 1))
+
+
+    def annotation(self, tree: ast.expr) -> Type:
+        """The type that an annotation of the function means."""
+        return type_of_annotation(object_of(tree, self.lookup), self.range(tree), self.lookup)
+
+    def default(self, tree: ast.expr) -> Any:
+        """The value of a parameter's default: the one that the function itself holds."""
+        if self.function is not None:
+            return (self.function.__defaults__ or ())[self.tree.args.defaults.index(tree)]
+        return ast.literal_eval(tree)
 
 
 def definition_of(function: Any, name: str | None = None) -> Definition:

@@ -439,6 +439,16 @@ class Special(Sugared):
         return f"{self.name}"
 
 
+class Form(Sugared):
+    """Something whose call is compiled from its syntax by a function of its own."""
+
+    def __init__(self, name: str, emit: Any) -> None:
+        self.name, self.emit = name, emit        # emit(e, tree, at) -> Sugared
+
+    def kind(self) -> str:
+        return self.name
+
+
 def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     """What a Python object means in a script."""
     from .builtins import builtin_of, special_of

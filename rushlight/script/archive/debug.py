@@ -1,0 +1,64 @@
+"""Where the code of an archive came from: its `.debug_pkl` files.
+
+Enters: pickles of (offset, place of the original) rows, and places in an archive's code. Leaves: `Origins`, which finds
+for a stretch of code the lines of the program it was compiled from. A file that cannot be read only costs the lines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from ..source import Range, Source
+
+FORMAT = "FORMAT_WITH_STRING_TABLE"
+
+
+class Origins:
+    """Starts of stretches of code, in order, and the place each comes from."""
+
+    def __init__(self, starts: Sequence[int] = (), places: Sequence[Range | None] = ()) -> None:
+        self._starts, self._places = starts, places
+
+    def of(self, here: Range) -> Range:
+        """The original of a stretch; the stretch itself where nothing is known."""
+        at = bisect_right(self._starts, here.start) - 1
+        found = self._places[at] if at >= 0 else None
+        return here if found is None else found
+
+
+def read_origins(held: Any, text: str) -> Origins:
+    """The rows of a debug file. Offsets count bytes."""
+    if isinstance(held, tuple) and len(held) == 3 and held[0] == FORMAT:
+        table, rows = held[1], held[2]
+    else:
+        table, rows = None, held
+    if not isinstance(rows, tuple):
+        return Origins()
+    sources: dict[Any, Source | None] = {}
+    is_ascii = text.isascii()
+    starts, places = [], []
+    for row in rows:
+        offset, place = row[0], row[1]
+        starts.append(offset if is_ascii else len(text.encode()[:offset].decode("utf-8", "ignore")))
+        places.append(_place(place, table, sources))
+    return Origins(starts, places)
+
+
+def _place(place: Any, table: Any, sources: dict[Any, Source | None]) -> Range | None:
+    (words, name, first), start, end = place
+    key = (tuple(words) if isinstance(words, list) else words, name, first)
+    if key not in sources:
+        sources[key] = _source(words, name, first, table)
+    source = sources[key]
+    return None if source is None or not 0 <= start <= end <= len(source.text) else Range(source, start, end)
+
+
+def _source(words: Any, name: Any, first: Any, table: Any) -> Source | None:
+    if table is not None:
+        text = "".join(table[at] for at in words)
+        name = table[name] if isinstance(name, int) else name
+    else:
+        text, name, first = words, name or "", first or 0
+    return Source(text, name, first) if isinstance(text, str) and isinstance(name, str) and isinstance(first, int) else None
