@@ -645,7 +645,18 @@ def _joined(members: Iterable[Type]) -> tuple[Type, ...]:
         at = kept.index(numbers[0])
         kept = [k for k in kept if k not in numbers]
         kept.insert(min(at, len(kept)), NumberType())
-    return tuple(kept)
+    return tuple(sorted(kept, key=_rank))
+
+
+_RANKS = ("AnyType", "EnumType", "AnyEnumType", "TensorType", "StorageType", "TupleType", "ListType", "DictType",
+          "NumberType", "FloatType", "ComplexType", "FutureType", "AwaitType", "RRefType", "IntType", "NoneType",
+          "StringType", "GeneratorType", "BoolType", "OptionalType", "VarType", "DeviceObjType", "StreamObjType")
+
+
+def _rank(type: Type) -> tuple[int, str]:
+    """Where a member stands in a union: by kind, then by how it is written."""
+    kind = type.kind()
+    return (_RANKS.index(kind) if kind in _RANKS else len(_RANKS), type.ir_text)
 
 
 def optional_of(element: Type) -> Type:

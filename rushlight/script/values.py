@@ -95,11 +95,12 @@ def _container(value: Any, type: t.Type) -> Any:
         row = [converted(item, type.element) for item in value]
         if any(item is _REFUSED for item in row):
             return _REFUSED
-        return value if isinstance(value, list) and all(a is b for a, b in zip(row, value, strict=True)) else row
+        return row              # a list of its own: what the script does to it the caller does not see
     if isinstance(type, t.DictType):
         if not isinstance(value, dict):
             return _REFUSED
-        return value if is_of(value, type) else _REFUSED
+        pairs = [(converted(k, type.key), converted(v, type.value)) for k, v in value.items()]
+        return _REFUSED if any(k is _REFUSED or v is _REFUSED for k, v in pairs) else dict(pairs)
     if not isinstance(value, tuple) or len(value) != len(type.elements_):  # type: ignore[attr-defined]
         return _REFUSED
     row = [converted(item, element) for item, element in zip(value, type.elements_, strict=True)]  # type: ignore

@@ -21,7 +21,7 @@ _PYTHON = {
 }
 _SPECIAL = {
     "print": "print", "isinstance": "isinstance", "hasattr": "hasattr", "getattr": "getattr", "range": "range",
-    "enumerate": "enumerate", "zip": "zip", "reversed": "reversed", "list": "list", "dict": "dict", "tuple": "tuple",
+    "enumerate": "enumerate", "zip": "zip", "list": "list", "dict": "dict", "tuple": "tuple",
     "int": "int", "float": "float", "bool": "bool", "str": "str", "complex": "complex", "super": "super",
 }
 _MATH = {"fabs": "aten::fabs", "pow": "aten::pow", "mod": "aten::mathremainder", "remainder": "aten::mathremainder"}

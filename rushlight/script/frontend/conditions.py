@@ -147,7 +147,7 @@ class Conditions:
         with self.graph.at_range(None):
             for name, type in known.items():
                 value = self.frame.load(name)
-                if value is None or value.type_ == type:
+                if value is None:
                     continue
                 self._store_refined(name, self.graph.insert("prim::unchecked_cast", [value], type).outputs_[0])
 
@@ -211,7 +211,7 @@ class Conditions:
             return Condition(node.outputs_[0], {}, {})
         name = tree.args[0].id
         true = t.union_of(wanted if isinstance(subject.type_, t.AnyType) else hits)
-        false = {} if isinstance(subject.type_, t.AnyType) else {name: t.without_members(subject.type_, wanted)}
+        false = {name: t.without_members(subject.type_, wanted)}
         return Condition(node.outputs_[0], {name: true}, false)
 
     def _types(self: Emitter, tree: ast.expr, at: Range) -> list[t.Type]:  # type: ignore[misc]

@@ -147,6 +147,9 @@ class Emitter(Expressions, Conditions):
             value = self.value(tree.value, self.declared)
         if self.declared is not None:
             value = self.as_declared(value, self.declared, at)
+            if isinstance(self.declared, t.AnyType) and not isinstance(value.type_, t.AnyType):
+                with self.graph.at_range(None):
+                    value = self.graph.insert("prim::unchecked_cast", [value], self.declared).outputs_[0]
         else:
             both = value.type_ if self.returned is None else t.unify(self.returned, value.type_)
             if both is None:
@@ -399,8 +402,7 @@ class Emitter(Expressions, Conditions):
         if not self.loops:
             raise CompileError(f"'{word}' outside of a loop" if word == "break" else
                                "continue statements aren't supported outside of loops", at)
-        self.graph.insert(kind, outputs=0)
-        self.exiting.add(self.frame.block)
+        self.graph.insert(kind, outputs=0)       # what follows is compiled all the same
 
     # --- errors
     def _Raise(self, tree: ast.Raise, at: Range) -> None:
@@ -412,10 +414,12 @@ class Emitter(Expressions, Conditions):
         with self.graph.at_range(self.definition.range(args[0] if args else called)):
             parts = [self.value(arg) for arg in args]
             message = insert_constant(self.graph, "") if not parts else parts[0]
+            if len(parts) > 1:
+                message = SugaredTuple([Simple(part) for part in parts]).value(self, at)
             if not isinstance(message.type_, t.StringType):
                 message = self.builtin("aten::str", at, [message])
         with self.graph.at_range(self.definition.range(called)):
-            name = insert_constant(self.graph, owner)
+            name = insert_constant(self.graph, owner if isinstance(called, ast.Call) else None)
         self.graph.insert("prim::RaiseException", [message, name], outputs=0)
         self.exiting.add(self.frame.block)
 
@@ -430,8 +434,8 @@ class Emitter(Expressions, Conditions):
         condition = self.condition(tree.test)
 
         def fail() -> None:
-            head = insert_constant(self.graph, "AssertionError: ")
             message = self.value(tree.msg) if tree.msg is not None else insert_constant(self.graph, "")
+            head = insert_constant(self.graph, "AssertionError: ")
             whole = self.builtin("aten::add", at, [head, message])
             none = insert_constant(self.graph, None)
             self.graph.insert("prim::RaiseException", [whole, none], outputs=0)

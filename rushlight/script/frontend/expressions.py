@@ -298,11 +298,6 @@ class Expressions(Indexing):
         count = Range_(self, at, [most] if constant_of(first, None) == 0 else [first, most])
         return Together([count.iterate(self, at), inner])
 
-    def _special_reversed(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
-        value = self.value(tree.args[0])
-        none = insert_constant(self.graph, None)
-        return Simple(self.builtin("aten::slice", at, [value, none, none, insert_constant(self.graph, -1)]))
-
     def _special_list(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         if not tree.args:
             return self._List(ast.List([], ast.Load()), at, hint)

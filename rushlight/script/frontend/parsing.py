@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,9 @@ from ..source import Range, Source
 from ..types import Type
 from .annotations import NOT_FOUND, object_of, type_of_annotation
 from .errors import NotSupportedError
+
+_COMMENT = "# type:"
+_IGNORED = re.compile(r"# type: ignore(\[[a-zA-Z-]+\])?$")
 
 
 class Definition:
@@ -67,7 +71,53 @@ def definition_of(function: Any, name: str | None = None) -> Definition:
     found = Definition(name or function.__name__, tree[0], Source(text, filename, first), names_of(function), indent,
                        function)
     _check_signature(found)
+    _apply_type_comment(found)
     return found
+
+
+def type_line(text: str) -> str | None:
+    """The comment that gives a function's types: one line, or one for each parameter and `(...) -> T`, joined."""
+    marked = [line for line in text.split("\n") if _COMMENT in line and not _IGNORED.search(line)]
+    if len(marked) < 2:
+        return marked[0].strip() if marked else None
+    types = []
+    for line in marked:
+        if "# type: (...) -> " in line:
+            return line.strip().replace("...", ", ".join(types))
+        types.append(line.partition(_COMMENT)[2].strip())
+    raise RuntimeError("Return type line '# type: (...) -> ...' not found on multiline type annotation\nfor type"
+                       " lines:\n" + "\n".join(marked))
+
+
+def _apply_type_comment(definition: Definition) -> None:
+    """Put the types of a type comment where annotations stand."""
+    line = type_line(definition.source.text)
+    if line is None:
+        return
+    given, arrow, result = line.partition(_COMMENT)[2].strip().rpartition("->")
+    try:
+        types = ast.parse(given.strip().removeprefix("(").removesuffix(")").join("[]"), mode="eval").body
+        made = ast.parse(result.strip(), mode="eval").body
+    except SyntaxError:
+        types = None  # type: ignore[assignment]
+    if not arrow or not isinstance(types, ast.List):
+        raise RuntimeError(f"expected a type comment of the form '# type: (A, B) -> C', found {line!r}")
+    tree = definition.tree
+    listed = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+    if listed and listed[0].arg == "self" and len(listed) == len(types.elts) + 1:
+        listed = listed[1:]
+    if len(listed) != len(types.elts):
+        raise RuntimeError(f"Number of type annotations ({len(types.elts)}) did not match the number of function"
+                           f" parameters ({len(listed)})")
+    for arg, type in zip(listed, types.elts, strict=True):
+        arg.annotation = _placed(type, arg)
+    tree.returns = _placed(made, tree)
+
+
+def _placed(type: ast.expr, where: ast.AST) -> ast.expr:
+    for part in ast.walk(type):
+        ast.copy_location(part, where)
+    return type
 
 
 def definitions_in(text: str, lookup: Callable[[str], Any]) -> list[Definition]:

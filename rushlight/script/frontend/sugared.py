@@ -65,9 +65,11 @@ class Sugared:
 class Walk:
     """A loop's way over something: how often, and what each turn gets."""
 
-    def __init__(self, count: Any, item: Any, parts: Sequence[Sugared] | None = None) -> None:
+    def __init__(self, count: Any, item: Any, parts: Sequence[Sugared] | None = None,
+                 counts: list[Any] | None = None) -> None:
         self.count, self.item = count, item      # count(e, at) -> Value; item(e, at, index) -> Sugared
         self.parts = parts                        # where the length is known: the loop is unrolled
+        self.counts = counts or [count]           # of several things walked over in step
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -144,19 +146,15 @@ class Simple(Sugared):
         type = self.held.type_
         if isinstance(type, t.TupleType):
             return [Simple(value) for value in unpacked(e.graph, self.held)]
-        if isinstance(type, (t.ListType, t.TensorType)):
+        if isinstance(type, t.ListType):
             if count is None:
                 raise CompileError("cannot statically infer the expected size of a list in this context", at)
-            held = self.held
-            if isinstance(type, t.TensorType):
-                held = e.graph.insert("aten::unbind", [held, insert_constant(e.graph, 0)],
-                                      t.ListType(t.TENSOR)).outputs_[0]
             with e.graph.at_range(None):
-                node = e.graph.insert("prim::ListUnpack", [held], outputs=count)
+                node = e.graph.insert("prim::ListUnpack", [self.held], outputs=count)
             for output in node.outputs_:
-                output.type_ = type.element if isinstance(type, t.ListType) else t.TENSOR
+                output.type_ = type.element
             return [Simple(output) for output in node.outputs_]
-        raise CompileError(f"'{type}' object is not iterable", at)
+        raise CompileError(f"{type} cannot be used as a tuple", at)
 
     def iterate(self, e: Emitter, at: Range) -> Walk:
         held, type = self.held, self.held.type_
@@ -389,10 +387,15 @@ class Together(Sugared):
             count = min(fixed)
             rows = [SugaredTuple([_nth(e, at, walk, i) for walk in self.walks]) for i in range(count)]
             return Walk(None, None, rows)
-        return Walk(self._count, lambda e, at, index: SugaredTuple([w.item(e, at, index) for w in self.walks]))
+        return Walk(self._count, lambda e, at, index: SugaredTuple([w.item(e, at, index) for w in self.walks]),
+                    counts=self.counts())
+
+    def counts(self) -> list[Any]:
+        """How to count each of the things walked over, those of walks in step within included."""
+        return [count for walk in self.walks for count in walk.counts]
 
     def _count(self, e: Emitter, at: Range) -> Value:
-        counts = [walk.count(e, at) for walk in self.walks]
+        counts = [count(e, at) for count in self.counts()]
         with e.graph.at_range(None):
             row = e.graph.insert("prim::ListConstruct", counts, t.ListType(t.IntType())).outputs_[0]
         return e.builtin("prim::min", at, [row])
