@@ -405,7 +405,7 @@ def meet(a: Iterable[Spot], b: Iterable[Spot]) -> bool:
 def held_types(type: t.Type) -> tuple[t.Type, ...]:
     """The types of what a value may hold."""
     if is_object(type):
-        return tuple(getattr(type, "attribute_types", tuple)())
+        return tuple(slot.type for slot in getattr(type, "slots", ()))
     if isinstance(type, _UNKNOWABLE):
         return (t.TENSOR,)
     return type.contained()

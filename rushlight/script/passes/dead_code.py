@@ -14,8 +14,8 @@ _CONTAINERS = frozenset(("prim::If", "prim::GradOf"))
 
 
 def drop_dead(graph: Graph, *, keep_effects: bool = True, with_aliases: bool = True) -> None:
-    """All of it. Without `keep_effects` prints, raises and the like go as well where nobody reads their results; without
-    `with_aliases` every write stays."""
+    """All of it. Without `keep_effects` prints, raises and the like go as well where nobody reads their results;
+    without `with_aliases` every write stays."""
     sweeper = _Sweeper(graph.block, Aliases(graph) if with_aliases else None, keep_effects)
     sweeper.mark(graph.block.return_node)
     sweeper.mark_block(graph.block)

@@ -65,7 +65,7 @@ class _Propagation:
             self.block(chosen)
             take_branch(node, bool(held))
             return True
-        changed = any([self.block(inner) for inner in node.blocks_])
+        changed = bool(sum(self.block(inner) for inner in node.blocks_))
         return drop_equal_results(node) or changed
 
     def loop(self, node: Node) -> bool:
