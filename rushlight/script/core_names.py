@@ -37,7 +37,7 @@ __all__ = ["NAMES", "AliasDb", "constant_of", "insert_constant", "insert_graph",
 
 
 def parse_ir(input: str, parse_tensor_constants: bool = False) -> Graph:
-    """The graph that a text describes. Refuses constants of tensors unless they are asked for, and text that is none."""
+    """The graph that a text describes. Refuses constants of tensors unless they are asked for."""
     return read_graph(input, parse_tensor_constants)
 
 

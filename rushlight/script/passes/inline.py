@@ -10,6 +10,9 @@ from typing import Any
 
 from ..ir import Block, Graph, Node, Value
 from ..source import Range
+from .peephole import peephole
+from .pooling import pool_constants
+from .propagation import propagate_constants
 
 
 def inline(graph: Graph) -> None:
@@ -41,14 +44,12 @@ def function_of(node: Node) -> Any | None:
 
 def inline_call(node: Node, called: Any) -> list[Value]:
     """Put a function's nodes in the place of a call; the values that stand for its results."""
-    source: Graph = called.graph.copy()
-    inline(source)
+    source = prepared(called.graph)
     for inner in source.all_nodes():
         inner.range = _through(inner.range, node.range)
         if node.scope:
             inner.scope = f"{node.scope}/{inner.scope}" if inner.scope else node.scope
     skipped = 1 if node.kind_ == "prim::CallFunction" else 0
-    constant = node.inputs_[0].node_ if skipped else None
     results = insert_before(node, source, node.inputs_[skipped:])
     for output, value in zip(node.outputs(), results, strict=True):
         output.replace_all_uses_with(value)
@@ -59,9 +60,17 @@ def inline_call(node: Node, called: Any) -> list[Value]:
         if value.node_.kind_ != "prim::Param":
             value.type_ = output.type_ if output.type_.is_subtype_of(value.type_) else value.type_
     node.destroy()
-    if constant is not None and constant.kind_ == "prim::Constant" and not constant.has_uses():
-        constant.destroy()
     return results
+
+
+def prepared(graph: Graph) -> Graph:
+    """A function's graph as it comes into others: its own calls inlined, easy questions answered, constants pooled."""
+    made = graph.copy()
+    inline(made)
+    peephole(made, with_shapes=False, is_exact=True)
+    propagate_constants(made, with_aliases=False)
+    pool_constants(made)
+    return made
 
 
 def insert_before(node: Node, source: Graph, inputs: list[Value]) -> list[Value]:

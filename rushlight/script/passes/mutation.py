@@ -7,6 +7,7 @@ Enters: a graph. Leaves: whether something changed.
 
 from __future__ import annotations
 
+from .. import types as t
 from ..constants import constant_of, insert_constant
 from ..ir import Block, Graph, Node, Value
 from ..schemas import Schema, schemas_of
@@ -14,9 +15,9 @@ from .aliases import Aliases, meet, schema_of
 
 
 def remove_mutation(graph: Graph) -> bool:
-    """Lists first, then tensors."""
-    changed = remove_list_mutation(graph)
-    return remove_tensor_mutation(graph) or changed
+    """Lists first, then tensors; whether writes to tensors went."""
+    remove_list_mutation(graph)
+    return remove_tensor_mutation(graph)
 
 
 def remove_list_mutation(graph: Graph) -> bool:
@@ -40,11 +41,9 @@ def _each(graph: Graph, block: Block, change) -> bool:  # noqa: ANN001 - one of 
 def is_unseen(aliases: Aliases, value: Value, node: Node) -> bool:
     """Whether a value is new memory that nothing has read, and whose ingredients nothing has written, until a node."""
     maker = value.node_
-    if maker.block is not node.block or maker.kind_ in ("prim::Param", "prim::Constant", "prim::If", "prim::Loop"):
+    if maker.block is not node.block or not _is_new(aliases, value):
         return False
     memory = aliases.memory(value)
-    if any(spot.is_wild for spot in memory) or memory != {aliases.spot(value)}:
-        return False
     read = aliases.may_read(maker)
     between = maker.next_
     while between is not None and between is not node:
@@ -52,6 +51,18 @@ def is_unseen(aliases: Aliases, value: Value, node: Node) -> bool:
             return False
         between = between.next_
     return True
+
+
+def _is_new(aliases: Aliases, value: Value) -> bool:
+    """Whether a value is memory that its node made, or that of whichever branch was taken, which nobody else reads."""
+    maker = value.node_
+    if maker.kind_ == "prim::If":
+        chosen = [block.return_node.inputs_[value.offset_] for block in maker.blocks_]
+        return all(inner.node_.block in maker.blocks_ and len(inner.uses_) == 1 and _is_new(aliases, inner)
+                   for inner in chosen)
+    if maker.kind_ in ("prim::Param", "prim::Constant", "prim::Loop"):
+        return False
+    return aliases.memory(value) == {aliases.spot(value)}
 
 
 def _write_list(graph: Graph, node: Node) -> bool:
@@ -104,9 +115,10 @@ def _write_tensor(graph: Graph, node: Node) -> bool:
         return False
     with graph.inserting(node), graph.at_range(node.range):
         given = node.inputs()
+        if special == "aten::full_like":
+            given.append(graph.insert("prim::dtype", [value], t.IntType()).outputs_[0])
         if special is not None:
-            none = insert_constant(graph, None)
-            given = [*given, *[none] * 5] if special == "aten::zeros_like" else [*given[:2], *[none] * 5]
+            given += [insert_constant(graph, None) for _ in range(4 if special == "aten::full_like" else 5)]
         made = graph.insert(special or node.kind_[:-1], given, node.outputs_[0].type_)
     made.scope = node.scope
     node.outputs_[0].replace_all_uses_with(made.outputs_[0])

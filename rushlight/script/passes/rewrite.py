@@ -51,26 +51,24 @@ class _Matcher:
     def node(self, wanted: Node, found: Node) -> bool:
         if wanted in self.nodes:
             return self.nodes[wanted] is found
-        is_constant = found.kind_ == "prim::Constant"
-        if found.kind_ == "prim::Param" or (found.block is not self.block and not is_constant):
+        if found.kind_ == "prim::Param" or (found.block is not self.block and found.kind_ != "prim::Constant"):
             return False
         if not _is_kind(wanted, found) or len(wanted.inputs_) != len(found.inputs_) or (
                 len(wanted.outputs_) != len(found.outputs_)) or found.blocks_ or not _has_attributes(wanted, found):
             return False
         self.nodes[wanted] = found
         for mine, theirs in zip(wanted.outputs_, found.outputs_, strict=True):
-            if not self.value(mine, theirs, is_constant):
+            if not self.value(mine, theirs):
                 return False
-        return all(self.value(mine, theirs, theirs.node_.kind_ == "prim::Constant")
-                   for mine, theirs in zip(wanted.inputs_, found.inputs_, strict=True))
+        return all(self.value(mine, theirs) for mine, theirs in zip(wanted.inputs_, found.inputs_, strict=True))
 
-    def value(self, wanted: Value, found: Value, is_constant: bool) -> bool:
+    def value(self, wanted: Value, found: Value) -> bool:
         if wanted in self.values:
             return self.values[wanted] is found
         self.values[wanted] = found
         if wanted.node_.kind_ == "prim::Param":
             return True
-        if wanted not in self.results and not is_constant and len(wanted.uses_) != len(found.uses_):
+        if wanted not in self.results and len(wanted.uses_) != len(found.uses_):
             return False
         return self.node(wanted.node_, found.node_)
 
@@ -122,13 +120,14 @@ def _replace_all(graph: Graph, pattern: Graph, replacement: Graph, filters: tupl
     names = {value.name: value for value in (*pattern.inputs(), *(
         output for node in pattern.nodes() for output in node.outputs_)) if value.name}
     gone: set[Node] = set()
+    stands: dict[Value, Value] = {}          # what was replaced, by what
     count = 0
     for match in find_matches(pattern, graph):
         if gone & {node for node in match.nodes.values() if node.kind_ != "prim::Constant"}:
             continue
         named = {name: match.values[value] for name, value in names.items() if value in match.values}
         if all(accepts(match, named) for accepts in filters):
-            count += _replace(graph, pattern, replacement, match, gone)
+            count += _replace(graph, pattern, replacement, match, gone, stands)
     for node in sorted(gone, key=_depth_last):
         if not node.has_uses():
             node.destroy()
@@ -139,21 +138,23 @@ def _depth_last(node: Node) -> tuple[int, int]:
     return (1 if node.kind_ == "prim::Constant" else 0, -node.place)
 
 
-def _replace(graph: Graph, pattern: Graph, replacement: Graph, match: Match, gone: set[Node]) -> int:
-    inputs = [match.values.get(value) for value in pattern.inputs()]
-    if any(value is None for value in inputs):
+def _replace(graph: Graph, pattern: Graph, replacement: Graph, match: Match, gone: set[Node],
+             stands: dict[Value, Value]) -> int:
+    if any(value not in match.values for value in pattern.inputs()):
         return 0
+    inputs = [stands.get(match.values[value], match.values[value]) for value in pattern.inputs()]
     results = [match.values[value] for value in pattern.outputs()]
     first_use = _first_use(results, match)
     place = match.anchor
     if (first_use is not None and first_use.is_before(place)) or not _may_move(graph, match, place):
         return 0
     with graph.inserting(place), graph.at_range(place.range):
-        made = insert_graph(graph, replacement, inputs)  # type: ignore[arg-type]
+        made = insert_graph(graph, replacement, inputs)
     for before, after in zip(results, made, strict=True):
         if after.node_.graph is graph and after not in inputs:
             after.type_ = before.type_
         before.replace_all_uses_with(after)
+        stands[before] = after
     gone.update(match.nodes.values())
     return 1
 

@@ -50,7 +50,7 @@ def _in_order(graph: Graph) -> list[Value]:
 
 
 def lint(graph: Graph) -> None:
-    """Check a graph's structure: every value is read where it is known, every use is noted once, blocks fit their nodes.
+    """Check a graph's structure: values are read where they are known, uses noted once, blocks fit.
     Refuses with a RuntimeError that names the value or node."""
     _lint_block(graph, graph.block, set())
     if graph.insert_at.block is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import types as t
 from ..constants import constant_of
 from ..ir import Block, Graph, Node, Value
+from .dead_code import drop_dead
 
 _TRANSPARENT = frozenset(("prim::If", "prim::Loop", "prim::TupleUnpack", "prim::TupleConstruct", "prim::TupleIndex",
                           "prim::TupleSlice", "prim::Param", "prim::Return"))
@@ -61,6 +62,7 @@ def lower_all_tuples(graph: Graph) -> None:
     _flatten_parameters(graph, graph.block)
     _lower(graph, graph.block)
     _refuse_rest(graph.block)
+    drop_dead(graph, with_aliases=False)
 
 
 def _lower(graph: Graph, block: Block) -> None:

@@ -1,8 +1,8 @@
 """Loops written out.
 
-`unroll_constant_loops`: counted loops of a known, small number of turns become their turns. `unroll_loops` also takes
-loops of unknown count apart: a loop of so many times eight turns at once, and one for the rest.
-Only counted loops (whose condition stays True) with small bodies, and no loops inside, are taken.
+`unroll_constant_loops`: counted loops of a known number of turns become their turns. `unroll_loops` does so with those
+of few turns and takes the others apart: a loop of eight turns at once, and one for the rest.
+Only counted loops (whose condition stays True) are taken, by the second only those with small bodies.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ..ir import Block, Graph, Node, Value
 from .dead_code import drop_dead
 
 FACTOR = 8                # turns at once
-LARGEST_BODY = 32         # nodes
-MOST_TURNS = 8            # of a loop that disappears
+LARGEST_BODY = 31         # nodes
+MOST_TURNS = 64           # of a loop that disappears beside others that do not
 
 
 def unroll_loops(graph: Graph) -> bool:
@@ -41,7 +41,7 @@ def _in_block(block: Block, constant_only: bool) -> bool:
         for inner in node.blocks_:
             changed |= _in_block(inner, constant_only)
         if node.kind_ == "prim::Loop":
-            changed |= _constant_loop(node) or (not constant_only and _loop(node))
+            changed |= _constant_loop(node) if constant_only else _loop(node)
     return changed
 
 
@@ -52,23 +52,20 @@ def is_counted(node: Node) -> bool:
 
 
 def _is_small(block: Block) -> bool:
-    count = 0
-    for node in block.all_nodes():
-        if node.kind_ != "prim::Constant":
-            count += 1
-    return count <= LARGEST_BODY
+    return sum(1 for _ in block.all_nodes()) <= LARGEST_BODY
 
 
 def _constant_loop(node: Node) -> bool:
+    """All turns of a loop whose count is known, in its place."""
     count = constant_of(node.inputs_[0], None)
-    if not is_counted(node) or not isinstance(count, int) or count > MOST_TURNS or not _is_small(node.blocks_[0]):
+    if not is_counted(node) or not isinstance(count, int) or count == 2**63 - 1:
         return False
+    _own_counter(node)
     graph = node.graph
     with graph.inserting(node):
-        carried = node.inputs_[2:]
-        for turn in range(max(count, 0)):
-            index = insert_constant(graph, turn)
-            carried = _turn(node.blocks_[0], index, carried)
+        carried, body = node.inputs_[2:], node.blocks_[0]
+        for _ in range(max(count, 0)):
+            carried = _turn(body, body.params.outputs_[0], carried)
     for output, value in zip(node.outputs(), carried, strict=True):
         output.replace_all_uses_with(value)
     node.destroy()
@@ -86,17 +83,17 @@ def _turn(body: Block, index: Value, carried: list[Value]) -> list[Value]:
 
 def _loop(node: Node) -> bool:
     """`FACTOR` turns at once, and a second loop for those that are left."""
-    body = node.blocks_[0]
-    if not is_counted(node) or not _is_small(body) or any(inner.kind_ == "prim::Loop" for inner in body.all_nodes()):
+    held = constant_of(node.inputs_[0], None)
+    if not is_counted(node) or not _is_small(node.blocks_[0]) or held == 2**63 - 1:
         return False
-    if isinstance(constant_of(node.inputs_[0], None), int) and constant_of(node.inputs_[0], None) == 2**63 - 1:
-        return False
+    if isinstance(held, int) and held < MOST_TURNS:
+        return _constant_loop(node)
     graph, count = node.graph, node.inputs_[0]
     _own_counter(node)
     with graph.inserting(node):
         factor = insert_constant(graph, FACTOR)
         turns = graph.insert("aten::__round_to_zero_floordiv", [count, factor], t.IntType()).outputs_[0]
-        done = graph.insert("aten::mul", [turns, factor], t.IntType()).outputs_[0]
+        done = graph.insert("aten::mul", [turns, insert_constant(graph, FACTOR)], t.IntType()).outputs_[0]
         left = graph.insert("aten::sub", [count, done], t.IntType()).outputs_[0]
     rest = graph.create_clone(node, {})
     rest.insert_after(node)
@@ -111,19 +108,20 @@ def _loop(node: Node) -> bool:
 
 
 def _own_counter(node: Node) -> None:
-    """A loop whose turns read their number carries it as a value."""
+    """A loop whose turns read their number carries it as its first value."""
     body, graph = node.blocks_[0], node.graph
     counter = body.params.outputs_[0]
     if not counter.uses_:
         return
     with graph.inserting(node):
-        node.add_input(insert_constant(graph, 0))
-    index = body.add_input("", t.IntType())
+        node.insert_input(2, insert_constant(graph, 0))
+    index = body.params.insert_output(1).set_type(t.IntType())
     counter.replace_all_uses_with(index)
     with graph.inserting(body):
-        following = graph.insert("aten::add", [index, insert_constant(graph, 1)], t.IntType()).outputs_[0]
-    body.register_output(following)
-    node.add_output(t.IntType())
+        one = insert_constant(graph, 1)
+        following = graph.insert("aten::add", [index, one], t.IntType()).outputs_[0]
+    body.return_node.insert_input(1, following)
+    node.insert_output(0).set_type(t.IntType())
 
 
 def _repeat(node: Node) -> None:
