@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import types as t
-from ..constants import constant_of, insert_constant, set_constant
+from ..constants import constant_of, set_constant
 from ..ir import Block, Graph, Node, Value
 from ..primitives import FUNCTIONS, TEXTS
 from .aliases import Aliases, may_change
@@ -75,8 +75,8 @@ class _Propagation:
                 output.replace_all_uses_with(given)
             node.destroy()
             return True
-        changed = self._drop_unchanged(node)
-        return self.block(node.blocks_[0]) or changed
+        changed = self.block(node.blocks_[0])
+        return self._drop_unchanged(node) or changed
 
     def _drop_unchanged(self, node: Node) -> bool:
         """What every turn hands on as it came in is no value of the loop."""
@@ -154,22 +154,21 @@ def take_branch(node: Node, is_true: bool) -> None:
 
 def drop_equal_results(node: Node) -> bool:
     """Results that are the same in both branches are not results of the choice."""
-    changed = False
-    for at in reversed(range(len(node.outputs_))):
+    at, before = 0, len(node.outputs_)
+    while at < len(node.outputs_):
         first, second = (block.return_node.inputs_[at] for block in node.blocks_)
-        if first is second and first.node_.block not in node.blocks_:
-            node.outputs_[at].replace_all_uses_with(first)
-        elif not _same_constant(first, second):
-            continue
-        else:
+        both = first if first is second else None
+        if both is None and _same_constant(first, second):
             with node.graph.inserting(node):
-                known = insert_constant(node.graph, constant_of(first), first.type_)
-            node.outputs_[at].replace_all_uses_with(known)
+                both = node.graph.insert_node(node.graph.create_clone(first.node_, {})).outputs_[0]
+        if both is None:
+            at += 1
+            continue
+        node.outputs_[at].replace_all_uses_with(both)
         node.erase_output(at)
         for block in node.blocks_:
             block.return_node.remove_input(at)
-        changed = True
-    return changed
+    return len(node.outputs_) != before
 
 
 def _same_constant(a: Value, b: Value) -> bool:
