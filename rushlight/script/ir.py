@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..base import late
+from .faces import BlockFace, GraphFace, NodeFace, ValueFace
 from .source import Range
 from .types import TENSOR, NoneType, Type
 
@@ -25,14 +26,17 @@ class Use(NamedTuple):
     user: Node
     offset: int
 
+    def isAfter(self, other: Use) -> bool:  # noqa: N802 - the name programs call
+        return self.user.is_after(other.user) if self.user is not other.user else self.offset > other.offset
 
-class Value:
+
+class Value(ValueFace):
     """What a node or a block defines."""
 
-    __slots__ = ("node_", "offset", "unique_", "name", "type_", "uses_")
+    __slots__ = ("node_", "offset_", "unique_", "name", "type_", "uses_")
 
     def __init__(self, node: Node, offset: int) -> None:
-        self.node_, self.offset = node, offset
+        self.node_, self.offset_ = node, offset
         self.unique_ = node.graph.next_unique()
         self.name = ""
         self.type_: Type = TENSOR
@@ -46,6 +50,10 @@ class Value:
 
     def unique(self) -> int:
         return self.unique_
+
+    def offset(self) -> int:
+        """Which of its node's outputs it is."""
+        return self.offset_
 
     def uses(self) -> list[Use]:
         return list(self.uses_)
@@ -108,7 +116,7 @@ class Value:
                 user.replace_input(offset, other)
 
     def is_before(self, other: Value) -> bool:
-        return self.node_.is_before(other.node_) if self.node_ is not other.node_ else self.offset < other.offset
+        return self.node_.is_before(other.node_) if self.node_ is not other.node_ else self.offset_ < other.offset_
 
     def __repr__(self) -> str:
         return f"{self.debug_name()} defined in ({str(self.node_).strip()})"
@@ -124,7 +132,7 @@ def _split_name(name: str) -> tuple[str, int]:
     return (base, int(number)) if dot and base and number.isdigit() else (name, 1)
 
 
-class Node:
+class Node(NodeFace):
     """One step: its kind, what it reads, what it defines."""
 
     __slots__ = ("graph", "kind_", "inputs_", "outputs_", "attributes", "attribute_kinds", "blocks_", "block", "prev_",
@@ -248,9 +256,13 @@ class Node:
     def insert_output(self, at: int) -> Value:
         value = Value(self, at)
         self.outputs_.insert(at, value)
-        for offset, output in enumerate(self.outputs_):
-            output.offset = offset
+        self.number_outputs()
         return value
+
+    def number_outputs(self) -> None:
+        """Tell its outputs their places."""
+        for offset, output in enumerate(self.outputs_):
+            output.offset_ = offset
 
     def erase_output(self, at: int) -> None:
         value = self.outputs_[at]
@@ -258,8 +270,7 @@ class Node:
             raise RuntimeError(f"cannot erase %{value.debug_name()}: {len(value.uses_)} nodes read it")
         value.set_debug_name("")
         del self.outputs_[at]
-        for offset, output in enumerate(self.outputs_):
-            output.offset = offset
+        self.number_outputs()
 
     def add_block(self) -> Block:
         block = Block(self.graph, self)
@@ -381,7 +392,7 @@ def _chain(node: Node) -> list[Node]:
     return chain[::-1]
 
 
-class Block:
+class Block(BlockFace):
     """A row of nodes between its parameters and what it returns."""
 
     __slots__ = ("graph", "owner", "params", "return_node")
@@ -471,7 +482,7 @@ class Block:
             self.register_output(values.get(output, output))
 
 
-class Graph:
+class Graph(GraphFace):
     """A whole program: its one outer block, the names of its values, and where new nodes go."""
 
     def __init__(self) -> None:
@@ -507,8 +518,10 @@ class Graph:
     def register_output(self, value: Value) -> int:
         return self.block.register_output(value)
 
-    def create(self, kind: str, inputs: Iterable[Value] = (), outputs: int = 1) -> Node:
-        """A node that is in no block yet."""
+    def create(self, kind: str, inputs: Iterable[Value] | int = (), outputs: int = 1) -> Node:
+        """A node that is in no block yet; a number in place of the inputs is that of outputs."""
+        if isinstance(inputs, int):
+            inputs, outputs = (), inputs
         node = Node(self, kind)
         for value in inputs:
             node.add_input(value)

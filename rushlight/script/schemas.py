@@ -271,6 +271,11 @@ def _order(schema: Schema) -> tuple[int, int]:
     return scalars, -tensors
 
 
+def all_names() -> list[str]:
+    """The names of all builtins."""
+    return sorted({*_own_texts(), *(f"aten::{name}" for name in _op_texts())})
+
+
 def is_builtin(name: str) -> bool:
     """Whether a name like `aten::add` is one of a builtin."""
     return name in _own_texts() or (name.startswith("aten::") and name[6:] in _op_texts())

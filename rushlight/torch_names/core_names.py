@@ -24,6 +24,7 @@ from ..dispatch.modes import (  # noqa: F401
     disable_torch_dispatch as _DisableTorchDispatch,  # noqa: N812 - PyTorch's name
 )
 from ..rules import levels
+from .unbuilt import SCRIPT_NAMES
 
 _TensorMeta = _C.TensorMeta
 _TensorBase = _C.Tensor
@@ -149,3 +150,13 @@ class _ProfilerView(ModuleType):
 
 _profiler = _ProfilerView("rushlight._C._profiler", "PROFILER")
 _autograd = _ProfilerView("rushlight._C._autograd", "AUTOGRAD")
+
+
+def __getattr__(name: str) -> Any:
+    """Graphs, types and passes of scripts, made when they are first asked for."""
+    if name in SCRIPT_NAMES or name.startswith(("_jit_", "_create_function", "_freeze", "_GeneratorType")):
+        found = late.provided("script core").NAMES
+        if name in found:
+            return found[name]
+    raise AttributeError(f"module 'rushlight._C' has no attribute {name!r}")
+

@@ -5,6 +5,9 @@ Enters: a name. Leaves: a stand-in from the table (`refusals`). Exceptions are r
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..base import late
 from ..base.refusals import names_of
 
 _refused = names_of("torch")
@@ -19,4 +22,17 @@ class JITException(RuntimeError):
     """What a compiled TorchScript program raises."""
 
 
-NAMES = (*_refused, "FatalError", "JITException")
+SCRIPT_NAMES = tuple((
+    "AliasDb AnyType Argument AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType"
+    " FunctionSchema FutureType Graph InferredType IntType InterfaceType ListType NoneType Node NumberType OptionalType"
+    " PyObjectType RRefType StreamObjType StringType SymIntType TensorType TupleType Type UnionType Use Value parse_ir"
+    " parse_schema unify_type_list"
+).split())
+NAMES = (*_refused, "FatalError", "JITException", *SCRIPT_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Graphs and types of scripts: `torch.Graph` is `torch._C.Graph`."""
+    if name in SCRIPT_NAMES:
+        return late.provided("script core").NAMES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

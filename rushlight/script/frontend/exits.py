@@ -251,7 +251,7 @@ def _inline_next(node: Node) -> bool:
     after = node.next_
     if node.kind_ != "prim::If" or after is None or after.kind_ != "prim::If" or after.inputs_[0].node_ is not node:
         return False
-    at = after.inputs_[0].offset
+    at = after.inputs_[0].offset_
     answers = [constant_of(block.return_node.inputs_[at], None) for block in node.blocks_]
     if not all(isinstance(answer, bool) for answer in answers) or answers[0] == answers[1]:
         return False
