@@ -64,7 +64,7 @@ def build(torch: Any) -> Any:
                 last = torch.full([1], letter)
             alive: List[List[int]] = [start]  # noqa: UP006
             done: List[Tuple[float, List[int]]] = []  # noqa: UP006
-            for step in range(self.longest - len(start)):
+            for _ in range(self.longest - len(start)):
                 chances, state = self.model(last, state)
                 total = (scores.unsqueeze(1) + chances).flatten()
                 best, where = total.topk(min(self.beam, total.size(0)))
