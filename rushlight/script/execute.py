@@ -192,6 +192,12 @@ class _Writer:
         runner = self.bind(function.runner())
         self.line(depth, f"{self.result(node)} = {runner}({self.row(node.inputs_[1:])})", node)
 
+    def _prim_PythonOp(self, node: Node, depth: int) -> None:
+        result = node.outputs_[0]
+        call = f"{self.bind(node.pyobj)}({self.row(node.inputs_)})"
+        self.line(depth, f"v{result.unique_} = {self.bind(functools.partial(answered, type=result.type_))}({call})",
+                  node)
+
     # --- objects: an attribute is a place in the list of slots, known from the class
     def _prim_GetAttr(self, node: Node, depth: int) -> None:
         held = node.inputs_[0]
@@ -315,6 +321,17 @@ def dtype_number(tensor: Any) -> int:
     from .constants import DTYPE_NUMBERS
 
     return DTYPE_NUMBERS[tensor.dtype]
+
+
+def answered(value: Any, type: t.Type) -> Any:
+    """What a Python function gave to a script, as the type it was declared to have."""
+    from .values import converted, is_refused
+
+    made = converted(value, type)
+    if is_refused(made):
+        raise RuntimeError(f"expected value of type {type} for return value but instead got value of type"
+                           f" {value.__class__.__name__}: {value!r:.80}")
+    return made
 
 
 def exactly(row: list, count: int) -> list:

@@ -98,6 +98,28 @@ class Unit:
 
     def __init__(self) -> None:
         self.functions: dict[Any, Function] = {}
+        self.names: set[str] = set()
+        self.mangled = 0
+
+    def take_name(self, name: str) -> str:
+        """A name that nothing else here has: the one given, or it with a number inside."""
+        while name in self.names:
+            path, _, last = name.rpartition(".")
+            path = path.rpartition(".___torch_mangle_")[0] if "___torch_mangle_" in path.rpartition(".")[2] else path
+            name = f"{path}.___torch_mangle_{self.mangled}.{last}"
+            self.mangled += 1
+        self.names.add(name)
+        return name
+
+    def add_method(self, owner: ClassType, name: str, function: Any,
+                   make_self: Callable[[Value], Sugared] | None) -> Function:
+        """A method, from Python's; `make_self` says what its object means inside."""
+        return self.add_definition(owner, name, definition_of(function, name), make_self)
+
+    def add_definition(self, owner: ClassType, name: str, definition: Definition,
+                       make_self: Callable[[Value], Sugared] | None) -> Function:
+        owner.methods[name] = Function(self, f"{owner.name_}.{name}", definition, owner, make_self)
+        return owner.methods[name]
 
     def function_of(self, found: Any, at: Range | None = None) -> Sugared | None:
         """What calling a Python function means: the function compiled; None for things that are no functions."""
@@ -111,9 +133,13 @@ class Unit:
     def compile(self, function: Any) -> Function:
         inner = inspect.unwrap(function)
         if inner not in self.functions:
-            self.functions[inner] = Function(self, qualified_name(inner), definition_of(inner))
+            definition = definition_of(inner)
+            self.functions[inner] = Function(self, self.take_name(qualified_name(inner)), definition)
         return self.functions[inner]
 
     def enter(self, emitter: Emitter, tree: ast.expr, at: Range) -> tuple[Value, Value]:
         """The object of a `with`, and what entering it gives."""
         raise CompileError("with statements over this object are not compiled yet", at)
+
+
+PYTHON = Unit()          # what Python's functions, classes and modules compile into

@@ -227,8 +227,10 @@ class Emitter(Expressions, Conditions):
 
     def _bind(self, name: str, given: Sugared, at: Range) -> None:
         try:
-            value = given.value(self, at)
+            value = None if given.is_kept else given.value(self, at)
         except CompileError:
+            value = None
+        if value is None:
             self.frame.keep(name, given, at)
             return
         self.store(name, value, at)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class Sugared:
     """Something a name or an expression stands for."""
 
+    is_kept = False        # whether a name that is set to it goes on meaning it, and no value of the graph
+
     def kind(self) -> str:
         """What it is, for messages."""
         raise NotImplementedError
@@ -57,6 +59,10 @@ class Sugared:
 
     def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
         raise CompileError(f"'{self.kind()}' object is not subscriptable", at)
+
+    def slice(self, e: Emitter, at: Range, where: slice) -> Sugared:
+        """A part of it between bounds that are known."""
+        raise CompileError(f"'{self.kind()}' object cannot be sliced", at)
 
     def length(self, e: Emitter, at: Range) -> Value:
         raise CompileError(f"'{self.kind()}' object has no length", at)
