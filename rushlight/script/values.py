@@ -82,6 +82,8 @@ def converted(value: Any, type: t.Type) -> Any:
         return _C.device(value)
     if isinstance(type, (t.ListType, t.DictType, t.TupleType)):
         return _container(value, type)
+    if isinstance(type, (ClassType, InterfaceType)):
+        value = getattr(value, "__script_object__", value)
     return value if is_of(value, type) else _REFUSED
 
 

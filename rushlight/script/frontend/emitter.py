@@ -171,6 +171,13 @@ class Emitter(Expressions, Conditions):
                                f" {value.type_}", at)
         return value
 
+    def as_sugared(self, value: Value) -> Sugared:
+        """A value by its type: of a module as such."""
+        type = value.type_
+        if isinstance(type, ClassType) and type.is_module() and self.make_self is not None:
+            return self.make_self(value)
+        return Simple(value)
+
     def object_attribute(self, at: Range, held: Value, name: str) -> Sugared | None:
         return attribute_of(self, at, held, name)
 

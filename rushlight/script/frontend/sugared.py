@@ -193,6 +193,9 @@ class Simple(Sugared):
         raise CompileError(f"cannot call a value of type '{self.held.type_}'", at)
 
 
+_SPECIAL_METHODS = {"aten::len": "__len__", "aten::__contains__": "__contains__"}     # of objects
+
+
 class Builtin(Sugared):
     """An op of the language, perhaps bound to what it is a method of."""
 
@@ -203,6 +206,9 @@ class Builtin(Sugared):
         return "builtin"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        special = _SPECIAL_METHODS.get(self.name)
+        if special and args and isinstance(args[0].type_, ClassType):
+            return e.as_sugared(args[0]).attribute(e, at, special).call(e, at, args[1:], kwargs)
         swapped = self._scalar_first(e, at, args, kwargs)
         if swapped is not None:
             return swapped

@@ -25,12 +25,12 @@ from .values import ModuleValue
 _known: weakref.WeakKeyDictionary[type, list[Concrete]] = weakref.WeakKeyDictionary()
 
 
-def object_of(module: Module, unit: Unit = PYTHON) -> Object:
-    """A module's object, all its methods compiled."""
+def object_of(module: Module, unit: Unit = PYTHON, methods: dict[str, Callable] | None = None) -> Object:
+    """A module's object, its methods compiled: forward and what is exported, or those given."""
     held = getattr(module, "__script_object__", None)
     if held is not None:
         return held
-    return _made(module, type_of(module, unit), unit)
+    return _made(module, type_of(module, unit), unit, methods)
 
 
 def type_of(module: Module, unit: Unit = PYTHON) -> ClassType:
@@ -62,7 +62,7 @@ def _class_of(found: Concrete, unit: Unit) -> ClassType:
     return made
 
 
-def _made(module: Module, type: ClassType, unit: Unit) -> Object:
+def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callable] | None) -> Object:
     made = Object(type)
     concrete: Concrete = type.concrete
     for name, attribute in concrete.attributes.items():
@@ -83,7 +83,7 @@ def _made(module: Module, type: ClassType, unit: Unit) -> Object:
     if not type.is_compiled:
         type.is_compiled = True
         try:
-            _compile(module, type, unit)
+            _compile(module, type, unit, methods)
         except BaseException:
             type.is_compiled = False
             if concrete in _known.get(concrete.python_class, ()):
@@ -104,7 +104,7 @@ def slot_value(name: str, held: Any, type: Any) -> Any:
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-def _compile(module: Module, type: ClassType, unit: Unit) -> None:
+def _compile(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callable] | None) -> None:
     """Everything of a class that scripts may call from outside."""
     functions: list[Function] = []
     for name in properties_of(module):
@@ -113,9 +113,9 @@ def _compile(module: Module, type: ClassType, unit: Unit) -> None:
     for row in overloads.values():
         for name, definition in row:
             functions.append(unit.add_definition(type, name, definition, ModuleValue))
-    for name in methods_of(module):
+    chosen = methods if methods is not None else {name: getattr(module, name) for name in methods_of(module)}
+    for name, held in chosen.items():
         if name not in overloads:
-            held = getattr(module, name)
             functions.append(unit.add_method(type, name, getattr(held, "__func__", held), ModuleValue))
     for function in functions:
         function.ensure()
@@ -174,11 +174,11 @@ def _container(module: Module, type: ClassType, unit: Unit) -> None:
         unit.add_definition(type, name, definition, ModuleValue).ensure()
 
 
-def names_to_copy(module: Module) -> dict[str, Callable]:
-    """Methods that stay Python, for the scripted module to keep."""
+def left_to_python(python_class: type) -> dict[str, Callable]:
+    """Methods of a class that stay Python, for the scripted module to keep."""
     found = {}
-    for name in dir(type(module)):
-        held = inspect.getattr_static(type(module), name)
+    for name in dir(python_class):
+        held = inspect.getattr_static(python_class, name)
         if inspect.isfunction(held) and get_torchscript_modifier(held) in (
                 "ignore", "unused", "drop", "copy_to_script_wrapper"):
             found[name] = held

@@ -81,14 +81,17 @@ def ignored_properties(module: Any) -> set[str]:
 
 
 def annotations_of(module: Any) -> dict[str, Any]:
-    """Annotations of a module's attributes: the class's, its bases', and those the instance was given."""
+    """Annotations of a module's attributes: those of the nearest class that has any, and those the instance got."""
     found: dict[str, Any] = {}
-    for owner in reversed(type(module).__mro__):
-        if owner in (object, Module) or owner.__module__ == Module.__module__:
-            continue
-        space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
-        for name, annotation in inspect.get_annotations(owner).items():
-            found[name] = _resolved(annotation, space, owner)
+    for owner in type(module).__mro__:
+        own = inspect.get_annotations(owner)
+        if owner is Module:
+            found = {"training": bool, "_is_full_backward_hook": bool | None}
+        elif own:
+            space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+            found = {name: _resolved(annotation, space, owner) for name, annotation in own.items()}
+        if found:
+            break
     found.update(module.__dict__.get("__annotations__", {}))
     return found
 
