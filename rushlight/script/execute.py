@@ -251,7 +251,7 @@ class _Writer:
                 continue
             text = self.argument(argument, value, held)
             parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
-        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
+        return f"{self.bind(op_of(schema.name))}({', '.join(parts)})"
 
     def argument(self, argument: Argument, value: Value, held: Any) -> str:
         """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
@@ -354,11 +354,11 @@ def raise_exception(message: str, name: str | None = None) -> None:
 
 
 @functools.cache
-def op_of(schema: Schema) -> Callable[..., Any]:
-    """The op object behind a signature."""
+def op_of(kind: str) -> Callable[..., Any]:
+    """The op object behind a signature's name."""
     from .. import _C, ops
 
-    space, _, name = schema.name.partition("::")
+    space, _, name = kind.partition("::")
     found = getattr(getattr(ops, space), name, None)
     found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
     return found if found is not None else getattr(_C.Tensor, name)

@@ -11,13 +11,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .._jit_internal import _get_fn_overloads, _qualified_name, boolean_dispatched, is_ignored_fn
 from .classes import ClassType
 from .execute import Program, told
 from .frontend.annotations import qualified_name
 from .frontend.emitter import Emitter
 from .frontend.errors import CompileError, compiling
 from .frontend.exits import transform_exits
+from .frontend.overloads import Dispatched, Overloaded, variant
 from .frontend.parsing import Definition, definition_of
+from .frontend.python_calls import PythonCall
 from .frontend.ssa import to_single_assignment
 from .frontend.sugared import FunctionValue, Sugared
 from .ir import Graph, Value
@@ -98,6 +101,7 @@ class Unit:
 
     def __init__(self) -> None:
         self.functions: dict[Any, Function] = {}
+        self.overloads: dict[Any, list[Function]] = {}
         self.names: set[str] = set()
         self.mangled = 0
 
@@ -128,7 +132,26 @@ class Unit:
             return FunctionValue(held)
         if not (inspect.isfunction(found) or inspect.ismethod(found)):
             return None
-        return FunctionValue(self.compile(found))
+        if found in boolean_dispatched:
+            return Dispatched(self, boolean_dispatched[found])
+        if is_ignored_fn(found):
+            return PythonCall(found)
+        variants = self.variants_of(found)
+        return Overloaded(variants) if variants else FunctionValue(self.compile(found))
+
+    def variants_of(self, function: Any) -> list[Function]:
+        """The signatures of an overloaded function, compiled; none for others."""
+        declared = _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None
+        if not declared:
+            return []
+        if function in declared:
+            raise RuntimeError(f"No implementation found for overloaded function {function.__name__}")
+        if function not in self.overloads:
+            name = qualified_name(function)
+            self.overloads[function] = [
+                Function(self, self.take_name(f"{name}__{i}"), variant(each, function, f"{function.__name__}__{i}"))
+                for i, each in enumerate(declared)]
+        return self.overloads[function]
 
     def compile(self, function: Any) -> Function:
         inner = inspect.unwrap(function)

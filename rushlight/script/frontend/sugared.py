@@ -453,6 +453,7 @@ class Special(Sugared):
 
 def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     """What a Python object means in a script."""
+    from ..functional import script_of
     from .builtins import builtin_of, special_of
 
     if isinstance(found, Sugared):
@@ -460,6 +461,9 @@ def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     special = special_of(found)
     if special is not None:
         return Special(special)
+    body = script_of(found) if callable(found) else None
+    if body is not None:
+        return e.unit.function_of(body, at)
     builtin = builtin_of(found)
     if builtin is not None:
         return Builtin(builtin)

@@ -19,7 +19,7 @@ from ..frontend.parsing import definition_of, definitions_in
 from ..unit import PYTHON, Function, Unit
 from ..values import converted, is_refused
 from .concrete import Concrete, Reader, ignored_properties
-from .overloads import overloaded_methods
+from ..frontend.overloads import overloaded_methods
 from .values import ModuleValue
 
 _known: weakref.WeakKeyDictionary[type, list[Concrete]] = weakref.WeakKeyDictionary()

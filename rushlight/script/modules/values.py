@@ -23,7 +23,7 @@ from ..matching import unpacked
 from ..source import Range
 from .concrete import Concrete
 from .containers import LISTINGS, Entries, ModuleRow, OverloadedMethod, constant_value
-from .ignored import PythonCall
+from ..frontend.python_calls import PythonCall
 
 if TYPE_CHECKING:
     from ..frontend.emitter import Emitter

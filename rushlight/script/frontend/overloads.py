@@ -1,18 +1,27 @@
-"""Methods with several signatures: `@torch.jit._overload_method`.
+"""Functions and methods with several signatures: `_overload`, `_overload_method`, `boolean_dispatch`.
 
-Enters: a module's class. Leaves: for each such method, the names under which its variants are compiled (`forward__0`)
-and their definitions: the signature of one declaration, the body of the last definition.
+Enters: a function, a module's class. Leaves: the names under which variants are compiled (`forward__0`) and their
+definitions: the signature of one declaration, the body of the last definition; calls of them take the first that fits.
+Refuses: flags that are not known when the program is compiled.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..._jit_internal import _overloaded_methods, _qualified_name
-from ..frontend.errors import CompileError
-from ..frontend.parsing import Definition, definition_of
+from ..constants import constant_of
+from ..ir import Value
+from ..source import Range
+from .errors import CompileError
+from .parsing import Definition, definition_of
+from .sugared import FunctionValue, Sugared
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
 
 
 def overloaded_methods(module: Any) -> dict[str, list[tuple[str, Definition]]]:
@@ -63,3 +72,41 @@ def _moved(annotation: ast.expr, place: ast.AST) -> ast.expr:
     for node in ast.walk(made):
         ast.copy_location(node, place)
     return made
+
+
+class Overloaded(Sugared):
+    """A function with several signatures: the first that fits a call."""
+
+    def __init__(self, functions: Sequence[Any]) -> None:
+        self.functions = functions
+
+    def kind(self) -> str:
+        return "overloaded function"
+
+    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        reasons = []
+        for function in self.functions:
+            function.ensure(at)
+            try:
+                return FunctionValue(function).call(e, at, args, kwargs)
+            except CompileError as error:
+                reasons.append(error.msg)
+        raise CompileError("no overload fits this call:\n" + "\n".join(reasons), at)
+
+
+class Dispatched(Sugared):
+    """One of two functions, by a flag."""
+
+    def __init__(self, unit: Any, row: dict[str, Any]) -> None:
+        self.unit, self.row = unit, row
+
+    def kind(self) -> str:
+        return "boolean dispatch"
+
+    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        name, index = self.row["arg_name"], self.row["index"]
+        given = kwargs[name] if name in kwargs else args[index] if index < len(args) else None
+        flag = self.row["default"] if given is None else constant_of(given, None)
+        if not isinstance(flag, bool):
+            raise CompileError(f"value for boolean dispatch '{name}' must be a constant", at)
+        return FunctionValue(self.unit.compile(self.row["if_true" if flag else "if_false"])).call(e, at, args, kwargs)

@@ -16,17 +16,17 @@ from ...base import late
 from .. import types as t
 from ..classes import Object
 from ..constants import insert_constant
-from ..frontend.annotations import type_of_annotation
-from ..frontend.errors import CompileError
-from ..frontend.parsing import names_of
-from ..frontend.sugared import Simple, Sugared
+from .annotations import type_of_annotation
+from .errors import CompileError
+from .parsing import names_of
+from .sugared import Simple, Sugared
 from ..ir import Value
 from ..matching import Mismatch, match
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
 
 if TYPE_CHECKING:
-    from ..frontend.emitter import Emitter
+    from .emitter import Emitter
 
 _DROPPED = "This Python function is annotated to be ignored and cannot be run"
 
