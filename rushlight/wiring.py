@@ -19,6 +19,7 @@ late.provide({
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
+    "script module": "jit._recursive:face_of",                       # what Python methods of scripted modules get as self
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"

@@ -54,6 +54,8 @@ def _tracing() -> Iterator[None]:
 class TracedModule(ScriptModule):
     """A module as its trace runs it, with the parameters of the original."""
 
+    _is_scripted_face = True
+
     def __init__(self, orig: Module) -> None:
         super().__init__()
         object.__setattr__(self, "_traced_from", orig)

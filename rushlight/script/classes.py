@@ -34,7 +34,7 @@ class ClassType(t.Type):
     """One class: slots in their order, and what is shared by all objects."""
 
     __slots__ = ("name_", "slots", "index", "constants", "methods", "static_methods", "properties", "hooks",
-                 "pre_hooks", "is_module_", "python_class", "unit", "doc", "__weakref__")
+                 "pre_hooks", "is_module_", "python_class", "unit", "doc", "concrete", "is_compiled", "__weakref__")
 
     def __init__(self, name: str, *, is_module: bool = False, python_class: type | None = None, unit: Any = None,
                  doc: str = "") -> None:
@@ -45,6 +45,8 @@ class ClassType(t.Type):
         self.methods: dict[str, Any] = {}                # Functions whose first parameter is the object
         self.static_methods: dict[str, Any] = {}
         self.properties: dict[str, Property] = {}
+        self.concrete: Any = None                        # of a module: what is known of the Python one
+        self.is_compiled = False
         self.hooks: list[Any] = []
         self.pre_hooks: list[Any] = []
 

@@ -220,6 +220,12 @@ class _Writer:
         given = "".join(f", {self.text(value)}" for value in node.inputs_)
         self.line(depth, f"{self.result(node)} = {self.bind(fork)}({self.bind(program.run)}{given})", node)
 
+    def _prim_PythonOp(self, node: Node, depth: int) -> None:
+        result = node.outputs_[0]
+        call = f"{self.bind(node.pyobj)}({self.row(node.inputs_)})"
+        self.line(depth, f"{self.result(node)} = {self.bind(functools.partial(answered, type=result.type_))}({call})",
+                  node)
+
     # --- objects: an attribute is a place in the list of slots, known from the class
     def _prim_GetAttr(self, node: Node, depth: int) -> None:
         held = node.inputs_[0]
@@ -273,7 +279,7 @@ class _Writer:
                 continue
             text = self.argument(argument, value, held)
             parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
-        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
+        return f"{self.bind(op_of(schema.name))}({', '.join(parts)})"
 
     def argument(self, argument: Argument, value: Value, held: Any) -> str:
         """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
@@ -344,6 +350,17 @@ def dtype_number(tensor: Any) -> int:
     from .constants import DTYPE_NUMBERS
 
     return DTYPE_NUMBERS[tensor.dtype]
+
+
+def answered(value: Any, type: t.Type) -> Any:
+    """What a Python function gave to a script, as the type it was declared to have."""
+    from .values import converted, is_refused
+
+    made = converted(value, type)
+    if is_refused(made):
+        raise RuntimeError(f"expected value of type {type} for return value but instead got value of type"
+                           f" {value.__class__.__name__}: {value!r:.80}")
+    return made
 
 
 def exactly(row: list, count: int) -> list:

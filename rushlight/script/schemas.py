@@ -67,6 +67,8 @@ class Schema(NamedTuple):
     def __str__(self) -> str:
         return self.text or schema_text(self)
 
+    __repr__ = __str__
+
     @property
     def is_mutable(self) -> bool:
         return any(a.is_write for a in self.arguments)
@@ -93,7 +95,7 @@ def schema_text(schema: Schema) -> str:
         parts.append(f"{_type_in_schema(argument.type)} {argument.name}{default}")
     results = ", ".join(f"{_type_in_schema(r.type)}{f' {r.name}' if r.name else ''}" for r in schema.returns)
     head = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
-    return f"{head}({', '.join(parts)}) -> ({results})"
+    return f"{head}({', '.join(parts)}) -> {results if len(schema.returns) == 1 else f'({results})'}"
 
 
 def _type_in_schema(type: Type) -> str:

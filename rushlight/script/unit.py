@@ -11,13 +11,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .._jit_internal import _get_fn_overloads, _qualified_name, boolean_dispatched, is_ignored_fn
 from .classes import ClassType
 from .execute import Program, told
 from .frontend.annotations import qualified_name
 from .frontend.emitter import Emitter
 from .frontend.errors import CompileError, compiling
 from .frontend.exits import transform_exits
+from .frontend.overloads import Dispatched, Overloaded, variant
 from .frontend.parsing import Definition, definition_of
+from .frontend.python_calls import PythonCall
 from .frontend.ssa import to_single_assignment
 from .frontend.sugared import FunctionValue, Sugared
 from .ir import Graph, Value
@@ -98,6 +101,29 @@ class Unit:
 
     def __init__(self) -> None:
         self.functions: dict[Any, Function] = {}
+        self.overloads: dict[Any, list[Function]] = {}
+        self.names: set[str] = set()
+        self.mangled = 0
+
+    def take_name(self, name: str) -> str:
+        """A name that nothing else here has: the one given, or it with a number inside."""
+        while name in self.names:
+            path, _, last = name.rpartition(".")
+            path = path.rpartition(".___torch_mangle_")[0] if "___torch_mangle_" in path.rpartition(".")[2] else path
+            name = f"{path}.___torch_mangle_{self.mangled}.{last}"
+            self.mangled += 1
+        self.names.add(name)
+        return name
+
+    def add_method(self, owner: ClassType, name: str, function: Any,
+                   make_self: Callable[[Value], Sugared] | None) -> Function:
+        """A method, from Python's; `make_self` says what its object means inside."""
+        return self.add_definition(owner, name, definition_of(function, name), make_self)
+
+    def add_definition(self, owner: ClassType, name: str, definition: Definition,
+                       make_self: Callable[[Value], Sugared] | None) -> Function:
+        owner.methods[name] = Function(self, f"{owner.name_}.{name}", definition, owner, make_self)
+        return owner.methods[name]
 
     def function_of(self, found: Any, at: Range | None = None) -> Sugared | None:
         """What calling a Python function means: the function compiled; None for things that are no functions."""
@@ -106,14 +132,37 @@ class Unit:
             return FunctionValue(held)
         if not (inspect.isfunction(found) or inspect.ismethod(found)):
             return None
-        return FunctionValue(self.compile(found))
+        if found in boolean_dispatched:
+            return Dispatched(self, boolean_dispatched[found])
+        if is_ignored_fn(found):
+            return PythonCall(found)
+        variants = self.variants_of(found)
+        return Overloaded(variants) if variants else FunctionValue(self.compile(found))
+
+    def variants_of(self, function: Any) -> list[Function]:
+        """The signatures of an overloaded function, compiled; none for others."""
+        declared = _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None
+        if not declared:
+            return []
+        if function in declared:
+            raise RuntimeError(f"No implementation found for overloaded function {function.__name__}")
+        if function not in self.overloads:
+            name = qualified_name(function)
+            self.overloads[function] = [
+                Function(self, self.take_name(f"{name}__{i}"), variant(each, function, f"{function.__name__}__{i}"))
+                for i, each in enumerate(declared)]
+        return self.overloads[function]
 
     def compile(self, function: Any) -> Function:
         inner = inspect.unwrap(function)
         if inner not in self.functions:
-            self.functions[inner] = Function(self, qualified_name(inner), definition_of(inner))
+            definition = definition_of(inner)
+            self.functions[inner] = Function(self, self.take_name(qualified_name(inner)), definition)
         return self.functions[inner]
 
     def enter(self, emitter: Emitter, tree: ast.expr, at: Range) -> tuple[Value, Value]:
         """The object of a `with`, and what entering it gives."""
         raise CompileError("with statements over this object are not compiled yet", at)
+
+
+PYTHON = Unit()          # what Python's functions, classes and modules compile into

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from . import types as t
+from .classes import ClassType, InterfaceType, Object
 from .constants import as_number
 from .schemas import Schema
 
@@ -46,9 +47,16 @@ def _is_container(value: Any, type: t.Type) -> bool:
     if isinstance(type, t.TupleType):
         return isinstance(value, tuple) and len(value) == len(type.elements_) and all(
             is_of(item, element) for item, element in zip(value, type.elements_, strict=True))
+    if isinstance(type, (ClassType, InterfaceType)):
+        return isinstance(value, Object) and value.type.is_subtype_of(type)
     if isinstance(type, t.EnumType):
         return isinstance(value, enum.Enum) and (type.python_class is None or isinstance(value, type.python_class))
     return True
+
+
+def is_refused(made: Any) -> bool:
+    """Whether `converted` found no way."""
+    return made is _REFUSED
 
 
 def converted(value: Any, type: t.Type) -> Any:
@@ -74,6 +82,8 @@ def converted(value: Any, type: t.Type) -> Any:
         return _C.device(value)
     if isinstance(type, (t.ListType, t.DictType, t.TupleType)):
         return _container(value, type)
+    if isinstance(type, (ClassType, InterfaceType)):
+        value = getattr(value, "__script_object__", value)
     return value if is_of(value, type) else _REFUSED
 
 

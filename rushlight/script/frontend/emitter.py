@@ -78,11 +78,26 @@ class Emitter(Expressions, Conditions):
             if at == 0 and self.owner is not None:
                 found.append(self._self(arg, place))
                 continue
-            type = self._annotation(arg.annotation) if arg.annotation is not None else t.TENSOR
+            type, length = self._parameter_type(arg.annotation)
             value = self.graph.add_input(arg.arg, type)
             self.frame.store(arg.arg, value, place, type)
-            found.append(Argument(arg.arg, type, default, arg in args.kwonlyargs))
+            if length is not None and isinstance(default, (int, float)):
+                default = [default] * length
+            found.append(Argument(arg.arg, type, default, arg in args.kwonlyargs, length=length))
         return found
+
+    def _parameter_type(self, tree: ast.expr | None) -> tuple[t.Type, int | None]:
+        """A parameter's type and, for a list that one value may stand for (`BroadcastingList2[int]`), its length."""
+        if tree is None:
+            return t.TENSOR, None
+        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
+            word = tree.value.id
+            if word.startswith("BroadcastingList") and word[16:].isdigit():
+                return t.ListType(self._annotation(tree.slice)), int(word[16:])
+            if word == "Optional":
+                inner, length = self._parameter_type(tree.slice)
+                return t.optional_of(inner), length
+        return self._annotation(tree), None
 
     def _self(self, arg: ast.arg, place: Range) -> Argument:
         """The object that a method is called on."""
@@ -169,6 +184,13 @@ class Emitter(Expressions, Conditions):
                                f" {value.type_}", at)
         return value
 
+    def as_sugared(self, value: Value) -> Sugared:
+        """A value by its type: of a module as such."""
+        type = value.type_
+        if isinstance(type, ClassType) and type.is_module() and self.make_self is not None:
+            return self.make_self(value)
+        return Simple(value)
+
     def object_attribute(self, at: Range, held: Value, name: str) -> Sugared | None:
         return attribute_of(self, at, held, name)
 
@@ -225,8 +247,10 @@ class Emitter(Expressions, Conditions):
 
     def _bind(self, name: str, given: Sugared, at: Range) -> None:
         try:
-            value = given.value(self, at)
+            value = None if given.is_kept else given.value(self, at)
         except CompileError:
+            value = None
+        if value is None:
             self.frame.keep(name, given, at)
             return
         self.store(name, value, at)

@@ -28,6 +28,8 @@ class Indexing:
     def _Subscript(self: Emitter, tree: ast.Subscript, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]
         owner = self.expression(tree.value)
         if not isinstance(owner, Simple):
+            if isinstance(tree.slice, ast.Slice):
+                return owner.slice(self, at, slice(*self._known_bounds(tree.slice, at)))
             return owner.item(self, at, self.value(tree.slice))
         held = owner.held
         if isinstance(held.type_, t.TensorType):
@@ -79,11 +81,7 @@ class Indexing:
 
     def _slice_of(self: Emitter, held: Value, tree: ast.Slice, at: Range) -> Value:  # type: ignore[misc]
         if isinstance(held.type_, t.TupleType):
-            bounds = [None if part is None else self.known_integer(self.value(part))
-                      for part in (tree.lower, tree.upper, tree.step)]
-            for part, bound in zip((tree.lower, tree.upper, tree.step), bounds, strict=True):
-                if part is not None and bound is None:
-                    raise CompileError("Tuple slices need bounds that are literals", at)
+            bounds = self._known_bounds(tree, at)
             type = held.type_
             parts = [self.tuple_item(held, i) for i in range(len(type.elements_))[slice(*bounds)]]
             with self.graph.at_range(None):
@@ -92,6 +90,14 @@ class Indexing:
         if not isinstance(held.type_, (t.ListType, t.StringType)):
             raise CompileError(f"'{held.type_}' object is not subscriptable", at)
         return self.builtin("aten::slice", at, [held, *self._bounds(tree)])
+
+    def _known_bounds(self: Emitter, tree: ast.Slice, at: Range) -> list[int | None]:  # type: ignore[misc]
+        """Start, end and step that are literals."""
+        parts = (tree.lower, tree.upper, tree.step)
+        bounds = [None if part is None else self.known_integer(self.value(part)) for part in parts]
+        if any(part is not None and bound is None for part, bound in zip(parts, bounds, strict=True)):
+            raise CompileError("Tuple slices need bounds that are literals", at)
+        return bounds
 
     def _bounds(self: Emitter, tree: ast.Slice) -> list[Value]:  # type: ignore[misc]
         """Start, end and step; what is written is computed before what is not becomes a constant."""

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def get_attribute(e: Emitter, held: Value, name: str, type: t.Type) -> Value:
     """An attribute that the object is known to have."""
-    return e.graph.insert("prim::GetAttr", [held], type).set("s", "name", name).outputs_[0]
+    with e.graph.at_range(None):
+        found = e.graph.insert("prim::GetAttr", [held], type).set("s", "name", name).outputs_[0]
+    return found.set_debug_name(f"_{name}" if name.isdigit() else name.replace(".", "_"))
 
 
 def attribute_of(e: Emitter, at: Range, held: Value, name: str) -> Sugared | None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class Sugared:
     """Something a name or an expression stands for."""
 
+    is_kept = False        # whether a name that is set to it goes on meaning it, and no value of the graph
+
     def kind(self) -> str:
         """What it is, for messages."""
         raise NotImplementedError
@@ -57,6 +59,10 @@ class Sugared:
 
     def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
         raise CompileError(f"'{self.kind()}' object is not subscriptable", at)
+
+    def slice(self, e: Emitter, at: Range, where: slice) -> Sugared:
+        """A part of it between bounds that are known."""
+        raise CompileError(f"'{self.kind()}' object cannot be sliced", at)
 
     def length(self, e: Emitter, at: Range) -> Value:
         raise CompileError(f"'{self.kind()}' object has no length", at)
@@ -185,6 +191,9 @@ class Simple(Sugared):
         raise CompileError(f"cannot call a value of type '{self.held.type_}'", at)
 
 
+_SPECIAL_METHODS = {"aten::len": "__len__", "aten::__contains__": "__contains__"}     # of objects
+
+
 class Builtin(Sugared):
     """An op of the language, perhaps bound to what it is a method of."""
 
@@ -195,6 +204,9 @@ class Builtin(Sugared):
         return "builtin"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        special = _SPECIAL_METHODS.get(self.name)
+        if special and args and isinstance(args[0].type_, ClassType):
+            return e.as_sugared(args[0]).attribute(e, at, special).call(e, at, args[1:], kwargs)
         swapped = self._scalar_first(e, at, args, kwargs)
         if swapped is not None:
             return swapped
@@ -454,6 +466,7 @@ class Form(Sugared):
 
 def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     """What a Python object means in a script."""
+    from ..functional import script_of
     from .builtins import builtin_of, special_of
 
     if isinstance(found, Sugared):
@@ -461,6 +474,9 @@ def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     special = special_of(found)
     if special is not None:
         return Special(special)
+    body = script_of(found) if callable(found) else None
+    if body is not None:
+        return e.unit.function_of(body, at)
     builtin = builtin_of(found)
     if builtin is not None:
         return Builtin(builtin)

@@ -20,6 +20,13 @@ def inline(graph: Graph) -> None:
     _in_block(graph.block)
 
 
+def inlined(graph: Graph) -> Graph:
+    """A copy without calls."""
+    made = graph.copy()
+    inline(made)
+    return made
+
+
 def _in_block(block: Block) -> None:
     for node in list(block.nodes()):
         for inner in node.blocks_:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import _C
 from .. import types as t
+from ..classes import ClassType
 from ..constants import constant_of
 from ..ir import Block, Graph, Node, Value
 from ..schemas import Schema, overload_of
@@ -69,6 +70,11 @@ def _previous(node: Node) -> Node | None:
     return before
 
 
+def is_word(name: str) -> bool:
+    """Whether a name can be written behind a dot."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
 def can_inline(value: Value) -> bool:
     """Whether a value may be written in the place of its one use."""
     node = value.node_
@@ -121,16 +127,19 @@ class CodeWriter:
         self.lines.append("  " * self.depth + text)
 
     # --- functions
-    def function(self, name: str, graph: Graph, schema: Schema) -> str:
-        """`def name(...) -> ...:` and its body."""
+    def function(self, name: str, graph: Graph, schema: Schema, *, bare_self: bool = False) -> str:
+        """`def name(...) -> ...:` and its body; `bare_self` leaves out the type of a method's object."""
         chooser = _Inlining()
         chooser.scan(graph.block)
         self.inlined = chooser.chosen
         parts = []
         for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
-            self.texts[value] = self.name_for(value)
+            is_self = not parts and value.name == "self" and isinstance(argument.type, ClassType)
+            self.texts[value] = "self" if is_self else self.name_for(value)
             default = f"={self.literal(argument.default)}" if argument.has_default else ""
-            parts.append(f"{self.texts[value]}: {argument.type.annotation_str}{default}")
+            is_bare = bare_self and not parts
+            parts.append(self.texts[value] if is_bare else
+                         f"{self.texts[value]}: {argument.type.annotation_str}{default}")
         head = ",\n    ".join(parts)
         self.line(f"def {name}({head}) -> {schema.returns[0].type.annotation_str}:")
         self.depth += 1
@@ -332,9 +341,13 @@ class CodeWriter:
         if kind == "prim::CallFunction":
             return f"{node.inputs_[0].node_.pyobj.qualified_name}({', '.join(given[1:])}, )"
         if kind == "prim::GetAttr":
-            return f"{given[0]}.{node.attributes['name']}"
+            name = node.attributes["name"]
+            return f"{given[0]}.{name}" if is_word(name) else f"getattr({given[0]}, {quoted(name)})"
+        if kind == "prim::PythonOp":
+            return f"^{node.attributes['name']}()({', '.join(given)})"
         if kind == "prim::CallMethod":
-            return f"({given[0]}).{node.attributes['name']}({', '.join(given[1:])}, )"
+            rest = f"{', '.join(given[1:])}, " if given[1:] else ""
+            return f"({given[0]}).{node.attributes['name']}({rest})"
         if kind == "prim::CreateObject":
             return f"{node.outputs_[0].type_.annotation_str}.__new__({node.outputs_[0].type_.annotation_str})"
         if kind in ("prim::EnumName", "prim::EnumValue"):

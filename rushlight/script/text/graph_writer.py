@@ -47,7 +47,8 @@ class _Writer:
     def callee(self, node: Node) -> str:
         if node.kind_ == "prim::PythonOp":
             scalars = ", ".join(shown(value) for value in node.attribute("scalar_args", ()))
-            return f"^{node.attribute('name', 'Python')}({scalars})"
+            others = self.attributes(node, {"name", "scalar_args"}) or "[]"
+            return f"^{node.attribute('name', 'Python')}{others}({scalars})"
         graphs = [name for name, kind in node.attribute_kinds.items() if kind == "g"]
         if graphs:
             label = f"{node.kind_}_{len(self.groups)}"

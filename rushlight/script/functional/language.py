@@ -1,0 +1,31 @@
+"""Names that the bodies of this package use: builtins of the language, under the names programs call them by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..frontend.errors import CompileError
+from ..frontend.sugared import Builtin, Sugared
+from ..schemas import is_builtin
+from ..source import Range
+
+if TYPE_CHECKING:
+    from ..frontend.emitter import Emitter
+
+
+class Builtins(Sugared):
+    """`torch` of these bodies: every name is a builtin."""
+
+    def kind(self) -> str:
+        return "builtins"
+
+    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
+        if not is_builtin(f"aten::{name}"):
+            raise CompileError(f"torch has no builtin '{name}'", at)
+        return Builtin(f"aten::{name}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+torch: Any = Builtins()
