@@ -279,7 +279,7 @@ class _Writer:
                 continue
             text = self.argument(argument, value, held)
             parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
-        return f"{self.bind(op_of(schema.name))}({', '.join(parts)})"
+        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
 
     def argument(self, argument: Argument, value: Value, held: Any) -> str:
         """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
