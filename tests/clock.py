@@ -39,6 +39,7 @@ from typing import NamedTuple
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tests.shares import turn_of_the_tree
 from tests.tiers import chosen
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -214,7 +215,8 @@ def budgets(taken: dict[str, Taken], whole: float | None) -> str:
 def run_again(tests: list[str]) -> dict[str, Taken]:
     """The record of these tests, run by one process."""
     with tempfile.TemporaryDirectory() as place:
-        options = ["-n", "0", "--twice", "-q", "--no-header", "--no-summary", "-o", f"cache_dir={place}"]
+        options = ["-n", "0", "--twice", "-q", "--no-header", "--no-summary", "-o", f"cache_dir={place}",
+                   "--turn", turn_of_the_tree()]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
         record = Path(place, "v", RECORD)

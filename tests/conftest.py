@@ -6,6 +6,7 @@
                               has been
                               installed, to run exactly what the first run could not:
                               no list of "tests that need PyTorch" to keep.
+    pytest --turn all         every case of the sweeps that else take turns (shares.py)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import pytest
 
 from tests.clock import Clock
+from tests.shares import Turns, left_out as not_in_turn, share  # noqa: F401 - a fixture
 from tests.tiers import quick
 
 # Tests of the compiler are to compile: graphs that an earlier run kept would be found. Tests of that turn it on.
@@ -31,19 +33,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed"
     )
+    group.addoption(
+        "--turn", metavar="NUMBER", help="of long sweeps the share that a tree of this number takes; `all`: every case"
+    )
     group.addoption("--twice", action="store_true", help="each test twice on end; what it took is what the second did")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out: list[pytest.Item] = []
-    if config.getoption("--quick"):
-        left_out += quick(config, items)
+    left_out = quick(config, items) if config.getoption("--quick") else not_in_turn(config, items)
     if config.getoption("--still-to-pass"):
         done = set(config.cache.get(PASSED, []))
         left_out += [item for item in items if item.nodeid in done]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
+    gone = set(left_out)
+    if gone:
+        config.hook.pytest_deselected(items=list(gone))
         items[:] = [item for item in items if item not in gone]
 
 
@@ -68,6 +71,7 @@ class Passed:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Turns(config), "rushlight-turns")
     if hasattr(config, "cache"):
         config.pluginmanager.register(Clock(config), "rushlight-clock")
         if not hasattr(config, "workerinput"):

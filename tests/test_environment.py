@@ -74,6 +74,7 @@ FAILS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", FAILS)
 def test_a_traceback_shows_the_users_frames(how: str, tmp_path: Path) -> None:
     code = f"import rushlight as rl\ndef users():\n    {FAILS[how]}\nusers()\n"

@@ -112,6 +112,7 @@ def test_full_table(name: str) -> None:
     check(name, OPERATIONS[name], pairs(DTYPES))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [n for n in OPERATIONS if n not in ("add", "div", "result_type")])
 def test_part_of_the_table(name: str) -> None:
     # Every third combination, from a different one on for each op: the rules are shared, the kernels are not.

@@ -105,6 +105,7 @@ def test_pyright(tmp_path: Path) -> None:
     compare(found_types(said, r'revealed\.py:(\d+):\d+ - information: Type of ".*" is "(.*)"'))
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_the_programs_run(sample: Path, tmp_path: Path) -> None:

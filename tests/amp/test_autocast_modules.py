@@ -189,6 +189,7 @@ def _stored() -> dict[str, str]:
 NAMES = list(modules(importlib.import_module("rushlight")))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_types_are_pytorchs(name: str) -> None:
     torch, stored = importlib.import_module("rushlight"), _stored()

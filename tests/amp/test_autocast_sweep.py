@@ -41,6 +41,7 @@ def in_lower(value):
     return type(value)(map(in_lower, value)) if isinstance(value, (list, tuple)) else value
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_types(name):
     record = RECORDS[name]

@@ -93,6 +93,7 @@ def loss_of(result: Any) -> Any:
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_train_as_in_eager_mode(name: str, backend: str) -> None:
@@ -174,6 +175,7 @@ def _without_gradients(x: Any, y: Any) -> Any:
     return x * scale + y
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_and_their_gradients(name: str, backend: str) -> None:

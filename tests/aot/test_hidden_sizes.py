@@ -34,6 +34,7 @@ def compiled_by(compiler: Any, function: Any, **options: Any) -> Any:
     return aot_function(function, fw_compiler=compiler, **options)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("partition", [default_partition, min_cut_rematerialization_partition])
 def test_one_graph_serves_all_counts(program: Any, partition: Any) -> None:

@@ -42,6 +42,7 @@ def asked(copied, monkeypatch):
     sources.contents.cache_clear()
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("room", rooms_of(PACKAGE), ids=str)
 def test_a_change_in_any_room_is_another_identity(room, copied, asked):
     path = sorted((copied / room).glob("*.py"))[-1]

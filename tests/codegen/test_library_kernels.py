@@ -31,6 +31,7 @@ def test_every_kernel_is_declared_with_operands_parameters_and_items() -> None:
         assert len(set(interface.params)) == len(interface.params)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", WIDTHS)
 @pytest.mark.parametrize("name", sorted(INTERFACES))     # in whichever order they were imported
 def test_texts_compile_for_every_width(name: str, target: str) -> None:
@@ -105,6 +106,7 @@ for n, c, o, size, k, stride, padding, dilation, groups in (
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_convolutions_are_exact_on_integers_for_every_width_of_vectors(bits: int, tmp_path: Path) -> None:
     # LLVM splits vectors that the processor does not have, so every form runs everywhere.

@@ -148,6 +148,7 @@ def test_names_of_both_branches(seed):
     check_against_interpreter(Brancher(seed), seed)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_kernel_does_what_the_interpreter_does(seed):
     check_against_interpreter(Grower(seed), seed)

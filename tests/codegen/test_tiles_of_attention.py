@@ -122,6 +122,7 @@ def close(got, want, tolerance: float = 2e-5) -> None:
     assert np.abs(got - want).max() <= tolerance * max(1.0, np.abs(want).max())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("wide", [128, 256, 512])
 @pytest.mark.parametrize(("causal", "mask"), KINDS[1:3])
 def test_nests_say_what_attention_is(causal: bool, mask: str | None, wide: int) -> None:
@@ -169,6 +170,7 @@ def test_rows_are_copied_and_multiplied() -> None:
     close(sums, (source.swapaxes(1, 2).astype("f8") ** 2).sum(3))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", CPUS)
 @pytest.mark.parametrize("make", [forward_nest, backward_nest])
 def test_every_target_has_attention(make, target: str) -> None:

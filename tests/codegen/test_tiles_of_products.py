@@ -220,6 +220,7 @@ def test_nests_with_tiles_print_and_are_checked() -> None:
         verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(pack)))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("by_lines", [False, True])
 @pytest.mark.parametrize("form", ["own", "packed"])
@@ -307,6 +308,7 @@ def test_rows_that_are_read_where_they_lie() -> None:
         assert (out.reshape(m, n) == a @ b + bias).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bits", [256, 512])
 @pytest.mark.parametrize("form", ["packed", "own", "direct"])
 def test_rows_whose_elements_are_broadcast_from_where_they_lie(form: str, bits: int) -> None:

@@ -75,6 +75,7 @@ assert sim.simulated_nodes_set() > 2000, "small launches go through graphs"
 """)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "call",
     [

@@ -38,6 +38,7 @@ MOVES = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("device", PLACES)
 @pytest.mark.parametrize("each", [1, 4])
 @pytest.mark.parametrize("name", MOVES)

@@ -20,6 +20,7 @@ on_card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA de
 PLACES = ["orderform", pytest.param("cuda", marks=on_card)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("device", PLACES)
 @pytest.mark.parametrize("name", [*EXACT, *NEAR])
 def test_order(name, device):

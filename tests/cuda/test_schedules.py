@@ -16,6 +16,7 @@ DEVICE.scheduler = "gpu"
 register(DEVICE)
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore:.*computed on the host")
 @pytest.mark.parametrize("name", CASES)
 def test_op(name):

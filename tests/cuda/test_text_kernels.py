@@ -17,6 +17,7 @@ TWO = "template <typename T> void k(T x, T& a, T& b) { a = x + 1; b = x * 2; }"
 needs_card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
 
 
+@pytest.mark.share(2)
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "bool"])
 def test_texts_compile(tmp_path, dtype):

@@ -71,6 +71,7 @@ def run(name: str) -> str:
     return text
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "pattern"),
     [

@@ -230,6 +230,7 @@ CASES = {f.__name__: f for f in (collectives, uneven, long_ones, types_and_layou
                                  in_the_background)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", CASES)
 def test_between_three_processes(name: str, transport: str) -> None:

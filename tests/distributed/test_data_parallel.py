@@ -51,6 +51,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
     return "done"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options",
     [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"static_graph": True},

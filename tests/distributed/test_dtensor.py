@@ -102,6 +102,7 @@ def _refusals(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("program,ranks", [(_layouts, 3), (_two_dims, 4), (_gradients, 2), (_refusals, 2)])
 def test_says_what_pytorch_says(program: Any, ranks: int) -> None:

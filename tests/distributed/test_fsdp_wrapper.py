@@ -74,6 +74,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
     return "done"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options",
     [{"sharding_strategy": s, "use_orig_params": s.value % 2 == 0} for s in STRATEGIES]
@@ -309,6 +310,7 @@ def reduces(rank: int, size: int) -> None:
         model.register_comm_hook(None, 3)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "names", [["saves", "optimizer_states"], ["whole_inside", "in_halves"], ["chooses", "refuses"], ["reduces"]],
     ids=lambda names: "-".join(names),

@@ -42,6 +42,7 @@ def uneven(lib: Any, rank: int, size: int, by_all: bool, with_zero: bool) -> lis
     return [losses, *[t.detach().flatten().tolist() for t in model.state_dict().values()]]
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("by_all, with_zero", [(True, False), (False, False), (True, True)])
 def test_uneven_inputs_train_as_in_pytorch(by_all: bool, with_zero: bool) -> None:

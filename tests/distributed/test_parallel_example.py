@@ -73,6 +73,7 @@ def read(said: str) -> list[float]:
     return [float(number) for number in re.findall(r"loss ([\d.]+)", said)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [(1, 1, 1, 2), (2, 1, 2, 1), (1, 2, 2, 1), (1, 2, 2, 2), (2, 2, 2, 1)], ids=str)
 def test_losses_are_those_of_one_process(spread: tuple[int, int, int, int]) -> None:
@@ -87,6 +88,7 @@ def test_the_launcher_starts_it() -> None:
     assert found == pytest.approx(losses(), rel=2e-5)
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [(1, 1, 1, 1, 2), (1, 1, 1, 1, 4), (1, 2, 1, 1, 2)], ids=str)
 def test_experts_dealt_to_ranks(spread: tuple[int, ...]) -> None:

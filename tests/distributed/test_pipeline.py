@@ -92,6 +92,7 @@ def _one_step(rank, ranks, name, local, parts):
     return [float(v.detach()) for v in losses], grads, None if output is None else list(output.shape)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "ranks", "local", "parts"),
     [

@@ -78,6 +78,7 @@ def peeking(model: nn.Module, optimizer: Any, x: Any) -> Any:
     return sum(p.detach().sum() for p in model.parameters())      # behind the step: the update has to be in the graph
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("kind", "options"), OPTIMIZERS, ids=lambda v: v.__name__ if isinstance(v, type) else "")
 def test_parameters_that_are_read_behind_the_step(kind: Any, options: dict) -> None:
     compare(peeking, kind, **options)

@@ -128,6 +128,7 @@ def check(function: Callable, x: Any, **options: Any) -> None:
     rl.testing.assert_close(pytree.tree_leaves(result), pytree.tree_leaves(expected), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", CASES)
 def test_is_captured_whole(name: str, backend: str) -> None:

@@ -22,6 +22,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("stem", CHOSEN)
 def test_compiled_programs_give_the_same_results(stem: str) -> None:
     path = HERE / "cases" / f"{stem}.py"

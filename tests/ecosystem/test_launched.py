@@ -39,6 +39,7 @@ def numbers(library: str, program: Path) -> list[float]:
     return json.loads([line for line in done.stdout.splitlines() if line.startswith("[")][-1])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_losses_of_two_processes_are_those_of_pytorch(program: Path) -> None:
     for needed in ("torch", program.stem.split("_")[0]):

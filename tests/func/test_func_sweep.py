@@ -12,6 +12,7 @@ from tests.parity.records import RECORDS
 PARTS = 180
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_records(number: int) -> None:
     failures = []

@@ -28,6 +28,7 @@ CHOSEN = """
 PARTS = 30
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_all_orders_agree(number: int) -> None:
     failures = []

@@ -17,6 +17,7 @@ from tests.fuzz.watch import fuzz
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_many_calls(seed: int) -> None:
     """Every tensor's memory is guarded."""

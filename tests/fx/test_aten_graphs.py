@@ -132,14 +132,15 @@ def test_tables_name_ops_of_aten() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fake", "real"])
-def test_op_records(mode: str) -> None:
+def test_op_records(mode: str, share: Callable[[list[str], int], list[str]]) -> None:
     """PyTorch's op records and their gradients: graphs give what eager mode gives, nearly all of them by ATen's ops."""
     pytest.importorskip("torch")
     pytest.importorskip("expecttest", reason="PyTorch's op records need it")
     from tests.inductor.test_op_records import SERVED, calls_of  # noqa: PLC0415 - they need PyTorch
 
     equal, others, left = 0, [], set()
-    for name in SERVED[:: 2 if mode == "real" else 1]:
+    names = share(SERVED, 4 if mode == "fake" else 8)
+    for name in names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for run, tensors, expected in calls_of(name, with_gradients=True):
@@ -158,5 +159,6 @@ def test_op_records(mode: str) -> None:
                 except Exception as error:
                     others.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0][:150]}")
     print(f"{equal} of {equal + len(others)} calls equal, not of ATen: {sorted(left)}", *others, sep="\n  ")
-    assert equal >= 0.99 * (equal + len(others)) > 400
+    # The parts of `nonzero(as_tuple=True)` have values in a trace of real tensors, the call itself has none.
+    assert equal > 1.2 * len(names) and {other.partition(":")[0] for other in others} <= {"masked_scatter"}
     assert len(left) < 40

@@ -79,6 +79,7 @@ def test_scales_and_residuals(name, dtype) -> None:
     assert joined(lambda x, w, s: convolved(shape, x, w, None) * s, x, w, scale)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("shape", [SHAPES["plain"], SHAPES["tiles"], DEPTHWISE["wide"], DEPTHWISE["short rows"]])
 def test_activations(shape, activation) -> None:
@@ -176,6 +177,7 @@ def test_training_keeps_what_gradients_need() -> None:
         rl.testing.assert_close(got, expected, rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", ["aarch64", "x86-64-avx2", "x86-64-avx512"])
 @pytest.mark.parametrize("name", sorted(k for k, v in INTERFACES.items() if v.finishes))
 def test_kernels_compile_for_every_target(name, target) -> None:
@@ -205,6 +207,7 @@ for shape in DEPTHWISE.values():
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_every_width_of_vectors(bits: int, tmp_path: Path) -> None:
     # LLVM splits vectors that the processor does not have, so every form runs everywhere.

@@ -72,6 +72,7 @@ def differences(inputs, wanted, found):
     ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", NUMPY)
 def test_special_values_follow_annex_g(name: str, dtype: str) -> None:

@@ -213,6 +213,7 @@ def error_of_f32(case: Case, name: str, count: int = 20_000) -> float:
     return float(error.max())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_within_two_ulp(name):
     case = CASES[name]

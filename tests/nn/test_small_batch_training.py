@@ -188,6 +188,7 @@ def distance(run: Run, exact: Run) -> tuple[float, float]:
     return max(abs(a - b) / abs(b) for a, b in zip(run.losses, exact.losses, strict=True)), (apart / whole) ** 0.5
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("make", [regnet, densenet, siamese, unet])
 def test_two_steps_stray_no_further_than_twice_pytorchs(make: Callable) -> None:
     exact = train("torch", make, "float64", 0)

@@ -66,6 +66,7 @@ def losses(t: Any, name: str) -> list[float]:
     return result
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["mlp", "lstm", "resnet", "unet", "gpt", "gpt with dropout", "bert", "vit"])
 def test_training_goes_as_in_pytorch(name: str) -> None:
     np.testing.assert_allclose(losses(rl, name), losses(torch, name), rtol=2e-3)

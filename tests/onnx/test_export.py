@@ -43,6 +43,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_networks_for_every_batch(name):
     torch.manual_seed(0)

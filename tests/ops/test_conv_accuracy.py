@@ -122,6 +122,7 @@ def lanes_of_channels(monkeypatch: pytest.MonkeyPatch) -> Any:
     return chosen
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(str(case).split()))
 def test_error_stays_within_the_stated_bound(
     case: Conv, planned: set[str], tiles_wherever_they_fit: None, lanes_of_channels: Any

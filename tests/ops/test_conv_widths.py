@@ -85,6 +85,7 @@ compared("tile_steps", 1, 32, (36, 70), 16, 3, 1, 2)
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("cases", [POINTS, LANES, TILES], ids=["points", "lanes", "tiles"])
 def test_every_width_of_vectors(cases: str, bits: int, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def sample(rows: int, n: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
     return (real + 1j * random.standard_normal((rows, n))).astype(kind), real
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])
 @pytest.mark.parametrize("n", LENGTHS)
 def test_transforms_of_any_length_are_within_the_stated_error(n: int, kind: str) -> None:
@@ -89,6 +90,7 @@ def test_transforms_of_any_length_are_within_the_stated_error(n: int, kind: str)
         assert error(rl.fft.irfft(rl.from_numpy(half), n), np.fft.irfft(half.astype("c16"), n)) <= limit
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("n", [7, 15, 64, 100, 243, 501, 509, 1000, 1024, 2500])
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])
 def test_rows_do_not_know_of_each_other(n: int, kind: str) -> None:
@@ -130,6 +132,7 @@ def test_long_real_rows_that_fill_lanes(n: int) -> None:
     assert error(rl.fft.irfft(rl.from_numpy(half), n), np.fft.irfft(half.astype("c16"), n)) <= limit
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("n", [999, 1010, 9999, 12288, 46189, 99999])
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])
 def test_long_real_rows_in_two_steps(n: int, kind: str) -> None:
@@ -243,6 +246,7 @@ def test_which_lengths_are_the_librarys() -> None:
     assert faster(15000, 100, "c128") == faster(10007, 100, "c128", True) == (vector_bits() > 128)   # few lanes
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("n", [32, 64, 128, 512, 2048, 4096, 4200, 10000])
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])
 def test_rows_alone_and_together(n: int, kind: str) -> None:

@@ -108,6 +108,7 @@ def run(call, tracer):
         _C.forget_plans()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_those_of_plans_for_one_shape(name):
     def call(x, n):

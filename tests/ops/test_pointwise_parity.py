@@ -329,6 +329,7 @@ def test_values_and_refusals_for_every_dtype(name):
             compare(name, dtype, *broadcasting(name, OPS[name], dtype), **kwargs)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_python_numbers_on_either_side(name):
     op = OPS[name]
@@ -398,6 +399,7 @@ def test_empty_scalar_and_strided_layouts(name):
         same(outcome(place(rl, name, op), *twins), theirs, f"{name} layout {number}")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_place_and_out_forms(name):
     """float32 where no record has these forms; and dtypes that no record has them in."""
@@ -496,6 +498,7 @@ def has_derivatives_here(name: str) -> bool:
     return complex_too or name in CALLS or not has_gradients_in_records(name)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", list(filter(has_derivatives_here, NAMES)))
 def test_first_and_second_derivatives(name):
     op = OPS[name]

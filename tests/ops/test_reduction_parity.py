@@ -73,6 +73,7 @@ ONE_DIM = {
 LOOSE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 5e-2, "complex64": 2e-5}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted({**DIMMED, **ONE_DIM}))
 def test_values_dtypes_and_layouts(name):
     fn = {**DIMMED, **ONE_DIM}[name]

@@ -107,6 +107,7 @@ def test_interpolation_refuses_what_has_no_meaning() -> None:
     agree(lambda m, x: m.nn.functional.interpolate(x, 3, mode="bilinear"), torch.ones(1, 1, 4, 4, dtype=torch.int32))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_grids_far_outside_the_image(mode: str, padding: str) -> None:

@@ -14,6 +14,7 @@ from tests.ops.result_strides import PROGRAMS, inputs, measured, run, shown, sto
 ORDERS, PARTS = list(inputs(rl)), 4
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", range(PARTS))   # a machine that has compiled nothing yet needs its time
 @pytest.mark.parametrize("order", ORDERS)
 def test_results_and_gradients(order: str, part: int) -> None:

@@ -37,6 +37,7 @@ def stored() -> dict[tuple[str, str], str]:
     return {(call, dtype): codes for codes, dtype, call in (line.split(" ", 2) for line in lines)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", scalar_calls.VALUES)
 def test_numbers_are_refused_where_pytorch_refuses_them(dtype: str) -> None:
     answers, wrong = stored(), []

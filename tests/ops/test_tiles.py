@@ -146,6 +146,7 @@ def test_products_on_emulated_registers(m, n, k, biased, slice_, kind):
     assert bool((distance <= exact.abs() * 2**-8 * 1.01 + slack).all()), "rounded more than once"
 
 
+@pytest.mark.share(2)
 @KINDS
 @pytest.mark.parametrize("left_turned", [False, True])
 @pytest.mark.parametrize("right_turned", [False, True])

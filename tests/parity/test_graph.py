@@ -42,6 +42,7 @@ def graphs(results: Any, inputs: list[Any], tensor: type) -> list[str]:
     return [f"{shown(t.grad_fn, inputs, [LIMIT])}:{t.output_nr}" for t in found]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [name for name in COUNTED if name not in DIFFERS])
 def test_record(name: str) -> None:
     pair = _pair(RECORDS[name])

@@ -61,6 +61,7 @@ def failures(record):
             yield f"{describe(sample)}: {form(want)} became {form(got)}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("letter", LETTERS)
 def test_numbers_may_be_numpys(letter):
     found = {}

@@ -25,8 +25,11 @@ from tests.parity.left_out import (  # noqa: E402
 )
 from tests.parity.records import RECORDS  # noqa: E402
 
+# Every record goes through the checks that are not here in every run, and through these by turns: one in so many.
+SHARES = {"gradient": 2, "second": 2, "variants": 2, "noncontiguous": 2, "dtypes": 4, "strides": 2}
 # Checks of one record follow each other: they share its samples and kernels.
-CASES = [pytest.param(check, name, id=f"{check}-{name}")
+CASES = [pytest.param(check, name, id=f"{check}-{name}",
+                      marks=[pytest.mark.share(SHARES[check])] if check in SHARES else [])
          for name in RECORDS for check in CHECKS if applies(check, RECORDS[name])]
 
 

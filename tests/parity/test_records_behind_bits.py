@@ -37,6 +37,7 @@ def cases() -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bit, check, name", cases())
 def test_record(bit: str, check: str, name: str) -> None:
     with contextlib.suppress(NotApplicable):      # PyTorch refuses the samples with this bit

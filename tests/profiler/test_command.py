@@ -76,6 +76,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bound", PROGRAMS)
 def test_the_verdict_names_what_bounds_a_program(tmp_path: Path, bound: str) -> None:
     name, text = PROGRAMS[bound]

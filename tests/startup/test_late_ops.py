@@ -155,6 +155,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_tables_are_made_again(tmp_path: Path, how: str) -> None:
     run("import rushlight", tmp_path)

@@ -33,6 +33,7 @@ RACE = """
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("body", [
     "rl.cat(shared)", "rl.stack(shared)", "rl._foreach_add(shared, 1.0)", "rl._foreach_mul_(shared, shared)",
     "rl.block_diag(*shared[:2])", "rl.broadcast_tensors(*shared)", "rl.tensor(shared[:1])", "rl.hstack(shared)",

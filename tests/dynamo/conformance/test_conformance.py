@@ -58,6 +58,7 @@ WORDS = ("grad", "buffer", "backward", "leaf", "cond", "scan", "while_loop", "fl
 SAMPLE = [one for i, one in enumerate(harness.CASES) if i % 5 == 0 or any(word in one.name for word in WORDS)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("one", SAMPLE, ids=lambda one: one.name.replace(" ", "_"))
 def test_compiled_by_the_inductor(one: harness.Case) -> None:
     check(one, "inductor")
