@@ -99,14 +99,14 @@ def _default(graph: Graph, argument: Argument) -> Value:
 def _takes_rest(schema: Schema, at: int, given: Sequence[Value], used: int) -> bool:
     """Whether a list parameter stands for all positional values that are left: `x.view(2, 3)`."""
     argument = schema.arguments[at]
-    is_last = at + 1 == len(schema.arguments) or schema.arguments[at + 1].kwarg_only or (
-        all(a.kwarg_only or a.has_default for a in schema.arguments[at + 1 :]) and argument.length is None)
+    is_last = at + 1 == len(schema.arguments) or schema.arguments[at + 1].kwarg_only
     inner = without_optional(argument.type)
     if not isinstance(inner, t.ListType) or inner.element.has_free_variables() or argument.length is not None:
         return False
     first = given[used].type_
     is_list = isinstance(first, (t.ListType, t.NoneType)) or (
-        isinstance(first, t.TupleType) and len(given) - used == 1) or isinstance(first, t.OptionalType)
+        isinstance(first, t.TupleType) and all(part.is_subtype_of(inner.element) for part in first.elements_)) or (
+        isinstance(first, t.OptionalType))
     return is_last and not is_list
 
 

@@ -19,19 +19,51 @@ _FILES = ("activations", "attention", "losses", "norms", "pooling", "sampling")
 
 
 @functools.cache
+def _by_name() -> dict[str, Callable]:
+    """The bodies of all files."""
+    return {name: held for file in _FILES for name, held in vars(import_module(f"{__name__}.{file}")).items()
+            if inspect.isfunction(held) and held.__module__.startswith(__name__) and not name.startswith("_")}
+
+
+@functools.cache
 def _by_identity() -> dict[int, Callable]:
     """Bodies by the identity of the function that programs name."""
     public = late.provided("package").nn.functional
-    found: dict[int, Callable] = {}
-    for file in _FILES:
-        for name, held in vars(import_module(f"{__name__}.{file}")).items():
-            if inspect.isfunction(held) and held.__module__.startswith(__name__) and not name.startswith("_"):
-                op = getattr(public, name, None)
-                if op is not None:
-                    found[id(op)] = held
-    return found
+    return {id(getattr(public, name)): held for name, held in _by_name().items() if hasattr(public, name)}
 
 
 def script_of(obj: Any) -> Callable | None:
     """The body of a function of the namespace; None for anything else."""
     return _by_identity().get(id(obj))
+
+
+def script_named(name: str) -> Callable | None:
+    """As above, by name."""
+    return _by_name().get(name)
+
+
+@functools.cache
+def _layers() -> dict[str, type]:
+    """Classes with the scripts of layers, by name."""
+    return {name: held for file in ("layers", "sequences") for name, held in
+            vars(import_module(f"{__name__}.{file}")).items() if inspect.isclass(held) and
+            held.__module__.startswith(__name__)}
+
+
+@functools.cache
+def layer_of(python_class: type) -> type | None:
+    """The class that holds the scripts of a layer of `nn`; None for others, subclasses among them."""
+    if not python_class.__module__.startswith(("rushlight.nn.modules", "torch.nn.modules")):
+        return None
+    return _layers().get(python_class.__name__)
+
+
+def method_of(python_class: type, name: str) -> Any | None:
+    """A method of a module's class as it is compiled: a layer's script where it has one, else Python's own."""
+    for owner in python_class.__mro__:
+        layer = layer_of(owner)
+        if layer is not None and name in vars(layer):
+            return vars(layer)[name]
+        if name in vars(owner):
+            return getattr(python_class, name)
+    return None

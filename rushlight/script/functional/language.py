@@ -24,8 +24,21 @@ class Builtins(Sugared):
             raise CompileError(f"torch has no builtin '{name}'", at)
         return Builtin(f"aten::{name}")
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
 
 torch: Any = Builtins()
+
+
+class Functions(Sugared):
+    """`F` of these bodies: the functions of this package, and builtins where it has none."""
+
+    def kind(self) -> str:
+        return "functions"
+
+    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
+        from . import script_named
+
+        body = script_named(name)
+        return e.unit.function_of(body, at) if body is not None else torch.attribute(e, at, name)
+
+
+F: Any = Functions()

@@ -223,46 +223,34 @@ def _unpool_output_size(input: Tensor, kernel_size: List[int], stride: List[int]
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList1[int],
                  stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = 0,
                  output_size: Optional[BroadcastingList1[int]] = None) -> Tensor:
-    kernel_size = _ints(kernel_size)
     if stride is not None:
-        _stride = _ints(stride)
+        _stride = stride
     else:
         _stride = kernel_size
-    padding = _ints(padding)
-    output_size = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
-    if isinstance(output_size, list):
-        output_size = output_size + [1]
-    return torch.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), output_size).squeeze(-1)
+    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
+    return torch.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), sizes + [1]).squeeze(-1)
 
 
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList2[int],
                  stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = 0,
                  output_size: Optional[BroadcastingList2[int]] = None) -> Tensor:
-    kernel_size = _ints(kernel_size)
     if stride is not None:
-        _stride = _ints(stride)
+        _stride = stride
     else:
         _stride = kernel_size
-    padding = _ints(padding)
-    output_size = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
-    return torch.max_unpool2d(input, indices, output_size)
+    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
+    return torch.max_unpool2d(input, indices, sizes)
 
 
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList3[int],
                  stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = 0,
                  output_size: Optional[BroadcastingList3[int]] = None) -> Tensor:
-    kernel_size = _ints(kernel_size)
     if stride is not None:
-        _stride = _ints(stride)
+        _stride = stride
     else:
         _stride = kernel_size
-    padding = _ints(padding)
-    output_size = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
-    return torch.max_unpool3d(input, indices, output_size, _stride, padding)
-
-
-def _ints(values: List[int]) -> List[int]:
-    return values
+    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
+    return torch.max_unpool3d(input, indices, sizes, _stride, padding)
 
 
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int,

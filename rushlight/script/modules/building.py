@@ -16,6 +16,7 @@ from ...nn import Module, ModuleDict, ModuleList, Sequential
 from ..classes import ClassType, InterfaceType, Object, Property
 from ..frontend.annotations import qualified_name
 from ..frontend.parsing import definition_of, definitions_in
+from ..functional import method_of
 from ..unit import PYTHON, Function, Unit
 from ..values import converted, is_refused
 from .concrete import Concrete, Reader, ignored_properties
@@ -66,7 +67,8 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
     made = Object(type)
     concrete: Concrete = type.concrete
     for name, attribute in concrete.attributes.items():
-        held = module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+        held = concrete.extra(module)[name] if name in concrete.extra_names else (
+            module.__dict__[name] if name in module.__dict__ else getattr(module, name))
         if held.__class__.__name__ == "Attribute" and hasattr(held, "value"):
             held = held.value
         made.set(name, slot_value(name, held, attribute.type))
@@ -113,7 +115,7 @@ def _compile(module: Module, type: ClassType, unit: Unit, methods: dict[str, Cal
     for row in overloads.values():
         for name, definition in row:
             functions.append(unit.add_definition(type, name, definition, ModuleValue))
-    chosen = methods if methods is not None else {name: getattr(module, name) for name in methods_of(module)}
+    chosen = methods if methods is not None else {name: _source_of(module, name) for name in methods_of(module)}
     for name, held in chosen.items():
         if name not in overloads:
             functions.append(unit.add_method(type, name, getattr(held, "__func__", held), ModuleValue))
@@ -121,6 +123,11 @@ def _compile(module: Module, type: ClassType, unit: Unit, methods: dict[str, Cal
         function.ensure()
     _hooks(type, type.concrete, unit)
     _container(module, type, unit)
+
+
+def _source_of(module: Module, name: str) -> Any:
+    """A method to compile: the instance's own, or the class's."""
+    return module.__dict__[name] if name in module.__dict__ else method_of(type(module), name)
 
 
 def methods_of(module: Module) -> list[str]:

@@ -21,6 +21,7 @@ from ..classes import ClassType, InterfaceType, Object
 from ..frontend.annotations import try_type
 from ..frontend.builtins import builtin_of
 from ..frontend.errors import CompileError
+from ..functional import layer_of
 from .inference import NoType, inferred
 
 # what every Python module has for itself
@@ -58,7 +59,16 @@ class Concrete:
         self.ignored: frozenset[str] = frozenset()
         self.hooks: tuple[Callable, ...] = ()
         self.pre_hooks: tuple[Callable, ...] = ()
+        self.extra_names: tuple[str, ...] = ()           # attributes that only the compiled layer has
         self.type: ClassType | None = None
+
+    def extra(self, module: Any) -> dict[str, Any]:
+        """What the compiled form of a layer of `nn` holds besides."""
+        for owner in self.python_class.__mro__:
+            found = getattr(layer_of(owner), "__script_extra__", None)
+            if found is not None:
+                return found(module)
+        return {}
 
     def is_like(self, other: Concrete) -> bool:
         """Whether both may be one class."""
@@ -74,6 +84,8 @@ class Concrete:
 def ignored_properties(module: Any) -> set[str]:
     """Properties that are left to Python: those the class says, and those whose getter is marked."""
     found = set(getattr(module, "__jit_unused_properties__", ()))
+    for owner in type(module).__mro__:
+        found |= set(getattr(layer_of(owner), "__jit_unused_properties__", ()))
     for name, held in inspect.getmembers_static(type(module), lambda held: isinstance(held, property)):
         if get_torchscript_modifier(held.fget) in ("unused", "ignore"):
             found.add(name)
@@ -131,6 +143,9 @@ class Reader:
         for name, held in self.module.__dict__.items():
             if name not in _OWN and not name.startswith("__") and name not in self.left_out | self.added:
                 self._attribute(name, held)
+        for name, held in self.found.extra(self.module).items():
+            self.found.attributes[name] = Attribute(inferred(held))
+            self.found.extra_names += (name,)
         self.found.hooks = tuple(self.module._forward_hooks.values())
         self.found.pre_hooks = tuple(self.module._forward_pre_hooks.values())
         return self.found
@@ -175,7 +190,8 @@ class Reader:
         return found if isinstance(found, InterfaceType) else None
 
     def _constants(self) -> None:
-        names = dict.fromkeys(getattr(self.module, "__constants__", ()))
+        layer = layer_of(type(self.module))
+        names = dict.fromkeys(getattr(layer, "__constants__", getattr(self.module, "__constants__", ())))
         names |= dict.fromkeys(name for name, annotation in self.annotations.items() if is_final(annotation))
         for name in names:
             if name in self.added:

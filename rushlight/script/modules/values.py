@@ -18,6 +18,7 @@ from ..constants import constant_of, insert_constant
 from ..frontend.errors import CompileError
 from ..frontend.objects import Method, attribute_of, get_attribute, set_attribute
 from ..frontend.sugared import Builtin, FunctionValue, Simple, Sugared, Walk, sugared_of
+from ..functional import method_of
 from ..ir import Value
 from ..matching import unpacked
 from ..source import Range
@@ -92,7 +93,7 @@ class ModuleValue(Sugared):
             return FunctionValue(known.functions[name])
         if name in known.builtins:
             return Builtin(known.builtins[name])
-        unbound = getattr(known.python_class, name, None)
+        unbound = method_of(known.python_class, name)
         if not inspect.isfunction(unbound):
             return None
         if is_static_fn(known.python_class, name):
