@@ -18,6 +18,13 @@ from .futures import Future
 __all__ = ["Final", "Future", "FunctionModifiers", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
 
 
+class Error(RuntimeError):
+    """What a running script raises, with the lines it comes from."""
+
+
+Error.__module__ = "rushlight.jit"
+
+
 class FunctionModifiers:
     """What a mark says the script compiler should do with a function."""
 

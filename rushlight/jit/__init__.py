@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .._jit_internal import (
+    Error,
     Future,
     _drop,
     _IgnoreContextManager,
@@ -25,6 +26,17 @@ from .._jit_internal import (
     unused,
 )
 from ..base.refusals import reason_of, stand_in
+from ._execution import (
+    enable_onednn_fusion,
+    fork,
+    fuser,
+    last_executed_optimized_graph,
+    onednn_fusion_enabled,
+    optimized_execution,
+    set_fusion_strategy,
+    strict_fusion,
+    wait,
+)
 from ._script import (
     Attribute,
     CompilationUnit,
@@ -67,11 +79,6 @@ _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = 
     script_if_tracing,
 )
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
-_fusion = {"strategy": [("STATIC", 2), ("DYNAMIC", 10)], "onednn": False}
-
-
-class Error(RuntimeError):
-    """What compiled TorchScript raises in place of Python's exceptions."""
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
@@ -82,18 +89,6 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's name
     """isinstance that also takes annotations such as `List[int]`."""
     return _isinstance(obj, target_type)
-
-
-def fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
-    """Start a call and answer with its future. In Python it runs at once."""
-    done: Future = Future()
-    done.set_result(func(*args, **kwargs))
-    return done
-
-
-def wait(future: Future) -> Any:
-    """The result of a fork."""
-    return future.wait()
 
 
 _fork, _wait = fork, wait
@@ -156,51 +151,6 @@ def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> 
 def export_opnames(m: Any) -> list[str]:
     """Refused: it lists the ops of a compiled program."""
     raise NotImplementedError(f"jit.export_opnames: {_MISSING}")
-
-
-def last_executed_optimized_graph() -> Any:
-    """Refused: it shows a compiled program."""
-    raise NotImplementedError(f"jit.last_executed_optimized_graph: {_MISSING}")
-
-
-@contextlib.contextmanager
-def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Whether compiled programs are optimised inside; Python runs as it is."""
-    yield
-
-
-@contextlib.contextmanager
-def fuser(name: str) -> Iterator[None]:
-    """Which fuser compiled programs use inside; Python runs as it is."""
-    if name not in ("fuser0", "fuser1", "fuser2", "fuser3"):
-        raise Exception(f"unrecognized fuser option (name: {name})")  # noqa: TRY002 - as PyTorch raises
-    yield
-
-
-def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Keep a fusion strategy for compiled programs, and answer with the one before."""
-    before, _fusion["strategy"] = _fusion["strategy"], list(strategy)
-    return before
-
-
-def enable_onednn_fusion(enabled: bool) -> None:
-    """Keep whether compiled programs fuse with oneDNN."""
-    _fusion["onednn"] = bool(enabled)
-
-
-def onednn_fusion_enabled() -> bool:
-    """Whether that was asked for."""
-    return _fusion["onednn"]
-
-
-class strict_fusion:  # noqa: N801 - PyTorch's name
-    """Inside, compiled code must fuse; Python runs as it is."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        pass
 
 
 def _flatten(tree: Any) -> tuple[tuple[Any, ...], Any]:

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._jit_internal import Error
 from ..base import late
 from . import types as t
 from .classes import ClassType, Object
@@ -29,10 +30,6 @@ from .tasks import fork
 INDENT = "    "
 _NOT = object()
 _FILE = "<script>"
-
-
-class Error(RuntimeError):
-    """What a running script raises, with the lines it comes from."""
 
 
 class _Writer:

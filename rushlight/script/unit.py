@@ -33,6 +33,8 @@ from .values import bound
 class Function:
     """One compiled function."""
 
+    last: Function | None = None         # that Python called
+
     def __init__(self, unit: Unit, name: str, definition: Definition, owner: ClassType | None = None,
                  make_self: Callable[[Value], Sugared] | None = None) -> None:
         self.unit, self.qualified_name, self.definition = unit, name, definition
@@ -69,6 +71,7 @@ class Function:
         """Call it as a program does: parameters by place and name, defaults, types checked."""
         given = bound(self.schema, args, kwargs)
         run = self.runner()
+        Function.last = self
         try:
             return run(*given)
         except Exception as error:
