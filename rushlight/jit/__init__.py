@@ -27,8 +27,6 @@ from .._jit_internal import (
 from ..base.refusals import reason_of, stand_in
 from ._script import (
     Attribute,
-    CompilationUnit,
-    RecursiveScriptClass,
     RecursiveScriptModule,
     ScriptFunction,
     ScriptModule,
@@ -68,6 +66,15 @@ _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = 
 )
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 _fusion = {"strategy": [("STATIC", 2), ("DYNAMIC", 10)], "onednn": False}
+
+
+def __getattr__(name: str) -> Any:
+    """Classes that need the compiler, when they are asked for."""
+    if name in ("CompilationUnit", "RecursiveScriptClass"):
+        from . import _classes
+
+        return getattr(_classes, name)
+    raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
 
 
 class Error(RuntimeError):
