@@ -20,6 +20,9 @@ late.provide({
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
     "script module": "jit._recursive:face_of",                       # what Python methods of scripted modules get as self
+    "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
+    "known script class": "script.user_classes:known_type",          # instances given to running scripts
+    "script face": "jit._classes:face",                              # objects of scripts without a Python class
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"

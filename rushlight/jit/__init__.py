@@ -39,8 +39,6 @@ from ._execution import (
 )
 from ._script import (
     Attribute,
-    CompilationUnit,
-    RecursiveScriptClass,
     RecursiveScriptModule,
     ScriptFunction,
     ScriptModule,
@@ -79,6 +77,15 @@ _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = 
     script_if_tracing,
 )
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
+
+
+def __getattr__(name: str) -> Any:
+    """Classes that need the compiler, when they are asked for."""
+    if name in ("CompilationUnit", "RecursiveScriptClass"):
+        from . import _classes
+
+        return getattr(_classes, name)
+    raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..base import late
-from ..base.refusals import stand_in
 from ..nn import Module
-
-CompilationUnit = stand_in("torch.jit", "CompilationUnit")
-RecursiveScriptClass = stand_in("torch.jit", "RecursiveScriptClass")
 
 
 class _Enabled:
@@ -454,18 +450,15 @@ _cached: dict[int, tuple[Any, ScriptFunction]] = {}
 
 
 def _script_class(obj: type) -> type:
-    if issubclass(obj, Module):
-        raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an"
-                           " instance instead")
-    if issubclass(obj, enum.Enum):
-        return obj
-    return obj
+    from ..script.user_classes import script_class
+
+    return obj if issubclass(obj, enum.Enum) else script_class(obj)
 
 
 def _script_other(obj: Any) -> Any:
-    if isinstance(obj, (dict, list)):
-        return obj
-    raise RuntimeError(f"jit.script: expected a function, a class or a module, got {type(obj).__name__}")
+    from ._classes import script_value
+
+    return script_value(obj)
 
 
 def script_if_tracing(fn: Callable) -> Callable:
@@ -484,7 +477,6 @@ def script_if_tracing(fn: Callable) -> Callable:
 
 def interface(obj: type) -> type:
     """A class that only names methods."""
-    if not isinstance(obj, type):
-        raise RuntimeError("interface must be applied to a class")
-    obj.__torch_script_interface__ = True  # type: ignore[attr-defined]
-    return obj
+    from ..script.user_classes import script_interface
+
+    return script_interface(obj)

@@ -114,6 +114,10 @@ class InterfaceType(t.Type):
     def annotation_str(self) -> str:
         return self.name_
 
+    @property
+    def ir_text(self) -> str:
+        return f"InterfaceType<{self.name_.rpartition('.')[2]}>"
+
     def is_interface_type(self) -> bool:
         return True
 
@@ -127,9 +131,9 @@ class InterfaceType(t.Type):
         for name, wanted in self.methods.items():
             method = type.find_method(name)
             if method is None:
-                return f"class '{type}' does not have method '{name}'"
+                return f"Class '{type}' does not have method '{name}' but '{self.name_}' does."
             if not _serves(method.schema, wanted):
-                return (f"method on class '{type}' (1) is not compatible with interface '{self.name_}' (2)\n"
+                return (f"Method on class '{type}' (1) is not compatible with interface '{self.name_}' (2)\n"
                         f"  (1) {method.schema}\n  (2) {wanted}")
         return ""
 
@@ -138,6 +142,14 @@ class InterfaceType(t.Type):
             return all(name in self.methods and _fits(self.methods[name], wanted)
                        for name, wanted in other.methods.items())
         return super().is_subtype_of(other)
+
+    def why_not(self, other: t.Type) -> str:
+        if not isinstance(other, InterfaceType):
+            return ""
+        missing = [name for name in other.methods if name not in self.methods]
+        if missing:
+            return f"Interface '{self.name_}' does not have method '{missing[0]}' but interface '{other.name_}' does."
+        return f"the methods of interface '{self.name_}' do not fit those of '{other.name_}'"
 
     def _key(self) -> tuple[Any, ...]:
         return (self.name_, self.is_module_)
@@ -187,5 +199,11 @@ class Object:
         run = self.type.methods[name].runner()
         return lambda *args: run(self, *args)
 
+    def __lt__(self, other: Object) -> bool:
+        method = self.type.methods.get("__lt__")
+        if method is None:
+            raise RuntimeError(f"only objects of classes with __lt__ can be sorted, '{self.type}' has none")
+        return method.runner()(self, other)
+
     def __repr__(self) -> str:
-        return f"<{self.type.name_} object>"
+        return f"<{self.type.name_} object at {id(self):#x}>"

@@ -5,6 +5,7 @@ Enters: a value. Leaves: a `prim::Constant` node's output with its type. Refuses
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from .. import _C
@@ -84,7 +85,9 @@ def set_constant(node: Node, value: Any, type: t.Type | None = None) -> bool:
     if value is None:
         return True
     kind = "ival"
-    if isinstance(value, bool):
+    if isinstance(value, enum.Enum):         # before numbers: some enums are such
+        pass
+    elif isinstance(value, bool):
         value, kind = int(value), "i"
     elif isinstance(value, int):
         kind = "i"

@@ -20,6 +20,7 @@ from ..base import late
 from . import types as t
 from .classes import ClassType, Object
 from .constants import NUMBERED_DTYPES, constant_of
+from .contexts import Entered
 from .fusion import Fused, Run, runs_of
 from .ir import Block, Graph, Node, Value
 from .locals import Locals
@@ -62,17 +63,32 @@ class _Writer:
             if value.node_ in self.locals.inlined:
                 return TEXTS[value.node_.kind_].format(*map(self.text, value.node_.inputs_))
             return self.locals.name(value)
-        if held is None or isinstance(held, bool) or (isinstance(held, int) and held >= 0):
+        if held is None or type(held) is bool or (type(held) is int and held >= 0):
             return repr(held)
         return self.bind(held)
 
     def write(self) -> str:
         params = ", ".join(map(self.locals.name, self.graph.inputs()))
         self.line(0, f"def run({params}):")
-        self.block(self.graph.block, 1)
+        enters = any(node.kind_ == "prim::Enter" for node in self.graph.all_nodes())
+        depth = 2 if enters else 1
+        if enters:
+            self.line(1, f"entered = {self.bind(Entered)}()")
+            self.line(1, "try:")
+        self.block(self.graph.block, depth)
         results = [self.text(value) for value in self.graph.outputs()]
-        self.line(1, f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
+        self.line(depth, f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
+        if enters:
+            self.line(1, "except BaseException:")
+            self.line(2, "entered.leave_all()")
+            self.line(2, "raise")
         return "\n".join(self.lines)
+
+    def _prim_Enter(self, node: Node, depth: int) -> None:
+        self.line(depth, f"{self.locals.name(node.outputs_[0])} = entered.enter({self.text(node.inputs_[0])})", node)
+
+    def _prim_Exit(self, node: Node, depth: int) -> None:
+        self.line(depth, "entered.leave()", node)
 
     def block(self, block: Block, depth: int, targets: Sequence[Value] = (), values: Sequence[Value] = ()) -> None:
         """The statements of a block; at its end, what it hands over."""
@@ -218,8 +234,12 @@ class _Writer:
         self.line(depth, f"{self.result(node)} = {self.bind(fork)}({self.bind(program.run)}{given})", node)
 
     def _prim_PythonOp(self, node: Node, depth: int) -> None:
+        from .values import holds_objects, outward
+
         result = node.outputs_[0]
-        call = f"{self.bind(node.pyobj)}({self.row(node.inputs_)})"
+        given = ", ".join(f"{self.bind(outward)}({self.text(value)})" if holds_objects(value.type_) else self.text(value)
+                          for value in node.inputs_)
+        call = f"{self.bind(node.pyobj)}({given})"
         self.line(depth, f"{self.result(node)} = {self.bind(functools.partial(answered, type=result.type_))}({call})",
                   node)
 
@@ -351,13 +371,13 @@ def dtype_number(tensor: Any) -> int:
 
 def answered(value: Any, type: t.Type) -> Any:
     """What a Python function gave to a script, as the type it was declared to have."""
-    from .values import converted, is_refused
+    from .values import Refused, converted
 
-    made = converted(value, type)
-    if is_refused(made):
+    try:
+        return converted(value, type)
+    except Refused as refused:
         raise RuntimeError(f"expected value of type {type} for return value but instead got value of type"
-                           f" {value.__class__.__name__}: {value!r:.80}")
-    return made
+                           f" {value.__class__.__name__}: {value!r:.80}. {refused}") from None
 
 
 def exactly(row: list, count: int) -> list:

@@ -178,7 +178,7 @@ def _converted_tuple(graph: Graph, wanted: t.Type, value: Value, convert: bool) 
                  for element, part in zip(wanted.elements_, unpacked(graph, value), strict=True)]
         with graph.at_range(None):
             return graph.insert("prim::TupleConstruct", parts,
-                                wanted.with_contained([part.type_ for part in parts])).outputs_[0]
+                                given.with_contained([part.type_ for part in parts])).outputs_[0]
     return value
 
 

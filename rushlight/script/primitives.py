@@ -245,6 +245,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::fabs": math.fabs, "aten::copysign": math.copysign, "aten::gcd": math.gcd, "aten::factorial": math.factorial,
     "aten::degrees": math.degrees, "aten::radians": math.radians, "aten::frexp": math.frexp, "aten::modf": math.modf,
     "aten::ldexp": math.ldexp, "aten::isnan": math.isnan, "aten::isinf": math.isinf, "aten::isfinite": math.isfinite,
+    "aten::is_grad_enabled": _C.is_grad_enabled, "aten::set_grad_enabled": _C._set_grad_enabled,
+    "prim::EnumName": lambda member: member.name, "prim::EnumValue": lambda member: member.value,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _MATH = ("log", "log10", "log1p", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",

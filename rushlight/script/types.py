@@ -472,6 +472,13 @@ class DictType(Type):
         return f"Dict({self.key.ir_text}, {self.value.ir_text})"
 
 
+def _default_text(value: Any) -> str:
+    """The default of a field, as graphs print it."""
+    from .text.values import shown
+
+    return shown(value)
+
+
 class TupleType(Type):
     """Elements in a row; with a name and the names of its fields, a NamedTuple."""
 
@@ -503,8 +510,11 @@ class TupleType(Type):
     @property
     def ir_text(self) -> str:
         if self.name:
-            fields = zip(self.fields, self.elements_, strict=True)
-            return f"NamedTuple({', '.join(f'{name} : {type.ir_text}' for name, type in fields)})"
+            first = len(self.fields) - len(self.defaults)
+            defaults = ["" if at < first else f" = {_default_text(self.defaults[at - first])}"
+                        for at in range(len(self.fields))]
+            fields = zip(self.fields, self.elements_, defaults, strict=True)
+            return f"NamedTuple({', '.join(f'{name} : {type.ir_text}{default}' for name, type, default in fields)})"
         return f"({', '.join(e.ir_text for e in self.elements_)})"
 
     def is_subtype_of(self, other: Type) -> bool:

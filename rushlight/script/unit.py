@@ -6,12 +6,12 @@ recursion.
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from .._jit_internal import _get_fn_overloads, _qualified_name, boolean_dispatched, is_ignored_fn
+from ..base import late
 from .classes import ClassType
 from .execute import Program, told
 from .frontend.annotations import qualified_name
@@ -27,7 +27,8 @@ from .ir import Graph, Value
 from .passes.cleanup import canonicalize_loops, clean
 from .schemas import Schema
 from .source import Range
-from .values import bound
+from .types import Type
+from .values import bound, leaving
 
 
 class Function:
@@ -44,19 +45,22 @@ class Function:
         self._schema: Schema | None = None
         self._is_compiling = False
         self._program: Program | None = None
+        self._leaving: Callable[[Any], Any] | None = None      # how results go back to Python, where that is work
 
     def ensure(self, called_from: Range | None = None) -> Function:
         """Compile it, if that has not happened yet."""
         if self._graph is not None:
             return self
         if self._is_compiling:
-            raise CompileError(f"function '{self.name}' is called recursively. Recursive calls are not supported",
+            kind = "function" if self.owner is None else "method"
+            raise CompileError(f"{kind} '{self.name}' is called recursively. Recursive calls are not supported",
                                called_from)
         self._is_compiling = True
         try:
             with compiling(self.name, called_from):
                 self._graph, self._schema = compile_definition(self.unit, self.definition, self.owner,
                                                                self.make_self)
+                self._leaving = leaving(self._schema.return_type())
         finally:
             self._is_compiling = False
         return self
@@ -73,9 +77,10 @@ class Function:
         run = self.runner()
         Function.last = self
         try:
-            return run(*given)
+            result = run(*given)
         except Exception as error:
             raise told(error) from error
+        return result if self._leaving is None else self._leaving(result)
 
     @property
     def graph(self) -> Graph:
@@ -163,9 +168,9 @@ class Unit:
             self.functions[inner] = Function(self, self.take_name(qualified_name(inner)), definition)
         return self.functions[inner]
 
-    def enter(self, emitter: Emitter, tree: ast.expr, at: Range) -> tuple[Value, Value]:
-        """The object of a `with`, and what entering it gives."""
-        raise CompileError("with statements over this object are not compiled yet", at)
+    def class_type(self, python_class: type, at: Range | None = None) -> Type | None:
+        """The type of a Python class, compiled now if need be; None for classes that scripts cannot have."""
+        return late.provided("script classes")(python_class, at)
 
 
 PYTHON = Unit()          # what Python's functions, classes and modules compile into

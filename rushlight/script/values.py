@@ -1,149 +1,350 @@
-"""Values of a running program against types: what a call may be given, and how it comes in.
+"""Values between Python and running programs: what a call may be given, how it comes in, and how results go out.
 
-Enters: Python values and types. Leaves: the values a function runs on (a list for a tuple where a list is asked for, a
-float for an int where a float is), or a TypeError-like refusal that names parameter, type and value.
+Enters: Python values and types. Leaves: the values a function runs on: containers are copies of the caller's, as they
+were when the call was made; a float for an int where a float is asked for; for an instance of a class, an `Object`
+with the same attributes. Results come out as Python's: an object as an instance of the user's class.
+Refuses: values that do not fit, with parameter, type, value and reason.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _C
+from ..base import late
 from . import types as t
 from .classes import ClassType, InterfaceType, Object
 from .constants import as_number
 from .schemas import Schema
 
-_REFUSED = object()
+
+class Refused(Exception):
+    """A value that a type does not take, with the reason."""
 
 
 def is_of(value: Any, type: t.Type) -> bool:
-    """Whether a value is of a type, elements of containers included."""
-    if isinstance(type, t.AnyType):
-        return True
-    if isinstance(type, t.UnionType):
-        return any(is_of(value, member) for member in type.members())
-    plain = ((t.BoolType, bool), (t.StringType, str), (t.FloatType, float), (t.ComplexType, complex),
-             (t.TensorType, _C.Tensor), (t.DeviceObjType, _C.device), (t.AnyListType, list), (t.AnyTupleType, tuple))
-    for kind, python in plain:
-        if isinstance(type, kind):
-            return isinstance(value, python)
-    if isinstance(type, t.NoneType):
-        return value is None
-    if isinstance(type, t.IntType):
-        return isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(type, t.NumberType):
-        return isinstance(value, (int, float, complex)) and not isinstance(value, bool)
-    return _is_container(value, type)
+    """Whether a value of a running program is of a type, elements of containers included."""
+    ask = _ASKED.get(type.__class__)
+    return ask(value, type) if ask is not None else True
 
 
-def _is_container(value: Any, type: t.Type) -> bool:
-    if isinstance(type, t.ListType):
-        return isinstance(value, list) and all(is_of(item, type.element) for item in value)
-    if isinstance(type, t.DictType):
-        return isinstance(value, dict) and all(is_of(k, type.key) and is_of(v, type.value) for k, v in value.items())
-    if isinstance(type, t.TupleType):
-        return isinstance(value, tuple) and len(value) == len(type.elements_) and all(
-            is_of(item, element) for item, element in zip(value, type.elements_, strict=True))
-    if isinstance(type, (ClassType, InterfaceType)):
-        return isinstance(value, Object) and value.type.is_subtype_of(type)
-    if isinstance(type, t.EnumType):
-        return isinstance(value, enum.Enum) and (type.python_class is None or isinstance(value, type.python_class))
-    return True
+def _is_list(value: Any, type: Any) -> bool:
+    return isinstance(value, list) and all(is_of(item, type.element) for item in value)
 
 
-def is_refused(made: Any) -> bool:
-    """Whether `converted` found no way."""
-    return made is _REFUSED
+def _is_dict(value: Any, type: Any) -> bool:
+    return isinstance(value, dict) and all(is_of(k, type.key) and is_of(v, type.value) for k, v in value.items())
+
+
+def _is_tuple(value: Any, type: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == len(type.elements_) and all(map(is_of, value, type.elements_))
+
+
+def _is_enum(value: Any, type: Any) -> bool:
+    return isinstance(value, enum.Enum) and (type.python_class is None or isinstance(value, type.python_class))
+
+
+def _is_union(value: Any, type: Any) -> bool:
+    return any(is_of(value, member) for member in type.members())
+
+
+def _is_object(value: Any, type: Any) -> bool:
+    return isinstance(value, Object) and value.type.is_subtype_of(type)
+
+
+_ASKED: dict[Any, Callable[[Any, Any], bool]] = {
+    t.BoolType: lambda value, type: isinstance(value, bool), t.StringType: lambda value, type: isinstance(value, str),
+    t.FloatType: lambda value, type: isinstance(value, float), t.NoneType: lambda value, type: value is None,
+    t.ComplexType: lambda value, type: isinstance(value, complex),
+    t.TensorType: lambda value, type: isinstance(value, _C.Tensor),
+    t.DeviceObjType: lambda value, type: isinstance(value, _C.device),
+    t.AnyListType: lambda value, type: isinstance(value, list),
+    t.AnyTupleType: lambda value, type: isinstance(value, tuple),
+    t.IntType: lambda value, type: isinstance(value, int) and not isinstance(value, bool),
+    t.NumberType: lambda value, type: isinstance(value, (int, float, complex)) and not isinstance(value, bool),
+    t.UnionType: _is_union, t.OptionalType: _is_union, t.ListType: _is_list, t.DictType: _is_dict,
+    t.TupleType: _is_tuple, t.EnumType: _is_enum, ClassType: _is_object, InterfaceType: _is_object,
+}
+
+
+# --- in ---------------------------------------------------------------------------------------------------------------
 
 
 def converted(value: Any, type: t.Type) -> Any:
-    """A Python value as a parameter of a type takes it; `_REFUSED` where it cannot."""
-    if isinstance(type, (t.AnyType, t.TensorType)):
-        return value if isinstance(type, t.AnyType) or isinstance(value, _C.Tensor) else _REFUSED
-    if isinstance(type, t.OptionalType):
-        return None if value is None else converted(value, type.element)
-    if isinstance(type, t.UnionType):
-        if is_of(value, type):
-            return value
-        tries = [converted(value, member) for member in type.members()]
-        return next((found for found in tries if found is not _REFUSED), _REFUSED)
-    if isinstance(type, t.IntType):
-        return _integer(value)
-    if isinstance(type, t.FloatType):
-        if isinstance(value, _C.Tensor) and value.numel() == 1:
-            return float(value)
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _REFUSED
-    if isinstance(type, t.ComplexType):
-        return complex(value) if isinstance(value, (int, float, complex)) else _REFUSED
-    if isinstance(type, t.DeviceObjType) and isinstance(value, str):
-        return _C.device(value)
-    if isinstance(type, (t.ListType, t.DictType, t.TupleType)):
-        return _container(value, type)
-    if isinstance(type, (ClassType, InterfaceType)):
-        value = getattr(value, "__script_object__", value)
-    return value if is_of(value, type) else _REFUSED
+    """A Python value as a parameter of a type takes it. Raises Refused with the reason."""
+    take = _TAKEN.get(type.__class__)
+    if take is not None:
+        return take(value, type)
+    if not is_of(value, type):
+        raise Refused(f"{value.__class__.__name__} is no {type}")
+    return value
 
 
-def _integer(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
+def _no(value: Any, type: t.Type) -> Refused:
+    return Refused(f"Unable to cast Python instance of type {value.__class__} to {type}")
+
+
+def _tensor(value: Any, type: Any) -> Any:
+    if isinstance(value, _C.Tensor) or value is None:        # no tensor at all passes, as an undefined one
+        return value
+    raise Refused(f"Unable to cast {value!r:.80} to Tensor")
+
+
+def _integer(value: Any, type: Any) -> Any:
+    if value.__class__ is int:
+        if not -(2**63) <= value < 2**63:
+            raise _no(value, type)
         return value
     number = as_number(value)
     if number is not None:
         return number
-    if isinstance(value, _C.Tensor) and value.numel() == 1 and not value.is_floating_point():
+    if isinstance(value, _C.Tensor):
         return int(value)
-    return int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else _REFUSED
+    if isinstance(value, (float, complex)) or not hasattr(value, "__index__"):
+        raise _no(value, type)
+    return int(value)
 
 
-def _container(value: Any, type: t.Type) -> Any:
-    if isinstance(type, t.ListType):
-        if not isinstance(value, (list, tuple)):
-            return _REFUSED
-        row = [converted(item, type.element) for item in value]
-        if any(item is _REFUSED for item in row):
-            return _REFUSED
-        return row              # a list of its own: what the script does to it the caller does not see
-    if isinstance(type, t.DictType):
-        if not isinstance(value, dict):
-            return _REFUSED
-        pairs = [(converted(k, type.key), converted(v, type.value)) for k, v in value.items()]
-        return _REFUSED if any(k is _REFUSED or v is _REFUSED for k, v in pairs) else dict(pairs)
-    if not isinstance(value, tuple) or len(value) != len(type.elements_):  # type: ignore[attr-defined]
-        return _REFUSED
-    row = [converted(item, element) for item, element in zip(value, type.elements_, strict=True)]  # type: ignore
-    return _REFUSED if any(item is _REFUSED for item in row) else value if hasattr(value, "_fields") else tuple(row)
+def _float(value: Any, type: Any) -> Any:
+    if value.__class__ is float:
+        return value
+    if isinstance(value, (int, float, _C.Tensor)) or (hasattr(value, "__float__") and not isinstance(value, str)):
+        return float(value)
+    raise _no(value, type)
 
 
-def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The values of a call in the order of the parameters. Refuses calls that do not fit, as the language words it."""
-    if len(args) > len(schema.arguments):
-        raise RuntimeError(f"{schema.name}() expected at most {len(schema.arguments)} argument(s) but received"
-                           f" {len(args)} argument(s). Declaration: {schema}")
-    rest = dict(kwargs)
-    found = []
-    for at, argument in enumerate(schema.arguments):
+def _complex(value: Any, type: Any) -> Any:
+    if isinstance(value, (int, float, complex)) or hasattr(value, "__complex__"):
+        return complex(value)
+    raise _no(value, type)
+
+
+def _bool(value: Any, type: Any) -> Any:
+    if isinstance(value, (bool, _C.Tensor)) or value is None or hasattr(value, "__bool__"):
+        return bool(value)
+    raise _no(value, type)
+
+
+def _device(value: Any, type: Any) -> Any:
+    if isinstance(value, _C.device):
+        return value
+    if isinstance(value, str):
+        return _C.device(value)
+    raise _no(value, type)
+
+
+def _optional(value: Any, type: Any) -> Any:
+    return None if value is None else converted(value, type.element)
+
+
+def _union(value: Any, type: Any) -> Any:
+    """The member that the value is of as it stands: nothing is converted on the way."""
+    found = inferred(value)
+    for member in type.members():
+        if is_of(found, member):
+            return found
+    for member in type.members():        # an empty container, or one of plain tuples for named ones
+        if isinstance(member, (t.ListType, t.DictType, t.TupleType)):
+            try:
+                return converted(value, member)
+            except Refused:
+                continue
+    raise Refused(f"Expected a member of {type} but instead found type {value.__class__.__name__}")
+
+
+def _list(value: Any, type: Any) -> Any:
+    held = getattr(value, "__script_value__", None)
+    if held is not None:
+        return held
+    if not isinstance(value, (list, tuple)):
+        raise _no(value, type)
+    element = type.element
+    take = _TAKEN.get(element.__class__)
+    if take is None:
+        return [converted(item, element) for item in value]
+    return [take(item, element) for item in value]
+
+
+def _dict(value: Any, type: Any) -> Any:
+    held = getattr(value, "__script_value__", None)
+    if held is not None:
+        return held
+    if not isinstance(value, Mapping):
+        raise _no(value, type)
+    return {converted(k, type.key): converted(v, type.value) for k, v in value.items()}
+
+
+def _tuple(value: Any, type: Any) -> Any:
+    if not isinstance(value, (tuple, list)):
+        raise _no(value, type)
+    if len(value) != len(type.elements_):
+        raise Refused(f"Object {value!r:.80} had a different number of elements than type {type}")
+    row = [converted(item, element) for item, element in zip(value, type.elements_, strict=True)]
+    return type.python_class(*row) if type.python_class is not None else tuple(row)
+
+
+def _enum(value: Any, type: Any) -> Any:
+    if not isinstance(value, enum.Enum):
+        raise Refused(f"{value.__class__.__name__} is no member of an enum")
+    if type.python_class is None or isinstance(value, type.python_class):
+        return value
+    members = type.python_class.__members__              # of another enum: the member of that name
+    if value.name not in members:
+        raise Refused(f"{value!r} is no member of {type}")
+    return members[value.name]
+
+
+def _object(value: Any, type: ClassType) -> Any:
+    held = value if isinstance(value, Object) else getattr(value, "__script_object__", None)
+    if isinstance(held, Object):
+        if not held.type.is_subtype_of(type):
+            raise Refused(f"an object of {held.type} is none of {type}")
+        return held
+    slots = []
+    for slot in type.slots:
+        if not hasattr(value, slot.name):
+            raise Refused(f"Tried to cast object to type {type} but object was missing attribute {slot.name}")
+        try:
+            slots.append(converted(getattr(value, slot.name), slot.type))
+        except Refused as refused:
+            raise Refused(f"Could not cast attribute '{slot.name}' to type {slot.type}: {refused}") from None
+    return Object(type, slots)
+
+
+def _through_interface(value: Any, type: InterfaceType) -> Any:
+    held = value if isinstance(value, Object) else getattr(value, "__script_object__", None)
+    if held is None:
+        known = late.provided("known script class")(value.__class__)
+        if not isinstance(known, ClassType):
+            raise Refused(f"Assigning the object {value!r:.80} to an interface fails because the value is not a"
+                          " TorchScript compatible type, did you forget to turn it into a user defined TorchScript"
+                          " class?")
+        held = _object(value, known)
+    missing = type.missing_in(held.type)
+    if missing:
+        raise Refused(f"Object {value!r:.80} is not compatible with interface {type}: {missing}")
+    return held
+
+
+def _any(value: Any, type: Any) -> Any:
+    return inferred(value)
+
+
+def inferred(value: Any) -> Any:
+    """A Python value as a program takes it where any will do: instances of script classes as objects."""
+    if isinstance(value, (_C.Tensor, bool, int, float, complex, str, _C.device, enum.Enum, Object)) or value is None:
+        return value
+    if isinstance(value, list):
+        return [inferred(item) for item in value]
+    if isinstance(value, tuple):
+        row = [inferred(item) for item in value]
+        return value.__class__(*row) if hasattr(value, "_fields") else tuple(row)
+    if isinstance(value, dict):
+        return {inferred(k): inferred(v) for k, v in value.items()}
+    for name in ("__script_object__", "__script_value__"):
+        held = getattr(value, name, None)
+        if held is not None:
+            return held
+    number = as_number(value)
+    if number is not None:
+        return number
+    known = late.provided("script classes")(value.__class__)
+    if isinstance(known, ClassType):
+        return _object(value, known)
+    raise RuntimeError(f"cannot infer the type of {value!r:.80}: only tensors, numbers, strings, (possibly nested)"
+                       " tuples, lists and dicts of them and objects of script classes are supported, but instead got a"
+                       f" value of type {value.__class__.__name__}")
+
+
+_TAKEN: dict[Any, Callable[[Any, Any], Any]] = {
+    t.TensorType: _tensor, t.IntType: _integer, t.FloatType: _float, t.ComplexType: _complex, t.BoolType: _bool,
+    t.DeviceObjType: _device, t.OptionalType: _optional, t.UnionType: _union, t.ListType: _list, t.DictType: _dict,
+    t.TupleType: _tuple, t.EnumType: _enum, ClassType: _object, InterfaceType: _through_interface, t.AnyType: _any,
+}
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+def outward(value: Any) -> Any:
+    """A value of a program as Python sees it: objects as instances of the user's class, at any depth."""
+    if isinstance(value, Object):
+        return _instance(value)
+    if isinstance(value, list):
+        return [outward(item) for item in value]
+    if isinstance(value, tuple):
+        row = [outward(item) for item in value]
+        return value.__class__(*row) if hasattr(value, "_fields") else tuple(row)
+    if isinstance(value, dict):
+        return {outward(k): outward(v) for k, v in value.items()}
+    return value
+
+
+def _instance(held: Object) -> Any:
+    if held.type.is_module_ or held.type.python_class is None:
+        return late.provided("script face")(held)
+    made = held.type.python_class.__new__(held.type.python_class)
+    for slot, value in held.items():
+        object.__setattr__(made, slot.name, outward(value))
+    return made
+
+
+def leaving(type: t.Type) -> Callable[[Any], Any] | None:
+    """How results of a type go back to Python; None where they are the same there."""
+    return outward if holds_objects(type) else None
+
+
+@functools.cache
+def holds_objects(type: t.Type) -> bool:
+    """Whether objects may be somewhere in a value of a type."""
+    return isinstance(type, (ClassType, InterfaceType, t.AnyType)) or any(map(holds_objects, type.contained()))
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: int = 0) -> list[Any]:
+    """The values of a call in the order of the parameters, the first `skip` left out. Refuses calls that do not fit, as
+    the language words it."""
+    listed = schema.arguments[skip:]
+    if len(args) + len(kwargs) > len(listed):
+        raise RuntimeError(f"{schema.name}() expected at most {len(listed)} argument(s) but received"
+                           f" {len(args) + len(kwargs)} argument(s). Declaration: {schema}")
+    found, used = [], 0
+    for at, argument in enumerate(listed):
         if at < len(args):
             value = args[at]
-            if argument.name in rest:
-                raise RuntimeError(f"{schema.name}(): argument '{argument.name}' was given twice. Declaration:"
-                                   f" {schema}")
-        elif argument.name in rest:
-            value = rest.pop(argument.name)
+        elif argument.name in kwargs:
+            value = kwargs[argument.name]
+            used += 1
         elif argument.has_default:
-            found.append(argument.default)
+            found.append(_default(argument.default, argument.type))
             continue
         else:
             raise RuntimeError(f"{schema.name}() is missing value for argument '{argument.name}'. Declaration:"
                                f" {schema}")
-        made = converted(value, argument.type)
-        if made is _REFUSED:
+        try:
+            found.append(converted(value, argument.type))
+        except Refused as refused:
             raise RuntimeError(
                 f"{schema.name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead"
-                f" found type '{type(value).__name__}'.\nPosition: {at}\nValue: {value!r:.120}\nDeclaration: {schema}")
-        found.append(made)
-    if rest:
-        raise RuntimeError(f"{schema.name}(): unknown keyword argument '{next(iter(rest))}'. Declaration: {schema}")
+                f" found type '{_named(value)}'.\nPosition: {at + skip}\nValue: {value!r:.120}\nDeclaration: {schema}\n"
+                f"Cast error details: {refused}") from None
+    if used < len(kwargs):
+        odd = next(name for name in kwargs if name not in [argument.name for argument in listed[len(args):]])
+        raise RuntimeError(f"{schema.name}(): Unknown keyword argument '{odd}'. Declaration: {schema}")
     return found
+
+
+def _default(value: Any, type: t.Type) -> Any:
+    """A default as the function may change it: containers are copies, and instances become objects."""
+    return converted(value, type) if isinstance(value, (list, dict)) or holds_objects(type) else value
+
+
+def _named(value: Any) -> str:
+    fields = getattr(value, "_fields", None)
+    name = value.__class__.__name__
+    return f"{name} (aka NamedTuple({', '.join(fields)}))" if fields else name

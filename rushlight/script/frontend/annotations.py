@@ -7,16 +7,20 @@ annotations that mean nothing here, saying which.
 from __future__ import annotations
 
 import ast
+import builtins
 import enum
 import inspect
+import sys
 import types as python_types
 import typing
 from collections.abc import Callable
 from typing import Any
 
 from ... import _C
+from ...base import late
 from ...futures import Future
 from .. import types as t
+from ..constants import type_of
 from ..source import Range
 from .errors import CompileError
 
@@ -31,23 +35,44 @@ _PLAIN: dict[Any, t.Type] = {
 
 def type_of_annotation(annotation: Any, at: Range | None, lookup: Callable[[str], Any] | None = None) -> t.Type:
     """The type that an annotation means."""
-    found = try_type(annotation, lookup)
+    found = try_type(annotation, lookup, at)
     if found is None:
-        raise CompileError(f"Unknown type annotation: '{_shown(annotation)}'", at)
+        raise CompileError(_unknown(annotation), at)
     return found
+
+
+def _unknown(annotation: Any) -> str:
+    """Why an annotation means nothing here."""
+    bare = {typing.List: ("List", "a contained type", "List[int]"),  # noqa: UP006
+            typing.Dict: ("Dict", "contained types", "Dict[int, int]"),  # noqa: UP006
+            typing.Tuple: ("Tuple", "a contained type", "Tuple[int]"),  # noqa: UP006
+            typing.Optional: ("Optional", "a contained type", "Optional[int]")}
+    try:
+        word, what, example = bare[annotation]
+    except (KeyError, TypeError):
+        origin = typing.get_origin(annotation)
+        if origin is not None:
+            return f"Unknown type constructor {getattr(annotation, '__name__', None) or origin}: '{_shown(annotation)}'"
+        return f"Unknown type name '{_shown(annotation)}'"
+    return f"Attempted to use {word} without {what}. Please add {what}, e.g. {example}"
+
+
+def is_whole(annotation: Any) -> bool:
+    """Whether an annotation names no type by a word that is still to be looked up."""
+    return not isinstance(annotation, (str, typing.ForwardRef)) and all(map(is_whole, typing.get_args(annotation)))
 
 
 def _shown(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
-def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None) -> t.Type | None:
+def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None, at: Range | None = None) -> t.Type | None:
     """As above; None for annotations that are not known."""
     if isinstance(annotation, t.Type):
         return annotation
     if isinstance(annotation, (str, typing.ForwardRef)):
         text = annotation if isinstance(annotation, str) else annotation.__forward_arg__
-        return try_type(object_of(ast.parse(text, mode="eval").body, lookup), lookup) if lookup else None
+        return try_type(object_of(ast.parse(text, mode="eval").body, lookup), lookup, at) if lookup else None
     try:
         if annotation in _PLAIN:
             return _PLAIN[annotation]
@@ -55,7 +80,7 @@ def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None) -> t.T
         return None
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is not None:
-        return _generic(origin, args, lookup)
+        return _generic(origin, args, lookup, at)
     if annotation in (typing.List, typing.Dict, typing.Tuple, typing.Optional, typing.Union):  # noqa: UP006
         return None
     kind = getattr(annotation, "__name__", "")
@@ -65,18 +90,17 @@ def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None) -> t.T
         return t.GeneratorType()
     if kind in ("Stream",):
         return t.StreamObjType()
-    if inspect.isclass(annotation):
-        return _class(annotation)
-    return None
+    return _class(annotation, at) if inspect.isclass(annotation) else None
 
 
-def _generic(origin: Any, args: tuple[Any, ...], lookup: Callable[[str], Any] | None) -> t.Type | None:
+def _generic(origin: Any, args: tuple[Any, ...], lookup: Callable[[str], Any] | None,
+             at: Range | None) -> t.Type | None:
     if origin in (typing.Union, python_types.UnionType):
-        parts = [try_type(arg, lookup) for arg in args]
+        parts = [try_type(arg, lookup, at) for arg in args]
         return None if None in parts else t.union_of(parts)  # type: ignore[arg-type]
     if origin is tuple and (args == ((),) or not args):
         return t.TupleType(())
-    parts = [try_type(arg, lookup) for arg in args]
+    parts = [try_type(arg, lookup, at) for arg in args]
     if None in parts or not parts:
         return None
     if origin is list:
@@ -92,26 +116,52 @@ def _generic(origin: Any, args: tuple[Any, ...], lookup: Callable[[str], Any] | 
     return None
 
 
-def _class(annotation: type) -> t.Type | None:
-    """Named tuples, enums, subclasses of Tensor."""
+def _class(annotation: type, at: Range | None) -> t.Type | None:
+    """Named tuples, enums, subclasses of Tensor, and classes that can be compiled."""
     if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
-        hints = typing.get_type_hints(annotation)
-        parts = [try_type(hints.get(field, inspect.Parameter.empty)) for field in annotation._fields]
-        defaults = tuple(annotation._field_defaults.values())  # type: ignore[attr-defined]
-        if None in parts:
-            return None
-        return t.TupleType(parts, qualified_name(annotation), annotation._fields, defaults, annotation)  # type: ignore
+        return _named_tuple(annotation, at)
     if issubclass(annotation, enum.Enum):
-        from ..constants import type_of
-
-        values = [type_of(member.value) for member in annotation]
-        if not values or any(value is None or value != values[0] for value in values):
-            raise CompileError(f"Could not unify the types of the values of enum '{annotation.__name__}'")
-        members = tuple((member.name, member.value) for member in annotation)
-        return t.EnumType(qualified_name(annotation), values[0], members, annotation)
-    if issubclass(annotation, _C.Tensor):
+        return enum_type(annotation)
+    if issubclass(annotation, _C.Tensor) or getattr(annotation, "is_tensor_type", False):
         return t.TENSOR
-    return None
+    return late.provided("script classes")(annotation, at)
+
+
+def _named_tuple(annotation: Any, at: Range | None) -> t.Type | None:
+    """A NamedTuple. Fields without annotation are tensors. Refuses: fields that may be anything, tensors as defaults."""
+    name = qualified_name(annotation)
+    space = getattr(sys.modules.get(annotation.__module__), "__dict__", {})
+    hints = inspect.get_annotations(annotation)
+    parts = []
+    for field in annotation._fields:
+        hint = hints.get(field, inspect.Parameter.empty)
+        part = try_type(hint, lambda word: space.get(word, getattr(builtins, word, NOT_FOUND)), at)
+        if part is None:
+            return None
+        if isinstance(part, t.AnyType):
+            raise RuntimeError(f"attempting to add attribute '{field}' of type Any to '{name}' but it contains an Any"
+                               " type. Any types cannot be members of modules, classes, or named tuples.")
+        parts.append(part)
+    defaults = tuple(annotation._field_defaults.values())
+    if any(isinstance(default, _C.Tensor) for default in defaults):
+        raise RuntimeError(f"Tensors are not supported as default NamedTuple fields: '{name}' has one. Their mutability"
+                           " could lead to potential memory aliasing problems")
+    return t.TupleType(parts, name, annotation._fields, defaults, annotation)
+
+
+def enum_type(annotation: Any) -> t.EnumType:
+    """An enum by its members; aliases are none. Refuses: values that are not all ints, all floats or all strings."""
+    values = [type_of(member.value) for member in annotation]
+    if not values:
+        raise ValueError(f"No enum values defined for: '{annotation}'")
+    one = t.unify_all([value or t.AnyType() for value in values])
+    if one is None:
+        odd = next(i for i, value in enumerate(values) if value != values[0])
+        raise RuntimeError(f"Could not unify type list since element {odd} of type {values[odd]} did not match the types"
+                           f" before it ({values[0]}): values of enum '{annotation.__name__}'")
+    if not isinstance(one, (t.IntType, t.FloatType, t.StringType)):
+        raise RuntimeError(f"Cannot create Enum with value type '{one}', only int, float and string are supported")
+    return t.EnumType(qualified_name(annotation), one, tuple((m.name, m.value) for m in annotation), annotation)
 
 
 def qualified_name(obj: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import types as t
+from ..classes import ClassType
 from ..constants import constant_of, insert_constant
 from ..ir import Value
 from ..source import Range
@@ -224,7 +225,8 @@ class Conditions:
         """A value as a condition takes it."""
         if isinstance(value.type_, t.BoolType):
             return value
-        if isinstance(value.type_, (t.TensorType, t.IntType, t.FloatType)):
+        if isinstance(value.type_, (t.TensorType, t.IntType, t.FloatType)) or (
+                isinstance(value.type_, ClassType) and "__bool__" in value.type_.methods):
             return self.builtin("aten::Bool", at, [value])
         raise CompileError(f"Could not cast value of type {value.type_} to bool", at)
 

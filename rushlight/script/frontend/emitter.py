@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import types as t
-from ..classes import ClassType
+from ..classes import ClassType, InterfaceType
 from ..constants import insert_constant
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
@@ -23,9 +23,9 @@ from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .expressions import Expressions
-from .objects import attribute_of, set_attribute
+from .objects import ClassValue, attribute_of, check_context, set_attribute, why_missing
 from .parsing import NOT_FOUND, Definition
-from .sugared import Simple, Sugared, SugaredTuple, Walk, sugared_of
+from .sugared import MAGIC, Simple, Sugared, SugaredTuple, Walk, sugared_of
 
 FOREVER = 2**63 - 1
 _REASONS = {
@@ -197,6 +197,12 @@ class Emitter(Expressions, Conditions):
     def set_object_attribute(self, at: Range, held: Value, name: str, value: Value) -> None:
         set_attribute(self, at, held, name, value)
 
+    def class_value(self, type: ClassType) -> Sugared:
+        return ClassValue(type)
+
+    def why_missing(self, type: t.Type, name: str) -> str:
+        return why_missing(type, name)
+
     def as_slot(self, value: Value, wanted: t.Type, name: str, at: Range) -> Value:
         """A value for an attribute whose type is known."""
         from ..matching import _converted
@@ -224,6 +230,7 @@ class Emitter(Expressions, Conditions):
         if isinstance(tree.target, ast.Name):
             self.store(tree.target.id, value, at, type)
         else:
+            _check_declared_in_init(self, tree)
             self.assign(tree.target, Simple(value), at)
 
     def store(self, name: str, value: Value, at: Range, annotated: t.Type | None = None) -> None:
@@ -285,7 +292,20 @@ class Emitter(Expressions, Conditions):
         if isinstance(tree.target, ast.Subscript):
             self.augment_item(tree, word, at)
             return
-        before = self.value(tree.target)
+        if isinstance(tree.target, ast.Attribute):
+            self.augment_attribute(tree, word, at)
+            return
+        after = self.augmented(self.value(tree.target), tree, word, at)
+        self.assign(tree.target, Simple(after), at)
+
+    def augmented(self, before: Value, tree: ast.AugAssign, word: str, at: Range) -> Value:
+        """What an augmented assignment makes of the value before."""
+        if isinstance(before.type_, (ClassType, InterfaceType)):
+            method = MAGIC.get(f"aten::{word}", "")
+            own = f"__i{method[2:]}"
+            has_own = own in before.type_.methods
+            return Simple(before).attribute(self, at, own if has_own else method).call(
+                self, at, [self.value(tree.value)], {}).value(self, at)
         if isinstance(before.type_, t.TensorType) and word not in ("pow", "floordiv", "remainder"):
             kind = f"aten::{word}_" if not word.startswith("__") else f"aten::__i{word[2:]}"
         elif isinstance(before.type_, t.ListType) and word == "add":
@@ -294,8 +314,15 @@ class Emitter(Expressions, Conditions):
             kind = f"aten::{word}"
         if isinstance(before.type_, t.TensorType) and word == "floordiv":
             kind = "aten::floor_divide"
-        right = self.value(tree.value)
-        self.assign(tree.target, Simple(self.builtin(kind, at, [before, right])), at)
+        return self.builtin(kind, at, [before, self.value(tree.value)])
+
+    def augment_attribute(self, tree: ast.AugAssign, word: str, at: Range) -> None:
+        """`object.name += value`: the object is computed once."""
+        target: ast.Attribute = tree.target  # type: ignore[assignment]
+        owner = self.expression(target.value)
+        with self.graph.at_range(self.definition.range(target)):
+            before = owner.attribute(self, at, target.attr).value(self, at)
+        owner.set_attribute(self, at, target.attr, self.augmented(before, tree, word, at))
 
     def _Delete(self, tree: ast.Delete, at: Range) -> None:
         for target in tree.targets:
@@ -471,17 +498,20 @@ class Emitter(Expressions, Conditions):
 
     # --- with
     def _With(self, tree: ast.With, at: Range) -> None:
-        objects = []
+        """Enter each item, run the body, leave in reverse order; `exits` sees to ways out of the body."""
+        entered = []
         for item in tree.items:
             place = self.definition.range(item.context_expr)
+            held = self.value(item.context_expr)
+            type = check_context(held, place)
+            entered.append(held)
             with self.graph.at_range(place):
-                entered = self.unit.enter(self, item.context_expr, place)
+                inside = self.graph.insert("prim::Enter", [held], type).outputs_[0]
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, Simple(entered[1]), at)
-            objects.append(entered[0])
+                self.assign(item.optional_vars, Simple(inside), at)
         self.statements(tree.body)
-        for held in reversed(objects):       # after an exit too: `exits` moves what leaves the body behind them
-            self.graph.insert("prim::Exit", [held])
+        for held in reversed(entered):
+            self.graph.insert("prim::Exit", [held], t.TENSOR)
 
     # --- names
     def name(self, name: str, at: Range) -> Sugared:
@@ -499,6 +529,15 @@ class Emitter(Expressions, Conditions):
         if found is NOT_FOUND:
             raise CompileError(f"undefined value {name}", at)
         return sugared_of(found, at, self)
+
+
+def _check_declared_in_init(e: Emitter, tree: ast.AnnAssign) -> None:
+    target = tree.target
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self" and (
+            e.definition.name != "__init__"):
+        place = e.definition.range(tree.target)
+        raise ValueError(f"Type annotations on instance attributes must be declared in __init__, not"
+                         f" '{e.definition.name}': {place.highlight()}")
 
 
 def _hint(e: Emitter, target: ast.expr) -> t.Type | None:

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from .. import types as t
+from ..classes import ClassType
 from ..constants import constant_of, insert_constant
 from ..ir import Value
 from ..source import Range
@@ -34,6 +35,8 @@ class Indexing:
         held = owner.held
         if isinstance(held.type_, t.TensorType):
             return self._of_tensor(held, tree.slice, at)
+        if isinstance(held.type_, ClassType) and not isinstance(tree.slice, (ast.Slice, ast.Tuple)):
+            return self.builtin("aten::__getitem__", at, [held, self.value(tree.slice)])
         if isinstance(tree.slice, ast.Slice):
             return self._slice_of(held, tree.slice, at)
         if isinstance(tree.slice, ast.Tuple) and not isinstance(held.type_, t.DictType):
@@ -208,6 +211,8 @@ class Indexing:
         """`x[i] += y`: views are written where they lie, the rest read, changed and put back."""
         target: ast.Subscript = tree.target  # type: ignore[assignment]
         held = self.value(target.value)
+        if isinstance(held.type_, ClassType):
+            raise CompileError(f"{held.type_} does not support augmented assignment.", at)
         if not isinstance(held.type_, t.TensorType):
             index = self.value(target.slice)
             before = self.builtin("aten::__getitem__", at, [held, index])

@@ -17,7 +17,7 @@ from ..matching import Mismatch, match
 from ..schemas import Schema
 from ..source import Range
 from .errors import CompileError
-from .sugared import FunctionValue, Simple, Sugared
+from .sugared import FunctionValue, Simple, Sugared, sugared_of
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -36,15 +36,15 @@ def attribute_of(e: Emitter, at: Range, held: Value, name: str) -> Sugared | Non
     if isinstance(type, InterfaceType):
         return Method(held, name) if name in type.methods else None
     assert isinstance(type, ClassType)
-    if name in type.properties:
-        return Method(held, type.properties[name].getter.name).call(e, at, [], {})
     if name in type.methods:
         return Method(held, name)
-    if name in type.static_methods:
-        return FunctionValue(type.static_methods[name])
     slot = type.slot_type(name)
     if slot is not None:
         return Simple(get_attribute(e, held, name, slot))
+    if name in type.properties:
+        return Method(held, type.properties[name].getter.name).call(e, at, [], {})
+    if name in type.static_methods:
+        return FunctionValue(type.static_methods[name])
     if name in type.constants:
         return Simple(insert_constant(e.graph, type.constants[name]))
     return None
@@ -68,10 +68,55 @@ def set_attribute(e: Emitter, at: Range, held: Value, name: str, value: Value) -
         if e.owner is not type or e.definition.name != "__init__" or type.is_module_:
             raise CompileError(f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in"
                                " __init__()?", at)
+        check_no_cycle(type, name, value.type_, at)
+        if e.frame.block is not e.graph.block:
+            raise CompileError(f"First assignment cannot be in a control-flow block. Initialize the field '{name}' at the"
+                               " top level first", at)
         type.add_slot(name, t.plain(value.type_))
     else:
         value = e.as_slot(value, wanted, name, at)
     e.graph.insert("prim::SetAttr", [held, value], outputs=0).set("s", "name", name)
+
+
+def check_no_cycle(type: ClassType, name: str, held: t.Type, at: Range) -> None:
+    """Refuse an attribute whose type holds the class itself."""
+    if held is type or any(_holds(part, type) for part in held.contained()):
+        raise CompileError(f"Assignment to attribute '{name}' cannot be of a type that contains class '{type}'.\nClasses"
+                           " that recursively contain instances of themselves are not yet supported", at)
+
+
+def _holds(held: t.Type, type: ClassType) -> bool:
+    return held is type or any(_holds(part, type) for part in held.contained())
+
+
+def why_missing(type: t.Type, name: str) -> str:
+    """What may be wrong where a class does not have an attribute."""
+    if not isinstance(type, ClassType):
+        return ""
+    if type.python_class is not None and name in vars(type.python_class) and not type.is_module_:
+        return (f" '{name}' is defined as a class attribute which currently is not supported. Consider converting this to"
+                " an instance attribute.")
+    return " Did you forget to initialize an attribute in __init__()?"
+
+
+def check_context(held: Value, at: Range) -> t.Type:
+    """The type that entering an object gives. Refuses values that `with` cannot enter."""
+    type = held.type_
+    if not isinstance(type, ClassType):
+        raise CompileError(f"With item expression must return an object, found {type}", at)
+    if "__enter__" not in type.methods or "__exit__" not in type.methods:
+        raise CompileError("Object returned by with item expression does not define __enter__ and __exit__ methods:"
+                           f" {type}", at)
+    enter, leave = type.methods["__enter__"].ensure(at).schema, type.methods["__exit__"].ensure(at).schema
+    if len(enter.arguments) != 1:
+        raise CompileError("__enter__ must have only one argument and one return value", at)
+    if len(leave.arguments) != 4:
+        raise CompileError(f"__exit__ must have four arguments, has {len(leave.arguments)}", at)
+    for place, argument in enumerate(leave.arguments[1:], 1):
+        if not isinstance(argument.type, t.AnyType):
+            raise CompileError(f"argument {place} of __exit__ must have Any type; TorchScript does not currently support"
+                               " passing exception type, value, or traceback to the __exit__ function.", at)
+    return enter.return_type()
 
 
 class Method(Sugared):
@@ -110,6 +155,8 @@ class ClassValue(Sugared):
         return "class"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        if "__init__" not in self.type.methods:
+            raise CompileError(f"Class {self.type.name()} does not have an __init__ function defined", at)
         made = e.graph.insert("prim::CreateObject", [], self.type).outputs_[0]
         Method(made, "__init__").call(e, at, args, kwargs)
         return Simple(made)
@@ -119,4 +166,7 @@ class ClassValue(Sugared):
             return FunctionValue(self.type.static_methods[name])
         if name in self.type.constants:
             return Simple(insert_constant(e.graph, self.type.constants[name]))
-        raise CompileError(f"class '{self.type}' has no static method or constant '{name}'", at)
+        found = getattr(self.type.python_class, name, None)
+        if found is not None:
+            return sugared_of(found, at, e)
+        raise CompileError(f"Tried to lookup unknown attribute on class {self.type}: {name}", at)

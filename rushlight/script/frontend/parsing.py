@@ -16,8 +16,8 @@ from typing import Any
 
 from ..source import Range, Source
 from ..types import Type
-from .annotations import NOT_FOUND, object_of, type_of_annotation
-from .errors import NotSupportedError
+from .annotations import NOT_FOUND, is_whole, object_of, type_of_annotation
+from .errors import CompileError, NotSupportedError
 
 _COMMENT = "# type:"
 _IGNORED = re.compile(r"# type: ignore(\[[a-zA-Z-]+\])?$")
@@ -41,13 +41,41 @@ class Definition:
 
     def annotation(self, tree: ast.expr) -> Type:
         """The type that an annotation of the function means."""
-        return type_of_annotation(object_of(tree, self.lookup), self.range(tree), self.lookup)
+        try:
+            found = object_of(tree, self.lookup)
+        except CompileError as unknown:
+            found = self._evaluated(tree)
+            if found is None:
+                raise CompileError(unknown.msg, self.range(tree)) from None
+        return type_of_annotation(found, self.range(tree), self.lookup)
+
+    def _evaluated(self, tree: ast.expr) -> Any:
+        """What Python made of a parameter's annotation: it may name what only lived where the function was written."""
+        args = self.tree.args
+        names = {arg.arg: arg.annotation for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        names["return"] = self.tree.returns
+        try:
+            evaluated = getattr(inspect.unwrap(self.function), "__annotations__", {}) if self.function else {}
+        except NameError:        # evaluated when asked for, and not all names are bound
+            return None
+        found = next((evaluated.get(name) for name, given in names.items() if given is tree), None)
+        return found if found is not None and is_whole(found) else None
 
     def default(self, tree: ast.expr) -> Any:
-        """The value of a parameter's default: the one that the function itself holds."""
-        if self.function is not None:
-            return (self.function.__defaults__ or ())[self.tree.args.defaults.index(tree)]
-        return ast.literal_eval(tree)
+        """The value of a parameter's default: the one that the function itself holds. Refuses those that calls could
+        change."""
+        if self.function is None:
+            return ast.literal_eval(tree)
+        args = self.tree.args
+        at = args.defaults.index(tree)
+        found = (self.function.__defaults__ or ())[at]
+        if isinstance(found, (list, dict)):
+            name = [*args.posonlyargs, *args.args][at - len(args.defaults)].arg
+            raise CompileError("Mutable default parameters are not supported because Python binds them to the function"
+                               " and they persist across function calls.\n As a workaround, make the default None and"
+                               f" instantiate it within the body of the function. Found {type(found)} on parameter"
+                               f" {name}", self.range(self.tree))
+        return found
 
 
 def definition_of(function: Any, name: str | None = None) -> Definition:

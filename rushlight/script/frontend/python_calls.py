@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._jit_internal import should_drop
-from ...base import late
 from .. import types as t
-from ..classes import Object
 from ..constants import insert_constant
 from .annotations import type_of_annotation
 from .errors import CompileError
@@ -56,18 +54,8 @@ class PythonCall(Sugared):
         given = matched.inputs if self.held is None else [self.held, *matched.inputs]
         node = e.graph.insert("prim::PythonOp", given, result)
         node.set("s", "name", self.function.__name__)
-        node.pyobj = self.function if self.held is None else Bound(self.function)
+        node.pyobj = self.function          # a method gets the module as Python has it: all objects go out as such
         return Simple(node.outputs_[0])
-
-
-class Bound:
-    """A method for calls by a running program, which hands over the module's object."""
-
-    def __init__(self, function: Callable) -> None:
-        self.function = function
-
-    def __call__(self, held: Object, *args: Any) -> Any:
-        return self.function(late.provided("script module")(held), *args)
 
 
 def python_schema(function: Callable, at: Range, is_method: bool, given: int) -> Schema:

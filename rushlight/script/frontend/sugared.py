@@ -100,6 +100,17 @@ _OF_LISTS = {"append", "extend", "insert", "pop", "remove", "reverse", "sort", "
 _OF_DICTS = {"keys", "values", "items", "get", "pop", "popitem", "setdefault", "update", "clear", "copy"}
 
 
+MAGIC = {
+    **{f"aten::{word}": f"__{word}__" for word in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge", "neg",
+                                                   "len", "round", "hex", "oct", "str")},
+    **{f"aten::{word}": word for word in ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__contains__",
+                                          "__getitem__")},
+    "aten::div": "__truediv__", "aten::remainder": "__mod__", "aten::bitwise_not": "__invert__", "aten::Int": "__int__",
+    "aten::Float": "__float__", "aten::Bool": "__bool__", "aten::Complex": "__complex__", "aten::_set_item":
+    "__setitem__",
+}        # what builtins are on objects: the method that a class has for them
+
+
 class Simple(Sugared):
     """A value of the graph."""
 
@@ -124,7 +135,7 @@ class Simple(Sugared):
             self._of_container(e, at, name))
         if found is not None:
             return found
-        raise CompileError(f"'{type}' object has no attribute or method '{name}'.", at)
+        raise CompileError(f"'{type}' object has no attribute or method '{name}'.{e.why_missing(type, name)}", at)
 
     def _of_object(self, e: Emitter, at: Range, name: str) -> Sugared | None:
         return e.object_attribute(at, self.held, name)
@@ -188,10 +199,9 @@ class Simple(Sugared):
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
         if isinstance(self.held.type_, t.FunctionType):
             return FunctionValue(self.held.type_.function).call(e, at, args, kwargs)
+        if isinstance(self.held.type_, ClassType):
+            return self.attribute(e, at, "__call__").call(e, at, args, kwargs)
         raise CompileError(f"cannot call a value of type '{self.held.type_}'", at)
-
-
-_SPECIAL_METHODS = {"aten::len": "__len__", "aten::__contains__": "__contains__"}     # of objects
 
 
 class Builtin(Sugared):
@@ -204,9 +214,8 @@ class Builtin(Sugared):
         return "builtin"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        special = _SPECIAL_METHODS.get(self.name)
-        if special and args and isinstance(args[0].type_, ClassType):
-            return e.as_sugared(args[0]).attribute(e, at, special).call(e, at, args[1:], kwargs)
+        if self.name in MAGIC and self.receiver is None and args and isinstance(args[0].type_, ClassType):
+            return e.as_sugared(args[0]).attribute(e, at, MAGIC[self.name]).call(e, at, args[1:], kwargs)
         swapped = self._scalar_first(e, at, args, kwargs)
         if swapped is not None:
             return swapped
@@ -306,8 +315,6 @@ class PythonValue(Sugared):
                            " so, please consider passing it in as an argument or use a local variable instead.", at)
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        if isinstance(self.held, type) and issubclass(self.held, enum.Enum):
-            return enum_member(e, at, self.held, name)
         raise CompileError(f"python value of type '{type(self.held).__name__}' has no attribute '{name}' that scripts"
                            " can use", at)
 
@@ -315,14 +322,23 @@ class PythonValue(Sugared):
         raise CompileError(f"python value of type '{type(self.held).__name__}' cannot be called from a script", at)
 
 
-def enum_member(e: Emitter, at: Range, owner: type, name: str) -> Sugared:
-    """A member of an enum, as a constant."""
-    from .annotations import try_type
+class EnumClass(Sugared):
+    """An enum by its name: its members, in order."""
 
-    if name not in owner.__members__:  # type: ignore[attr-defined]
-        raise CompileError(f"'{owner.__name__}' has no attribute '{name}'", at)
-    member = owner.__members__[name]  # type: ignore[attr-defined]
-    return Simple(insert_constant(e.graph, member, try_type(owner)))
+    def __init__(self, type: t.EnumType) -> None:
+        self.type = type
+
+    def kind(self) -> str:
+        return "EnumClass"
+
+    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
+        if name not in dict(self.type.values):
+            raise CompileError(f"'{self.type.ir_text}' has no attribute '{name}'", at)
+        return Simple(insert_constant(e.graph, self.type.python_class[name], self.type))  # type: ignore[index]
+
+    def iterate(self, e: Emitter, at: Range) -> Walk:
+        members = [self.type.python_class[name] for name, _ in self.type.values]  # type: ignore[index]
+        return Simple(insert_constant(e.graph, members, t.ListType(self.type))).iterate(e, at)
 
 
 class NamedTupleClass(Sugared):
@@ -340,7 +356,7 @@ class NamedTupleClass(Sugared):
         missing = len(self.type.fields) - len(self.type.defaults)
         fields = [Argument(name, part, REQUIRED if i < missing else self.type.defaults[i - missing])
                   for i, (name, part) in enumerate(zip(self.type.fields, self.type.elements_, strict=True))]
-        schema = Schema(self.type.name or "", "", tuple(fields), (Argument("", self.type),))
+        schema = Schema((self.type.name or "").rpartition(".")[2], "", tuple(fields), (Argument("", self.type),))
         try:
             matched = match(e.graph, schema, args, kwargs, convert=True)
         except Mismatch as mismatch:
@@ -466,6 +482,7 @@ class Form(Sugared):
 
 def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     """What a Python object means in a script."""
+    from .annotations import enum_type
     from ..functional import script_of
     from .builtins import builtin_of, special_of
 
@@ -485,20 +502,23 @@ def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     if isinstance(found, (_C.dtype, _C.device)) or as_number(found) is not None:
         return Simple(insert_constant(e.graph, found))
     if isinstance(found, enum.Enum):
-        return enum_member(e, at, type(found), found.name)
+        return EnumClass(enum_type(type(found))).attribute(e, at, found.name)
     if inspect.isclass(found):
-        return _class(found)
+        return _class(found, at, e)
     return e.unit.function_of(found, at) or PythonValue(found)
 
 
-def _class(found: type) -> Sugared:
-    from .annotations import try_type
+def _class(found: type, at: Range, e: Emitter) -> Sugared:
+    from .annotations import enum_type, try_type
 
     if issubclass(found, tuple) and hasattr(found, "_fields"):
         type = try_type(found)
         if isinstance(type, t.TupleType):
             return NamedTupleClass(type)
-    return PythonValue(found)
+    if issubclass(found, enum.Enum):
+        return EnumClass(enum_type(found))
+    made = e.unit.class_type(found, at)
+    return e.class_value(made) if isinstance(made, ClassType) else PythonValue(found)
 
 
 def is_literal(found: Any) -> bool:

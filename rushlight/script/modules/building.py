@@ -18,7 +18,7 @@ from ..frontend.annotations import qualified_name
 from ..frontend.parsing import definition_of, definitions_in
 from ..functional import method_of
 from ..unit import PYTHON, Function, Unit
-from ..values import converted, is_refused
+from ..values import Refused, converted
 from .concrete import Concrete, Reader, ignored_properties
 from ..frontend.overloads import overloaded_methods
 from .values import ModuleValue
@@ -96,11 +96,11 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
 
 def slot_value(name: str, held: Any, type: Any) -> Any:
     """A Python value as an attribute of a type holds it. Refuses others."""
-    made = converted(held, type)
-    if is_refused(made):
+    try:
+        return converted(held, type)
+    except Refused as refused:
         raise RuntimeError(f"Could not cast attribute '{name}' to type {type}: it is a value of type"
-                           f" {held.__class__.__name__}, {held!r:.80}")
-    return made
+                           f" {held.__class__.__name__}, {held!r:.80}. {refused}") from None
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------

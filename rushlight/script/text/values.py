@@ -5,6 +5,7 @@ Floats print with all digits that tell them apart, whole ones with a point behin
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,10 @@ def shown_complex(value: complex) -> str:
 
 def shown(value: Any, string: Callable[[str], str] = quoted) -> str:
     """A constant as an attribute prints it."""
+    if isinstance(value, enum.Enum):
+        from ..frontend.annotations import qualified_name
+
+        return f"{qualified_name(type(value))}.{value.name}"
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, float):
