@@ -43,8 +43,8 @@ def refresh() -> None:
 
 
 def is_open(mode: TorchFunctionMode) -> bool:
-    """Whether capture can look into a mode that sees calls: those of programs."""
-    return not is_own(type(mode))
+    """Whether capture can look into a mode that sees calls: those of programs, and those of ours that see the same."""
+    return mode.sees_programs or not is_own(type(mode))
 
 
 def _is_not_minded(mode: TorchDispatchMode) -> bool:
@@ -53,6 +53,8 @@ def _is_not_minded(mode: TorchDispatchMode) -> bool:
 
 class TorchFunctionMode:
     """Override `__torch_function__(self, func, types, args, kwargs)` to see calls before autograd."""
+
+    sees_programs = False     # of a mode of this package: whether it is shown calls as the program writes them
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")

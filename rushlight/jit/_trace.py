@@ -1,112 +1,189 @@
-"""jit.trace: one run on example inputs, checked, and callable from then on.
+"""jit.trace: one run on example inputs, written down as a graph that runs without Python from then on.
 
-Enters: a function or module and example inputs. Leaves: for a function, itself; for a module, a `TopLevelTracedModule`
-that shares its parameters and runs its forward. Control flow is followed anew at each call (PyTorch would freeze the
-path of the example), so results are those of the Python program. Refuses: examples it cannot run, runs that disagree
-with each other, and a compiled form.
+Enters: a function or module and example inputs. Leaves: for a function a `ScriptFunction`, for a module a
+`TopLevelTracedModule` that shares its parameters. Control flow is that of the example. Refuses: examples and results
+that are no tensors, and, if asked to check, traces that are not the same when made again.
 """
 
 from __future__ import annotations
 
-import contextlib
+import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .._C import Tensor
-from ..autograd import no_grad
 from ..nn import Module
-from ..utils._pytree import tree_leaves, tree_map
-from ._script import ScriptModule
-
-
-class TracerWarning(Warning):
-    """Warnings about what a trace cannot know."""
-
-    @staticmethod
-    def ignore_lib_warnings() -> None:
-        """Warnings raised by libraries during a trace are left out."""
-        warnings.filterwarnings("ignore", category=TracerWarning)
-
-
-class TracingCheckError(Exception):
-    """A traced program gave another result than the one it was traced from."""
-
-
-_is_tracing = False
+from ..script.trace.mode import TracerWarning
+from ..script.trace.recorder import current
+from ._script import RecursiveScriptModule, ScriptFunction, ScriptModule, _enabled
+from ._trace_check import TracingCheckError, check
 
 
 def is_tracing() -> bool:
     """Whether `jit.trace` is running the program now."""
-    return _is_tracing
-
-
-@contextlib.contextmanager
-def _tracing() -> Iterator[None]:
-    global _is_tracing
-    before, _is_tracing = _is_tracing, True
-    try:
-        yield
-    finally:
-        _is_tracing = before
+    return current.recorder is not None and not current.recorder.is_paused
 
 
 class TracedModule(ScriptModule):
-    """A module as its trace runs it, with the parameters of the original."""
+    """A module whose methods are traces, with the parameters of the original."""
 
+    _disable_script_meta = True
     _is_scripted_face = True
 
-    def __init__(self, orig: Module) -> None:
+    def __init__(self, orig: Module, held: Any) -> None:
+        from ._recursive import face_of
+
         super().__init__()
-        object.__setattr__(self, "_traced_from", orig)
-        for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-            self.__dict__[table] = orig.__dict__[table]     # shared: a state_dict loaded here is loaded there
-        self.training = orig.training
+        actual = face_of(held)
+        _name_faces(orig, actual)
+        self.__dict__["_name"] = type(orig).__name__
+        self.__dict__["_actual_script_module"] = actual
+        for name in ("_parameters", "_buffers", "_modules"):
+            self.__dict__[name] = actual.__dict__[name]
+        self.__dict__.pop("training", None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._traced_from(*args, **kwargs)
+        """Run the trace."""
+        raise RuntimeError("Trace submodules cannot be called.")
 
-    def train(self, mode: bool = True) -> TracedModule:
-        self._traced_from.train(mode)
-        self.training = mode
-        return self
+    @property
+    def __script_object__(self) -> Any:
+        return self._actual_script_module.__script_object__
+
+    @property
+    def _c(self) -> Any:
+        return self._actual_script_module._c
 
     def _get_name(self) -> str:
-        return type(self._traced_from).__name__
+        return self._name
 
     def extra_repr(self) -> str:
-        return f"original_name={self._get_name()}"
+        return f"original_name={self._name}"
 
 
 class TopLevelTracedModule(TracedModule):
     """What `trace` returns for a module."""
+
+    def __init__(self, orig: Module, held: Any) -> None:
+        super().__init__(orig, held)
+        self.__dict__["forward"] = None
+
+    def _bind(self) -> None:
+        """Methods of the object as attributes, where calls look for them."""
+        handle = self._actual_script_module._c
+        self.__dict__.pop("forward", None)
+        for name in handle.object.type.methods:
+            self.__dict__[name] = handle._get_method(name)
+
+    def _reconstruct(self, cpp_module: Any) -> None:
+        """Stand around another object."""
+        from ._recursive import wrapped
+
+        self.__dict__["_actual_script_module"] = wrapped(cpp_module)
+        self._bind()
+
+
+def _name_faces(original: Any, face: RecursiveScriptModule) -> None:
+    """Traced modules print under the names of the classes they come from."""
+    for name, child in original._modules.items():
+        inner = face.__dict__["_modules"].get(name) if child is not None else None
+        if inner is not None and not hasattr(child, "__script_object__"):
+            inner.__dict__["_get_name"] = lambda kind=type(child).__name__: kind
+            _name_faces(child, inner)
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _argument_names(function: Callable) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def _as_tuple(example: Any) -> tuple[Any, ...]:
+    if isinstance(example, (Tensor, dict)):
+        return (example,)
+    return example if isinstance(example, tuple) else tuple(example)
+
+
+def _called(function: Callable, example: dict[str, Any]) -> tuple[Callable, tuple[Any, ...], list[str]]:
+    """A function of keywords as one of positions: in the order of its parameters, those that are given."""
+    names = [name for name in _argument_names(function) if name in example]
+    names += [name for name in example if name not in names]
+    return (lambda *given: function(**dict(zip(names, given, strict=True)))), tuple(example[n] for n in names), names
+
+
+# --- trace ------------------------------------------------------------------------------------------------------------
 
 
 def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
           check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False,
           _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
           _store_inputs: bool = True) -> Any:
-    """A callable with the behaviour of `func`, which is run on the examples now."""
+    """The function or module as a graph of what it does on the examples."""
+    if not _enabled:
+        return func
+    if optimize is not None:
+        warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
+                      FutureWarning, stacklevel=2)
+    if isinstance(func, ScriptModule):
+        warnings.warn("The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as"
+                      " is.", stacklevel=2)
+        return func
+    if isinstance(func, Module):
+        if example_inputs is None:
+            if not isinstance(example_kwarg_inputs, dict):
+                raise RuntimeError("example_kwarg_inputs should be a dict")
+            example_inputs = example_kwarg_inputs
+        return trace_module(func, {"forward": example_inputs}, None, check_trace, _each(check_inputs), check_tolerance,
+                            strict, _force_outplace, _module_class, _compilation_unit,
+                            example_inputs_is_kwarg=isinstance(example_kwarg_inputs, dict),
+                            _store_inputs=_store_inputs)
+    if inspect.ismethod(func) and isinstance(func.__self__, Module):
+        if func.__name__ == "forward":
+            return trace(func.__self__, example_inputs, None, check_trace, check_inputs, check_tolerance, strict,
+                         example_kwarg_inputs=example_kwarg_inputs)
+        raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
     if not callable(func):
         raise AttributeError(f"trace: expected a function or module, got {type(func).__name__}")
-    if (example_inputs is None) == (example_kwarg_inputs is None):
-        raise RuntimeError("example_kwarg_inputs should be a dict, and example_inputs be None, or the other way round")
-    args = (
-        example_inputs
-        if isinstance(example_inputs, tuple)
-        else tuple(example_inputs) if isinstance(example_inputs, list) else (example_inputs,)
-    )
-    kwargs = example_kwarg_inputs or {}
-    args = () if example_inputs is None else args
-    if isinstance(func, ScriptModule):
-        return func
-    with _tracing():
-        expected = func(*args, **kwargs)
-    _require_tensors(expected, strict)
+    return _trace_function(func, example_inputs, example_kwarg_inputs, check_trace, check_inputs, check_tolerance,
+                           strict)
+
+
+def _each(check_inputs: Any) -> list[Any] | None:
+    return None if check_inputs is None else [{"forward": given} for given in check_inputs]
+
+
+def _trace_function(func: Callable, example_inputs: Any, keywords: Any, check_trace: bool, check_inputs: Any,
+                    tolerance: float, strict: bool) -> ScriptFunction:
+    from ..script.frontend.annotations import qualified_name
+    from ..script.trace.functions import trace_function
+    from ..script.unit import PYTHON
+
+    run = inspect.unwrap(func) if hasattr(func, "__script_if_tracing_wrapper") else func
+    if keywords is not None and example_inputs is None:
+        if not isinstance(keywords, dict):
+            raise RuntimeError("example_kwarg_inputs should be a dict")
+        run, inputs, names = _called(run, keywords)
+    else:
+        if example_inputs is None:
+            raise RuntimeError("example_inputs is None: give example_inputs, or example_kwarg_inputs as a dict")
+        inputs, names = _as_tuple(example_inputs), _argument_names(func)
+    name = getattr(func, "__name__", type(func).__name__)
+    full = qualified_name(func) if hasattr(func, "__name__") else f"__torch__.{name}"
+    if name == "<lambda>":
+        full = full.replace("<lambda>", "_lambda")
+    made, _ = trace_function(PYTHON, PYTHON.take_name(full), run, inputs, names, strict)
+    traced = ScriptFunction(made, func)
     if check_trace:
-        for inputs in [(args, kwargs), *((i if isinstance(i, tuple) else (i,), {}) for i in check_inputs or ())]:
-            _check(func, *inputs, check_tolerance)
-    return TopLevelTracedModule(func) if isinstance(func, Module) else func
+        for given in [inputs] if check_inputs is None else check_inputs:
+            check(traced, run, lambda row: trace_function(PYTHON, full, run, row, names, strict)[0],
+                  given if given is inputs else _as_tuple(given), tolerance)
+    return traced
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True,
@@ -114,58 +191,60 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
                  _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
                  example_inputs_is_kwarg: bool = False, _store_inputs: bool = True) -> Any:
     """Trace several methods of a module: `inputs` maps their names to example inputs."""
+    if not _enabled:
+        return mod
     if not isinstance(mod, Module):
-        raise AttributeError("trace_module: expected an nn.Module as mod")
+        raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):
-        raise AttributeError("trace_module: expected inputs to be a dict from method names to inputs")
-    traced = TopLevelTracedModule(mod)
+        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    from ..script.trace.classes import object_of
+    from ..script.unit import PYTHON
+
+    held = object_of(mod, PYTHON)
+    kind = _module_class if _module_class is not None and issubclass(_module_class, TracedModule) else None
+    result = (kind or TopLevelTracedModule)(mod, held)
     for name, example in inputs.items():
-        method = mod if name == "forward" else getattr(mod, name)
-        given = {"example_kwarg_inputs": example} if example_inputs_is_kwarg else {"example_inputs": example}
-        trace(
-            lambda *a, _m=method, **k: _m(*a, **k),
-            check_trace=check_trace,
-            check_tolerance=check_tolerance,
-            strict=strict,
-            **given,
-        )
-        if name != "forward":
-            object.__setattr__(traced, name, method)
-    return traced
+        _trace_one(mod, held, name, example, strict, example_inputs_is_kwarg)
+    result._bind()
+    if check_trace:
+        for given in [inputs] if check_inputs is None else check_inputs:
+            for name, example in given.items():
+                _check_method(mod, result, name, example, strict, check_tolerance, example_inputs_is_kwarg)
+    return result
 
 
-def _require_tensors(result: Any, strict: bool) -> None:
-    """A traced program returns tensors, in tuples (and, if not strict, lists and dicts)."""
-    if isinstance(result, dict) and strict:
-        raise RuntimeError(
-            "trace: the function returns a dict, whose keys must not "
-            "depend on the inputs. Pass `strict=False` to allow it.")
-    leaves = tree_leaves(result)
-    odd = next((x for x in leaves if not isinstance(x, Tensor)), None)
-    if odd is not None:
-        raise RuntimeError(
-            "trace: expected the function to return tensors, or lists, tuples or dicts of them, got"
-            f" {type(odd).__name__}"
-        )
+def _runs(mod: Module, name: str, example: Any, is_kwarg: bool) -> tuple[Callable, tuple[Any, ...], list[str]]:
+    """How a method is run, on which inputs, and what they are called."""
+    method = mod if name == "forward" else getattr(mod, name)
+    own = getattr(mod, name)
+    if is_kwarg and isinstance(example, dict):
+        run, inputs, names = _called(own, example)
+        return (lambda *given: method(**dict(zip(names, given, strict=True)))), inputs, names
+    return method, _as_tuple(example), _argument_names(own)
 
 
-def _check(func: Callable, args: tuple, kwargs: dict[str, Any], tolerance: float) -> None:
-    """Two runs on the same inputs must agree; a program that draws random numbers does not, and is warned about."""
-    from ..random import get_rng_state, set_rng_state
+def _trace_one(mod: Module, held: Any, name: str, example: Any, strict: bool, is_kwarg: bool) -> Any:
+    from ..script.trace.functions import trace_method
+    from ..script.unit import PYTHON
 
-    state = get_rng_state()
-    with no_grad():
-        runs = [tree_leaves(func(*tree_map(_copied, args), **tree_map(_copied, kwargs))) for _ in range(2)]
-    set_rng_state(state)
-    for first, second in zip(*runs, strict=True):
-        if first.is_floating_point() and not first.allclose(second, rtol=tolerance, atol=tolerance, equal_nan=True):
-            warnings.warn(
-                "trace: the function has nondeterministic nodes. A model in training mode does: call .eval() on it.",
-                category=TracerWarning,
-                stacklevel=3,
-            )
-            return
+    run, inputs, names = _runs(mod, name, example, is_kwarg)
+    return trace_method(PYTHON, name, run, inputs, names, strict, mod, held)[0]
 
 
-def _copied(x: Any) -> Any:
-    return x.detach().clone() if isinstance(x, Tensor) else x
+def _check_method(mod: Module, traced: Any, name: str, example: Any, strict: bool, tolerance: float,
+                  is_kwarg: bool) -> None:
+    from ..script.trace.classes import object_of
+    from ..script.unit import Unit
+
+    run, inputs, _ = _runs(mod, name, example, is_kwarg)
+
+    def again(row: tuple[Any, ...]) -> Any:
+        held = object_of(mod, Unit())
+        made = _trace_one(mod, held, name, row, strict, False)
+        return made, lambda *given: made(held, *given)
+
+    check(getattr(traced, name), run, again, inputs, tolerance)
+
+
+__all__ = ["RecursiveScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError",
+           "is_tracing", "trace", "trace_module"]

@@ -63,6 +63,7 @@ class _Writer:
             if value.node_ in self.locals.inlined:
                 return TEXTS[value.node_.kind_].format(*map(self.text, value.node_.inputs_))
             return self.locals.name(value)
+        held = getattr(held, "wrapped_number", held)       # a number of a trace: in promotion it counts for one
         if held is None or type(held) is bool or (type(held) is int and held >= 0):
             return repr(held)
         return self.bind(held)

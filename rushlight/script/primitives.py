@@ -225,7 +225,13 @@ TEXTS = {
     "aten::storage_offset": "{0}.storage_offset()", "aten::item": "{0}.item()", "aten::get_device": "{0}.get_device()",
     "aten::is_signed": "{0}.is_signed()", "aten::retains_grad": "{0}.retains_grad", "aten::output_nr": "{0}.output_nr",
 }
+def number_as_tensor(value: Any) -> Any:
+    """A number as a tensor of no dimension, as traces have sizes."""
+    return late.provided("package").tensor(value)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "prim::NumToTensor": number_as_tensor,
     "aten::div": divide, "aten::pow": power, "aten::__getitem__": item_of, "aten::_set_item": set_item,
     "aten::select": item_of, "aten::append": appended, "aten::insert": changed("insert"),
     "aten::extend": changed("extend"), "aten::remove": changed("remove"), "aten::reverse": changed("reverse"),

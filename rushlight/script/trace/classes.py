@@ -1,0 +1,43 @@
+"""Modules as classes of scripts whose methods are traces: one class for each instance.
+
+Enters: an `nn.Module`. Leaves: an `Object` with its parameters, buffers and submodules. Refuses: parameters shared by
+two modules, hooks of backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...nn import Module
+from .. import types as t
+from ..classes import ClassType, Object
+from ..frontend.annotations import qualified_name
+from ..unit import Unit
+
+
+def object_of(module: Module, unit: Unit) -> Object:
+    """The state of a module, of a class that is new in the unit."""
+    if module._backward_hooks:
+        raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
+    children = [(name, getattr(child, "__script_object__", None) or object_of(child, unit))
+                for name, child in module._modules.items() if child is not None]
+    made = ClassType(unit.take_name(qualified_name(type(module))), is_module=True, python_class=type(module), unit=unit)
+    values: list[Any] = []
+    seen: set[int] = set()
+    for table, kind in ((module._parameters, {"is_parameter": True}), (module._buffers, {"is_buffer": True})):
+        for name, held in table.items():
+            if held is None:
+                continue
+            if id(held) in seen:
+                raise ValueError("TracedModules don't support parameter sharing between modules")
+            seen.add(id(held))
+            made.add_slot(name, t.TENSOR, **kind)
+            values.append(held)
+    made.add_slot("training", t.BoolType())
+    values.append(module.training)
+    made.add_slot("_is_full_backward_hook", t.OptionalType(t.BoolType()))
+    values.append(None)
+    for name, inner in children:
+        made.add_slot(name, inner.type)
+        values.append(inner)
+    return Object(made, values)

@@ -1,0 +1,216 @@
+"""What sees the program's calls while it is traced: a mode that writes each op down and warns where values leave.
+
+Enters: calls of ops, functions of Python, reads of attributes, as the program makes them. Leaves: their results.
+Composite functions that PyTorch writes in Python (`functional`, `methods`) run their own bodies, so that the ops inside
+are the trace's; every other op is one node.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ... import _C
+from ...base import late
+from ...dispatch.modes import TorchFunctionMode
+from . import functional, indexing, methods
+from .aten import lifted
+from .calls import record, without_sizes
+from .recorder import _PACKAGE, Recorder
+
+Tensor = _C.Tensor
+
+
+class TracerWarning(Warning):
+    """What a trace cannot know."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Leave out warnings about code of this package."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=r"rushlight.(?!jit)")
+
+
+_FLOW = (" might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be"
+         " treated as a constant in the future. This means that the trace might not generalize to other inputs!")
+_LEAVING = {
+    "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a Python integer",
+    "__float__": "Converting a tensor to a Python float", "__index__": "Converting a tensor to a Python index",
+    "__complex__": "Converting a tensor to a Python complex", "item": "Converting a tensor to a Python number",
+    "tolist": "Converting a tensor to a Python list", "numpy": "Converting a tensor to a NumPy array",
+    "__array__": "Converting a tensor to a NumPy array", "is_nonzero": "Converting a tensor to a Python boolean",
+    "equal": "Converting a tensor to a Python boolean", "allclose": "Converting a tensor to a Python boolean",
+}
+
+
+def warn(message: str) -> None:
+    """A TracerWarning at the line of the program; nothing for what libraries of this package do."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and _is_passed(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    if frame is not None and not frame.f_code.co_filename.startswith(_PACKAGE + os.sep):
+        warnings.warn(message, TracerWarning, stacklevel=level)
+
+
+def _is_passed(filename: str) -> bool:
+    return filename.startswith((os.path.join(_PACKAGE, "script"), os.path.join(_PACKAGE, "dispatch"),
+                                os.path.join(_PACKAGE, "base")))
+
+
+class TracingMode(TorchFunctionMode):
+    """Active on the thread whose program is traced."""
+
+    sees_programs = True
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.pending: list[tuple[Any, Callable[[], None]]] = []     # conversions that a following op may explain
+
+    # --- the ways in
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if isinstance(func, _C.Op):
+            self._explain(args, kwargs)
+            if name == "unbind" and _is_iteration():
+                warn("Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different"
+                     " shape won't change the number of iterations executed (and might lead to errors or silently give"
+                     " incorrect results).")
+            body = functional.BODIES.get(id(func)) or methods.OPERATORS.get(name)
+            return self._inside(body, args, kwargs) if body is not None else self.op(func, name, args, kwargs)
+        if name == "__get__":
+            return self._attribute(func, args)
+        if name in _LEAVING:
+            return self._leaving(name, func, args, kwargs)
+        handle = getattr(self, f"_on_{name.strip('_')}", None)
+        if handle is not None:
+            return handle(func, args, kwargs)
+        body = functional.BODIES.get(id(func)) or methods.METHODS.get(name)
+        if body is not None:
+            self._explain(args, kwargs)
+            return self._inside(body, args, kwargs)
+        if callable(func) and hasattr(func, "__code__"):          # a function of Python: what it calls is seen
+            with self:
+                return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    def _inside(self, body: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        with self:
+            return body(*args, **kwargs)
+
+    def op(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """One op, as one node."""
+        if "::" in name:
+            return func(*args, **kwargs)
+
+        def run() -> Any:
+            plain = tuple(map(without_sizes, args))
+            return func(*plain, **{key: without_sizes(held) for key, held in kwargs.items()})
+
+        return record(self.recorder, methods.NAMES.get(name, name), args, kwargs, run)
+
+    # --- sizes
+    def _attribute(self, func: Any, args: tuple) -> Any:
+        owner = func.__self__
+        name = getattr(owner, "__name__", "") or getattr(getattr(owner, "fget", None), "__name__", "")
+        if name == "shape":
+            return self._shape(args[0])
+        body = methods.ATTRIBUTES.get(name)
+        if body is not None:
+            return self._inside(body, args[:1], {})
+        return func(*args)
+
+    def _shape(self, tensor: Any) -> Any:
+        sizes = [self.recorder.size(tensor, dim) for dim in range(tensor.dim())]
+        return tuple.__new__(late.provided("package").Size, sizes)
+
+    def _on_size(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        dim = args[1] if len(args) > 1 else kwargs.get("dim")
+        func(args[0], dim) if dim is not None else None               # refuses a dimension that is not there
+        return self._shape(args[0]) if dim is None else self.recorder.size(args[0], int(dim))
+
+    def _on_numel(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return self.recorder.numel(args[0])
+
+    _on_nelement = _on_numel
+
+    def _on_len(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        warn("Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be"
+             " tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect"
+             " results.")
+        return func(*args)
+
+    # --- values that leave
+    def _leaving(self, name: str, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
+        if name == "__index__":
+            self.pending.append((args[0], _kept_warning(_LEAVING[name] + _FLOW)))
+        else:
+            warn(_LEAVING[name] + _FLOW)
+        return result
+
+    def _explain(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Tensors that an op takes for numbers do not leave the trace."""
+        if self.pending:
+            taken = {id(item) for held in (*args, *kwargs.values())
+                     for item in (held if isinstance(held, (list, tuple)) else (held,))}
+            for tensor, tell in self.pending:
+                if id(tensor) not in taken:
+                    tell()
+            self.pending = []
+
+    def finish(self) -> None:
+        self._explain((), {})
+
+    # --- indexing, iteration, tensors from numbers
+    def _on_getitem(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self._explain(args[1:], {})
+        with self:
+            return indexing.read(self.recorder, *args)
+
+    def _on_setitem(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self._explain(args[1:], {})
+        with self:
+            return indexing.write(self.recorder, *args)
+
+    def _on_tensor(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        warn("torch.tensor results are registered as constants in the trace. You can safely ignore this warning if you"
+             " use this function to create tensors out of constant variables that would be the same every time you"
+             " call this function. In any other case, this might cause the trace to be incorrect.")
+        made = func(*args, **kwargs)
+        with self:
+            return lifted(made, "detach")
+
+    def _on_as_tensor(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if isinstance(args[0] if args else kwargs.get("data"), Tensor):
+            return func(*args, **kwargs)
+        return self._on_tensor(func, args, kwargs)
+
+    def _on_detach(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return record(self.recorder, func.__name__, args, kwargs, lambda: func(*args))
+
+    def _on_detach_(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return self._on_detach(func, args, kwargs)
+
+
+def _is_iteration() -> bool:
+    """Whether the op that is called now walks over a tensor: then the program did not name it."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((os.path.join(_PACKAGE, "script"),
+                                                                     os.path.join(_PACKAGE, "dispatch"))):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and frame.f_code.co_filename.startswith(os.path.join(_PACKAGE, "tensors"))
+
+
+def _kept_warning(message: str) -> Callable[[], None]:
+    """A warning about the line that the program is at now, to be given later or not."""
+    frame = sys._getframe(2)
+    while frame is not None and _is_passed(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or frame.f_code.co_filename.startswith(_PACKAGE + os.sep):
+        return lambda: None
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
+    return lambda: warnings.warn_explicit(message, TracerWarning, name, line, module, registry)
