@@ -37,9 +37,10 @@ def _by_identity() -> dict[int, str]:
         if obj is not None and is_builtin(name):
             found.setdefault(id(obj), name)
 
+    # A name is asked for only if it may be a builtin: many others import a room when they are looked at.
     for prefix, module in (("", torch), ("linalg_", torch.linalg), ("fft_", torch.fft), ("special_", torch.special)):
         for name in dir(module):
-            if not name.startswith("__"):
+            if not name.startswith("__") and is_builtin(f"aten::{prefix}{name}"):
                 add(getattr(module, name, None), f"aten::{prefix}{name}")
     for name, known in _PYTHON.items():
         found[id(getattr(builtins, name))] = known
@@ -47,7 +48,7 @@ def _by_identity() -> dict[int, str]:
         if callable(getattr(math, name)):
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
     functional = torch.nn.functional
-    for name in dir(functional):
+    for name in filter(lambda name: is_builtin(f"aten::{name}"), dir(functional)):
         obj = getattr(functional, name, None)
         if type(obj).__module__.endswith("_C") or type(obj).__name__ in ("Op", "builtin_function_or_method"):
             add(obj, f"aten::{name}")
