@@ -22,7 +22,7 @@ from .constants import NUMBERED_DTYPES, constant_of
 from .fusion import Fused, Run, runs_of
 from .ir import Block, Graph, Node, Value
 from .locals import Locals
-from .primitives import FUNCTIONS, TEXTS
+from .primitives import FUNCTIONS, TEXTS, text_of
 from .schemas import Argument, Schema, overload_of
 from .tasks import fork
 
@@ -45,7 +45,7 @@ class _Writer:
         self.nodes: list[Node | None] = []
         self.bound: dict[str, Any] = {}
         self.known: dict[int, str] = {}
-        self.locals = Locals(graph, frozenset(TEXTS))
+        self.locals = Locals(graph, lambda node: text_of(node) is not None)
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
         self.lines.append(INDENT * depth + text)
@@ -63,7 +63,7 @@ class _Writer:
         held = constant_of(value, _NOT)
         if held is _NOT:
             if value.node_ in self.locals.inlined:
-                return TEXTS[value.node_.kind_].format(*map(self.text, value.node_.inputs_))
+                return text_of(value.node_).format(*map(self.text, value.node_.inputs_))  # type: ignore[union-attr]
             return self.locals.name(value)
         if held is None or isinstance(held, bool) or (isinstance(held, int) and held >= 0):
             return repr(held)
@@ -259,8 +259,9 @@ class _Writer:
         """A builtin's call."""
         given = [self.text(value) for value in node.inputs_]
         if _is_plain(node):
-            if node.kind_ in TEXTS:
-                return TEXTS[node.kind_].format(*given)
+            text = text_of(node)
+            if text is not None:
+                return text.format(*given)
             return f"{self.bind(FUNCTIONS[node.kind_])}({', '.join(given)})"
         schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
         if schema is None:
@@ -426,10 +427,13 @@ def places_of(error: BaseException) -> list[Node]:
     return found
 
 
-def told(error: BaseException) -> Error:
-    """An error of a running script with its lines, from the call that was made to the place where it failed."""
+def told(error: BaseException) -> RuntimeError:
+    """An error of a running script with its lines, from the call that was made to the place where it failed: an `Error`
+    for what the script itself raises."""
     lines = "".join(node.range.highlight() for node in places_of(error) if node.range is not None)
     head = ("The following operation failed in the TorchScript interpreter.\n"
             "Traceback of TorchScript (most recent call last):\n")
-    kind = "RuntimeError: " if isinstance(error, Error) else f"{type(error).__name__}: "
-    return Error(f"{head}{lines}{kind}{error}")
+    if isinstance(error, Error):
+        return Error(f"{head}{lines}RuntimeError: {error}")
+    kind = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
+    return RuntimeError(f"{head}{lines}RuntimeError: {kind}{error}")

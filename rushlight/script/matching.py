@@ -71,7 +71,7 @@ def match(graph: Graph, schema: Schema, args: Sequence[Value], kwargs: Mapping[s
         elif argument.has_default:
             value = _default(graph, argument)
         else:
-            raise Mismatch(f"Argument '{argument.name}' not provided.")
+            raise Mismatch(f"Argument {argument.name} not provided.")
         inputs.append(_fitted(graph, argument, value, variables, convert))
     if used < len(given):
         raise Mismatch(f"Expected at most {used} arguments but found {len(given)} positional arguments.")

@@ -95,7 +95,8 @@ def schema_text(schema: Schema) -> str:
         parts.append(f"{_type_in_schema(argument.type)} {argument.name}{default}")
     results = ", ".join(f"{_type_in_schema(r.type)}{f' {r.name}' if r.name else ''}" for r in schema.returns)
     head = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
-    return f"{head}({', '.join(parts)}) -> {results if len(schema.returns) == 1 else f'({results})'}"
+    is_one = len(schema.returns) == 1 and not schema.is_varret and not results.startswith("(")
+    return f"{head}({', '.join(parts)}) -> {results if is_one else f'({results})'}"
 
 
 def _type_in_schema(type: Type) -> str:
@@ -318,7 +319,7 @@ def bind_variables(formal: Type, given: Type, variables: dict[str, Type]) -> str
     if type(formal) is not type(given) or len(parts) != len(others):
         if isinstance(formal, ListType) and isinstance(given, TupleType) and given.elements_:
             return bind_variables(formal.element, given.elements_[0], variables)
-        return f"cannot match {formal} to {given}"
+        return f"Cannot match {formal} to {given}"
     for part, other in zip(parts, others, strict=True):
         reason = bind_variables(part, other, variables)
         if reason is not None:

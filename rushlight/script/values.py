@@ -119,6 +119,10 @@ def _container(value: Any, type: t.Type) -> Any:
 
 def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The values of a call in the order of the parameters. Refuses calls that do not fit, as the language words it."""
+    positional = sum(not argument.kwarg_only for argument in schema.arguments)
+    if positional < len(args) <= len(schema.arguments):
+        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)} was/were"
+                           f" given. Declaration: {schema}")
     if len(args) > len(schema.arguments):
         raise RuntimeError(f"{schema.name}() expected at most {len(schema.arguments)} argument(s) but received"
                            f" {len(args)} argument(s). Declaration: {schema}")

@@ -44,7 +44,7 @@ def _by_identity() -> dict[int, str]:
     for name, known in _PYTHON.items():
         found[id(getattr(builtins, name))] = known
     for name in dir(math):
-        if callable(getattr(math, name)):
+        if callable(getattr(math, name)) and name not in ("prod", "dist", "comb", "perm", "hypot", "sumprod", "isclose"):
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
     functional = torch.nn.functional
     for name in dir(functional):

@@ -18,6 +18,7 @@ from ..constants import insert_constant
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
+from ..values import converted, is_refused
 from .annotations import object_of, qualified_name
 from .conditions import Conditions
 from .environment import Frame
@@ -35,7 +36,7 @@ _REASONS = {
     ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements", ast.Match: "match statements",
 }
 _AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "remainder",
-              ast.FloorDiv: "floordiv", ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
+              ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
               ast.LShift: "__lshift__", ast.RShift: "__rshift__", ast.Pow: "pow"}
 
 
@@ -83,6 +84,8 @@ class Emitter(Expressions, Conditions):
             self.frame.store(arg.arg, value, place, type)
             if length is not None and isinstance(default, (int, float)):
                 default = [default] * length
+            elif default is not REQUIRED:
+                default = self._fitting(default, type, arg.arg)
             found.append(Argument(arg.arg, type, default, arg in args.kwonlyargs, length=length))
         return found
 
@@ -113,6 +116,14 @@ class Emitter(Expressions, Conditions):
         """A default as the function itself holds it."""
         return self.definition.default(tree)
 
+    def _fitting(self, default: Any, type: t.Type, name: str) -> Any:
+        """A default as its parameter takes it."""
+        made = converted(default, type)
+        if is_refused(made) and not (default is None and isinstance(type, t.TensorType)):
+            raise CompileError(f'Expected a default value of type {type} on parameter "{name}"',
+                               self.definition.range(self.definition.tree))
+        return default if is_refused(made) else made
+
     def _annotation(self, tree: ast.expr) -> t.Type:
         return self.definition.annotation(tree)
 
@@ -122,13 +133,10 @@ class Emitter(Expressions, Conditions):
             return
         place = self.definition.range(tree)
         if self.declared is not None and not t.NoneType().is_subtype_of(self.declared):
-            raise CompileError(f"Function was not annotated as having type None, but does not return along all paths."
-                               f" It was declared to return a value of type {self.declared}", place)
-        if self.returned is not None and not t.NoneType().is_subtype_of(self.returned) and self.declared is None:
-            both = t.unify(self.returned, t.NoneType())
-            if both is None or not isinstance(self.returned, t.NoneType):
-                raise CompileError("Function was not annotated as having type None, but does not return along all"
-                                   " paths", place)
+            raise CompileError("Function was not annotated as having type None, but does not return along all paths",
+                               place)
+        if self.returned is not None and self.declared is None:
+            self.returned = t.unify(self.returned, t.NoneType())
         with self.graph.at_range(None):
             self.graph.insert("prim::ReturnStmt", [insert_constant(self.graph, None)], outputs=0)
 
@@ -218,7 +226,7 @@ class Emitter(Expressions, Conditions):
 
     def _AnnAssign(self, tree: ast.AnnAssign, at: Range) -> None:
         if tree.value is None:
-            raise NotSupportedError(at, "without assigned value")
+            raise UnsupportedNodeError(at, "AnnAssign", "annotated assignments without assigned value")
         type = self._annotation(tree.annotation)
         value = self.value(tree.value, type)
         if isinstance(tree.target, ast.Name):
@@ -264,8 +272,9 @@ class Emitter(Expressions, Conditions):
             self._unpack_starred(target, parts, starred[0], at)
             return
         if len(parts) != len(target.elts):
-            few = "need" if len(parts) < len(target.elts) else "too many values to unpack: need"
-            raise CompileError(f"{few} {len(target.elts)} but found {len(parts)}", at)
+            wanted, found = len(target.elts), len(parts)
+            raise CompileError(f"need {wanted} values to unpack but found only {found}" if found < wanted else
+                               f"too many values to unpack: need {wanted} but found {found}", at)
         for part, value in zip(target.elts, parts, strict=True):
             self.assign(part, value, at)
 
@@ -281,7 +290,7 @@ class Emitter(Expressions, Conditions):
     def _AugAssign(self, tree: ast.AugAssign, at: Range) -> None:
         word = _AUGMENTED.get(type(tree.op))
         if word is None:
-            raise UnsupportedNodeError(at, type(tree.op).__name__)
+            raise NotSupportedError(at, f"unsupported kind of augmented assignment: {type(tree.op).__name__}")
         if isinstance(tree.target, ast.Subscript):
             self.augment_item(tree, word, at)
             return
@@ -300,6 +309,7 @@ class Emitter(Expressions, Conditions):
     def _Delete(self, tree: ast.Delete, at: Range) -> None:
         for target in tree.targets:
             if isinstance(target, ast.Name):
+                self.name(target.id, self.definition.range(target))
                 self.frame.types.pop(target.id, None)
                 self.frame.problems[target.id] = f"{target.id} was deleted"
             elif isinstance(target, ast.Subscript):
@@ -349,7 +359,8 @@ class Emitter(Expressions, Conditions):
             for which, (found, leaves) in enumerate(zip(types, exits, strict=True)):
                 if found is None and not leaves:
                     self.frame.problems[name] = (
-                        f"{name} is not defined in the {'false' if which else 'true'} branch")
+                        f"{name} is not defined in the {'false' if which else 'true'} branch:\n{at.highlight()}and was"
+                        " used here")
             if any(found is None and not leaves for found, leaves in zip(types, exits, strict=True)):
                 continue
             self._join_name(name, node, frames, types, at)
@@ -360,7 +371,7 @@ class Emitter(Expressions, Conditions):
         both = t.unify_all(known, hint=outer)
         if both is None:
             self.frame.problems[name] = (f"Type mismatch: {name} is set to type {types[0]} in the true branch and type"
-                                         f" {types[1]} in the false branch")
+                                         f" {types[1]} in the false branch:\n{at.highlight()}and was used here")
             self.frame.types.pop(name, None)
             return
         for block, frame, found in zip(node.blocks_, frames, types, strict=True):

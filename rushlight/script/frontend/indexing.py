@@ -59,12 +59,13 @@ class Indexing:
         if place is None:
             both = t.unify_all(type.elements_) if type.elements_ else None
             if not isinstance(index.type_, t.IntType) or both is None:
-                raise CompileError("Cannot index into a tuple with a non-integer literal because we cannot resolve the"
+                raise CompileError(f"Cannot index into a {type} with a non-integer literal because we cannot resolve the"
                                    " output type", at)
             made = both
         else:
             if not -len(type.elements_) <= place < len(type.elements_):
-                raise CompileError(f"Tuple index out of range: {place} of {len(type.elements_)}", at)
+                raise CompileError(f"Tuple index out of range. Tuple is length {len(type.elements_)} and index is {place}",
+                                   at)
             made = type.elements_[place]
         with self.graph.at_range(None):
             return self.graph.insert("prim::TupleIndex", [held, index], made).outputs_[0]
@@ -128,7 +129,7 @@ class Indexing:
         parts = list(tree.elts) if isinstance(tree, ast.Tuple) else [tree]
         dots = [i for i, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is Ellipsis]
         if len(dots) > 1:
-            raise CompileError("an index can only have a single ellipsis ('...')", at)
+            raise CompileError("An index can only have a single ellipsis ('...')", at)
         dim, indices = 0, []
         kinds: list[tuple[ast.expr, Value | None]] = [(part, self._index_value(part)) for part in parts]
         for i, (part, value) in enumerate(kinds):

@@ -22,7 +22,7 @@ from ..ir import Value
 from ..matching import Mismatch, emit_call, match, match_any, refusal, unpacked
 from ..schemas import is_builtin, schemas_of
 from ..source import Range
-from .errors import CompileError
+from .errors import CompileError, FrontendError
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -286,7 +286,7 @@ class PythonModule(Sugared):
         try:
             found = getattr(self.module, name)
         except AttributeError:
-            raise CompileError(f"module '{self.module.__name__}' has no attribute '{name}'", at) from None
+            raise CompileError(f"module '{self.module.__name__}': object has no attribute {name}", at) from None
         if self.module is math and isinstance(found, float):
             return Simple(insert_constant(e.graph, found))
         return sugared_of(found, at, e)
@@ -308,11 +308,18 @@ class PythonValue(Sugared):
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
         if isinstance(self.held, type) and issubclass(self.held, enum.Enum):
             return enum_member(e, at, self.held, name)
-        raise CompileError(f"python value of type '{type(self.held).__name__}' has no attribute '{name}' that scripts"
-                           " can use", at)
+        raise CompileError(f"attribute lookup is not defined on {self.kind()}", at)
+
+    def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
+        return Simple(self.value(e, at))
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        raise CompileError(f"python value of type '{type(self.held).__name__}' cannot be called from a script", at)
+        held = self.held
+        if isinstance(held, type) and held.__module__ != "builtins":
+            raise FrontendError(at, f"Cannot instantiate class '{held.__name__}' in a script function")
+        if isinstance(held, (python_types.BuiltinFunctionType, type)):
+            raise CompileError(f"Python builtin {held!r} is currently not supported in Torchscript", at)
+        raise CompileError(f"{self.kind()} cannot be called from a script", at)
 
 
 def enum_member(e: Emitter, at: Range, owner: type, name: str) -> Sugared:
@@ -354,9 +361,9 @@ class Range_(Sugared):
     def __init__(self, e: Emitter, at: Range, bounds: Sequence[Value]) -> None:
         if not 1 <= len(bounds) <= 3:
             raise CompileError(f"range expected between 1 and 3 arguments, got {len(bounds)}", at)
-        for bound in bounds:
+        for place, bound in enumerate(bounds):
             if not isinstance(bound.type_, t.IntType):
-                raise CompileError(f"all inputs of range must be ints, found {bound.type_}", at)
+                raise CompileError(f"all inputs of range must be ints, found {bound.type_} in argument {place}", at)
         self.is_simple = len(bounds) == 1
         if self.is_simple:
             self.end = bounds[0]
