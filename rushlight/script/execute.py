@@ -427,13 +427,10 @@ def places_of(error: BaseException) -> list[Node]:
     return found
 
 
-def told(error: BaseException) -> RuntimeError:
-    """An error of a running script with its lines, from the call that was made to the place where it failed: an `Error`
-    for what the script itself raises."""
+def told(error: BaseException) -> Error:
+    """An error of a running script with its lines, from the call that was made to the place where it failed."""
     lines = "".join(node.range.highlight() for node in places_of(error) if node.range is not None)
     head = ("The following operation failed in the TorchScript interpreter.\n"
             "Traceback of TorchScript (most recent call last):\n")
-    if isinstance(error, Error):
-        return Error(f"{head}{lines}RuntimeError: {error}")
-    kind = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
-    return RuntimeError(f"{head}{lines}RuntimeError: {kind}{error}")
+    kind = "RuntimeError: " if isinstance(error, Error) else f"{type(error).__name__}: "
+    return Error(f"{head}{lines}{kind}{error}")

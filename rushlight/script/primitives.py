@@ -156,6 +156,18 @@ def new_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: 
     return made.requires_grad_() if requires_grad else made
 
 
+def _gradients(*values: Any) -> list:
+    return list(late.provided("package").autograd.grad(*values))
+
+
+def _backward(*values: Any) -> None:
+    late.provided("package").autograd.backward(*values)
+
+
+def _save(item: Any, filename: str) -> None:
+    late.provided("package").save(item, filename)
+
+
 TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
@@ -197,7 +209,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::hash": hash, "aten::split": split_words, "prim::Print": show, "aten::any": any,
     "aten::all": all, "aten::__contains__": lambda held, key: key in held, "aten::get": lambda d, k, *x: d.get(k, *x),
     "aten::setdefault": lambda d, k, v: d.setdefault(k, v), "aten::popitem": pop_first,
-    "aten::device": _C.device, "prim::StringIndex": item_of,
+    "aten::grad": _gradients, "aten::backward": _backward, "aten::save": _save, "aten::device": _C.device, "prim::StringIndex": item_of,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _OF_STRINGS = ("capitalize", "title", "center", "count", "endswith", "startswith", "expandtabs", "find", "rfind",

@@ -46,6 +46,8 @@ def _by_identity() -> dict[int, str]:
     for name in dir(math):
         if callable(getattr(math, name)) and name not in ("prod", "dist", "comb", "perm", "hypot", "sumprod", "isclose"):
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
+    for obj, known in ((torch.autograd.grad, "aten::grad"), (torch.autograd.backward, "aten::backward")):
+        found[id(obj)] = known
     functional = torch.nn.functional
     for name in dir(functional):
         obj = getattr(functional, name, None)
