@@ -279,8 +279,11 @@ class _Writer:
                 by_name = True
                 continue
             text = self.argument(argument, value, held)
-            parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
-        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
+            by_word = by_name or argument.kwarg_only or argument.name == "alpha"
+            parts.append(f"{argument.name}={text}" if by_word else text)
+        call = f"{self.bind(op_of(schema))}({', '.join(parts)})"
+        is_list = len(schema.returns) == 1 and isinstance(schema.returns[0].type, t.ListType)
+        return f"list({call})" if is_list else call
 
     def argument(self, argument: Argument, value: Value, held: Any) -> str:
         """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
@@ -299,7 +302,7 @@ _OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten
                            "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
                            "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
                            "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor",
-                          "aten::is_leaf"))
+                           "aten::is_leaf", "aten::grad", "aten::backward", "aten::save", "aten::result_type"))
 
 
 def _is_plain(node: Node) -> bool:
@@ -395,6 +398,8 @@ def _op_named(full: str) -> Callable[..., Any]:
     space, _, name = full.partition("::")
     found = getattr(getattr(ops, space), name, None)
     found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
+    if found is None:
+        found = getattr(late.provided("package"), name, None)
     return found if found is not None else getattr(_C.Tensor, name)
 
 

@@ -168,6 +168,49 @@ def _save(item: Any, filename: str) -> None:
     late.provided("package").save(item, filename)
 
 
+def listed(tensor: Any, depth: int, kind: int) -> Any:
+    """`x.tolist()` as its place declares it."""
+    if tensor.dim() != depth:
+        raise RuntimeError(f"Output annotation list dimension and runtime tensor dimension must match for tolist():"
+                           f" {depth} and {tensor.dim()}")
+    found = "int" if not (tensor.is_floating_point() or tensor.is_complex()) else (
+        "complex" if tensor.is_complex() else "float")
+    if str(tensor.dtype).endswith("bool"):
+        found = "bool"
+    if found != ("int", "float", "bool", "complex")[kind]:
+        raise RuntimeError(f"Output annotation element type and runtime tensor element type must match for tolist():"
+                           f" {('int', 'float', 'bool', 'complex')[kind]} and {tensor.dtype}")
+    return tensor.tolist()
+
+
+def promoted(first: int, second: int) -> int:
+    from .constants import DTYPE_NUMBERS, NUMBERED_DTYPES
+
+    return DTYPE_NUMBERS[late.provided("package").promote_types(NUMBERED_DTYPES[first], NUMBERED_DTYPES[second])]
+
+
+def can_cast(first: int, second: int) -> bool:
+    from .constants import NUMBERED_DTYPES
+
+    return late.provided("package").can_cast(NUMBERED_DTYPES[first], NUMBERED_DTYPES[second])
+
+
+def result_type(first: Any, second: Any) -> int:
+    from .constants import DTYPE_NUMBERS
+
+    return DTYPE_NUMBERS[late.provided("package").result_type(first, second)]
+
+
+def layout_number(tensor: Any) -> int:
+    from .constants import as_number
+
+    return as_number(tensor.layout)  # type: ignore[return-value]
+
+
+def device_index(device: Any) -> int | None:
+    return device.index
+
+
 TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
@@ -209,7 +252,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::hash": hash, "aten::split": split_words, "prim::Print": show, "aten::any": any,
     "aten::all": all, "aten::__contains__": lambda held, key: key in held, "aten::get": lambda d, k, *x: d.get(k, *x),
     "aten::setdefault": lambda d, k, v: d.setdefault(k, v), "aten::popitem": pop_first,
-    "aten::grad": _gradients, "aten::backward": _backward, "aten::save": _save, "aten::device": _C.device, "prim::StringIndex": item_of,
+    "prim::tolist": listed, "prim::layout": layout_number, "prim::index": device_index,
+    "prim::type": lambda device: device.type, "aten::promote_types": promoted, "aten::can_cast": can_cast,
+    "aten::result_type": result_type, "aten::grad": _gradients, "aten::backward": _backward, "aten::save": _save, "aten::device": _C.device, "prim::StringIndex": item_of,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _OF_STRINGS = ("capitalize", "title", "center", "count", "endswith", "startswith", "expandtabs", "find", "rfind",

@@ -64,6 +64,7 @@ def _specials() -> dict[int, str]:
     for name in ("annotate", "isinstance", "is_scripting", "is_tracing", "fork", "wait", "_unwrap_optional"):
         found[id(getattr(jit, name))] = {"isinstance": "isinstance"}.get(name, name)
     found[id(torch.tensor)] = "tensor"
+    found[id(torch._assert)] = "_assert"
     return found
 
 

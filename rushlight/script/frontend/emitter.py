@@ -24,6 +24,7 @@ from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .expressions import Expressions
+from .indexing import augmented
 from .objects import attribute_of, set_attribute
 from .parsing import NOT_FOUND, Definition
 from .sugared import Simple, Sugared, SugaredTuple, Walk, sugared_of
@@ -35,7 +36,7 @@ _REASONS = {
     ast.Nonlocal: "nonlocal variables", ast.Import: "import statements", ast.ImportFrom: "import statements",
     ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements", ast.Match: "match statements",
 }
-_AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "remainder",
+_AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "fmod",
               ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
               ast.LShift: "__lshift__", ast.RShift: "__rshift__", ast.Pow: "pow"}
 
@@ -301,14 +302,12 @@ class Emitter(Expressions, Conditions):
             self.augment_item(tree, word, at)
             return
         before = self.value(tree.target)
-        if isinstance(before.type_, t.TensorType) and word not in ("pow", "floordiv", "remainder"):
-            kind = f"aten::{word}_" if not word.startswith("__") else f"aten::__i{word[2:]}"
+        if isinstance(before.type_, t.TensorType):
+            kind = augmented(word)
         elif isinstance(before.type_, t.ListType) and word == "add":
             kind = "aten::add_"
         else:
             kind = f"aten::{word}"
-        if isinstance(before.type_, t.TensorType) and word == "floordiv":
-            kind = "aten::floor_divide"
         right = self.value(tree.value)
         self.assign(tree.target, Simple(self.builtin(kind, at, [before, right])), at)
 

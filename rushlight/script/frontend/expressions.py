@@ -191,7 +191,7 @@ class Expressions(Indexing):
             return self.builtin("aten::percentFormat", at, [left, right])
         if word == "add" and isinstance(left.type_, t.TupleType) and isinstance(right.type_, t.TupleType):
             return SugaredTuple([*Simple(left).tuple(self, at), *Simple(right).tuple(self, at)]).value(self, at)
-        if word == "floordiv" and t.TENSOR in (t.plain(left.type_), t.plain(right.type_)):
+        if word == "floordiv" and isinstance(left.type_, t.TensorType):
             word = "floor_divide"
         return self.builtin(f"aten::{word}", at, [left, right])
 
@@ -238,6 +238,8 @@ class Expressions(Indexing):
 
     # --- calls
     def _Call(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]
+        if isinstance(tree.func, ast.Attribute) and tree.func.attr == "tolist":
+            return self._tolist(tree, at, hint)
         called = self.callee(tree.func)
         if isinstance(called, Special):
             return self.special(called.name, tree, at, hint)
@@ -257,6 +259,29 @@ class Expressions(Indexing):
         place = self.definition.range(tree.func)       # of a call, what is called
         with self.graph.at_range(place):
             return called.call(self, place, args, kwargs)
+
+    def _tolist(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        """`x.tolist()`: how deep, and of what, the place where it stands says."""
+        held = self.value(tree.func.value)  # type: ignore[attr-defined]
+        if not isinstance(held.type_, t.TensorType):
+            raise CompileError(f"'{held.type_}' object has no attribute or method 'tolist'.", at)
+        if hint is None:
+            raise CompileError("Expected type hint for result of tolist()", at)
+        depth, inner = 0, hint
+        while isinstance(inner, t.ListType):
+            depth, inner = depth + 1, inner.element
+        kinds = {t.IntType(): 0, t.FloatType(): 1, t.BoolType(): 2, t.ComplexType(): 3}
+        if inner not in kinds:
+            raise CompileError(f"{hint} is not one of the supported element types for tolist: int, float, complex,"
+                               " bool", at)
+        with self.graph.at_range(None):
+            given = [held, insert_constant(self.graph, depth), insert_constant(self.graph, kinds[inner])]
+        return self.graph.insert("prim::tolist", given, hint).outputs_[0]
+
+    def _special__assert(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        made = ast.copy_location(ast.Assert(tree.args[0], tree.args[1] if len(tree.args) > 1 else None), tree)
+        self.statement(made)
+        return insert_constant(self.graph, None)
 
     def special(self: Emitter, name: str, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore
         """Calls with a form of their own."""
