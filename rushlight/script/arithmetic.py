@@ -49,7 +49,7 @@ def _is_small(value: Value, seen: set[Value]) -> bool:
     node = value.node_
     if node.kind_ == "prim::Param":
         return node.block is not None and node.block.owner is not None and node.block.owner.kind_ == "prim::Loop" and (
-            value.offset == 0)
+            value.offset_ == 0)
     if node.kind_ == "aten::remainder":
         return _is_small(node.inputs_[1], seen)
     return node.kind_ in _OF_SMALL and isinstance(value.type_, t.IntType)
@@ -64,13 +64,13 @@ def _is_sum(value: Value, seen: set[Value]) -> bool:
     if node.kind_ in ("aten::add", "aten::sub"):
         return all(_is_sum(given, seen) for given in node.inputs_)
     if node.kind_ == "prim::If":
-        return all(_is_sum(block.return_node.inputs_[value.offset], seen) for block in node.blocks_)
-    loop, at = None, value.offset
+        return all(_is_sum(block.return_node.inputs_[value.offset_], seen) for block in node.blocks_)
+    loop, at = None, value.offset_
     if node.kind_ == "prim::Loop":
         loop = node
     elif node.kind_ == "prim::Param" and node.block is not None and node.block.owner is not None and (
             node.block.owner.kind_ == "prim::Loop"):
-        loop, at = node.block.owner, value.offset - 1
+        loop, at = node.block.owner, value.offset_ - 1
     if loop is None or not isinstance(value.type_, t.IntType):
         return False
     return _is_sum(loop.inputs_[2 + at], seen) and _is_sum(loop.blocks_[0].return_node.inputs_[1 + at], seen)
