@@ -16,8 +16,8 @@ HEAD = ("# Signatures of TorchScript's builtins, in the order its compiler tries
         " aten/schemas.txt. Written by tools/script_schemas.py; do not edit.\n\n")
 PRIM = frozenset("""EnumName EnumValue IfThenElse ModuleContainerIndex NumToTensor Print RaiseException StringIndex
     TupleIndex TupleUnpack Uninitialized VarConcat VarStack abs awaitable_nowait awaitable_wait data device dtype grad
-    id is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr
-    is_vulkan is_xla is_xpu itemsize layout max min name nbytes rangelist requires_grad tolist type unchecked_cast
+    id index is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse
+    is_sparse_csr is_vulkan is_xla is_xpu itemsize layout max min name nbytes rangelist requires_grad tolist type unchecked_cast
     unchecked_unwrap_optional isinstance""".split())
 LEFT_OUT = ("_test_", "_foobar", "cudnn_", "miopen_", "mkldnn_", "mps_", "_mps", "_nnpack", "fbgemm_", "_cudnn",
             "_cufft", "_nested", "_sparse_semi", "_triton", "_cslt", "_philox", "quantized_", "_thnn", "_fused_ada",
@@ -46,6 +46,8 @@ def main() -> None:
         public = hasattr(rushlight, op) or hasattr(rushlight.Tensor, op) or hasattr(rushlight._C._nn, op)
         unknown = space == "aten" and public and not any(str(s).partition("::")[2] in known for s in schemas)
         if not any(own) and not unknown:
+            ordered = [str(s).partition("(")[0] for s in schemas if str(s).partition("::")[2] in known]
+            lines += ordered if space == "aten" and len(ordered) > 1 else []
             continue
         for schema in schemas:
             text = str(schema)

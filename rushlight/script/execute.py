@@ -24,7 +24,7 @@ from .contexts import Entered
 from .fusion import Fused, Run, runs_of
 from .ir import Block, Graph, Node, Value
 from .locals import Locals
-from .primitives import FUNCTIONS, TEXTS
+from .primitives import FUNCTIONS, TEXTS, text_of
 from .schemas import Argument, Schema, overload_of
 from .tasks import fork
 
@@ -43,7 +43,7 @@ class _Writer:
         self.nodes: list[Node | None] = []
         self.bound: dict[str, Any] = {}
         self.known: dict[int, str] = {}
-        self.locals = Locals(graph, frozenset(TEXTS))
+        self.locals = Locals(graph, lambda node: text_of(node) is not None)
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
         self.lines.append(INDENT * depth + text)
@@ -61,7 +61,7 @@ class _Writer:
         held = constant_of(value, _NOT)
         if held is _NOT:
             if value.node_ in self.locals.inlined:
-                return TEXTS[value.node_.kind_].format(*map(self.text, value.node_.inputs_))
+                return text_of(value.node_).format(*map(self.text, value.node_.inputs_))  # type: ignore[union-attr]
             return self.locals.name(value)
         held = getattr(held, "wrapped_number", held)       # a number of a trace: in promotion it counts for one
         if held is None or type(held) is bool or (type(held) is int and held >= 0):
@@ -277,8 +277,9 @@ class _Writer:
         """A builtin's call."""
         given = [self.text(value) for value in node.inputs_]
         if _is_plain(node):
-            if node.kind_ in TEXTS:
-                return TEXTS[node.kind_].format(*given)
+            text = text_of(node)
+            if text is not None:
+                return text.format(*given)
             return f"{self.bind(FUNCTIONS[node.kind_])}({', '.join(given)})"
         schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
         if schema is None:
@@ -296,8 +297,11 @@ class _Writer:
                 by_name = True
                 continue
             text = self.argument(argument, value, held)
-            parts.append(f"{argument.name}={text}" if by_name or argument.kwarg_only else text)
-        return f"{self.bind(op_of(schema))}({', '.join(parts)})"
+            by_word = by_name or argument.kwarg_only or argument.name == "alpha"
+            parts.append(f"{argument.name}={text}" if by_word else text)
+        call = f"{self.bind(op_of(schema))}({', '.join(parts)})"
+        is_list = len(schema.returns) == 1 and isinstance(schema.returns[0].type, t.ListType)
+        return f"list({call})" if is_list else call
 
     def argument(self, argument: Argument, value: Value, held: Any) -> str:
         """A value as the op takes it: numbers of dtypes, layouts and formats as what they stand for."""
@@ -316,7 +320,7 @@ _OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten
                            "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
                            "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
                            "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor",
-                          "aten::is_leaf"))
+                           "aten::is_leaf", "aten::grad", "aten::backward", "aten::save", "aten::result_type"))
 
 
 def _is_plain(node: Node) -> bool:
@@ -412,6 +416,8 @@ def _op_named(full: str) -> Callable[..., Any]:
     space, _, name = full.partition("::")
     found = getattr(getattr(ops, space), name, None)
     found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
+    if found is None:
+        found = getattr(late.provided("package"), name, None)
     return found if found is not None else getattr(_C.Tensor, name)
 
 

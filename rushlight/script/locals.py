@@ -7,6 +7,8 @@ it is used. Two values share a local only where the one is never read after the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .constants import constant_of
 from .ir import Block, Graph, Node, Value
 from .types import BoolType, FloatType, IntType
@@ -20,7 +22,7 @@ _NUMBERS = (IntType, FloatType, BoolType)
 class Locals:
     """The locals of one graph."""
 
-    def __init__(self, graph: Graph, has_text: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, has_text: Callable[[Node], bool]) -> None:
         self.inlined: set[Node] = set()
         self._choose_inlined(graph.block, has_text)
         self._root: dict[Value, Value] = {}
@@ -34,7 +36,7 @@ class Locals:
         return f"v{self._find(value).unique_}"
 
     # --- expressions written where they are used
-    def _choose_inlined(self, block: Block, has_text: frozenset[str]) -> None:
+    def _choose_inlined(self, block: Block, has_text: Callable[[Node], bool]) -> None:
         for node in [block.return_node, *block.reversed_nodes()]:
             if node in self.inlined:
                 continue
@@ -42,12 +44,12 @@ class Locals:
                 self._choose_inlined(inner, has_text)
             self._take_operands(node, _before(node), has_text)
 
-    def _take_operands(self, node: Node, point: Node | None, has_text: frozenset[str]) -> Node | None:
+    def _take_operands(self, node: Node, point: Node | None, has_text: Callable[[Node], bool]) -> Node | None:
         """Inline operands of a node that stand right before it, from the last to the first; what stands before them."""
         operands = node.inputs_[:2] if node.kind_ == "prim::Loop" else node.inputs_
         for value in reversed(operands):
             maker = value.node_
-            if maker is point and maker.kind_ in has_text and _is_harmless(maker):
+            if maker is point and has_text(maker) and _is_harmless(maker):
                 self.inlined.add(maker)
                 point = self._take_operands(maker, _before(maker), has_text)
         return point

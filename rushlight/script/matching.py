@@ -16,11 +16,17 @@ from .ir import Graph, Node, Value
 from .schemas import Argument, Schema, bind_variables, substitute, without_optional
 
 
-class Given(NamedTuple):
-    """A value with the name it was passed by, if any."""
-
-    value: Value
-    name: str = ""
+_SAME = """absolute abs, clip clamp, arccos acos, arcsin asin, arctan atan, arctan2 atan2, arccosh acosh, arcsinh asinh,
+    arctanh atanh, fix trunc, negative neg, subtract sub, greater_equal ge, greater gt, less_equal le, less lt,
+    not_equal ne, divide div, multiply mul, true_divide div, swapdims transpose, swapaxes transpose"""
+_ALIKE = """ger outer, linalg_matmul matmul, inverse linalg_inv, det linalg_det, concat cat, concatenate cat,
+    row_stack vstack, moveaxis movedim, special_erf erf, special_erfc erfc, special_erfinv erfinv, special_expit sigmoid,
+    special_exp2 exp2, special_expm1 expm1, special_gammainc igamma, special_gammaincc igammac, special_gammaln lgamma,
+    special_i0 i0, special_log_softmax log_softmax, special_logit logit, special_logsumexp logsumexp,
+    special_polygamma polygamma, special_psi digamma, special_digamma digamma, special_round round, special_sinc sinc,
+    special_softmax softmax, special_multigammaln mvlgamma, special_xlogy xlogy, orgqr linalg_householder_product"""
+ALIASES = {f"aten::{a}{tail}": f"aten::{b}{tail}" for names, tails in ((_SAME, ("", "_")), (_ALIKE, ("",)))
+           for a, b in (pair.split() for pair in names.split(",")) for tail in tails}       # as graphs write them
 
 
 class Matched(NamedTuple):
@@ -71,7 +77,7 @@ def match(graph: Graph, schema: Schema, args: Sequence[Value], kwargs: Mapping[s
         elif argument.has_default:
             value = _default(graph, argument)
         else:
-            raise Mismatch(f"Argument '{argument.name}' not provided.")
+            raise Mismatch(f"Argument {argument.name} not provided.")
         inputs.append(_fitted(graph, argument, value, variables, convert))
     if used < len(given):
         raise Mismatch(f"Expected at most {used} arguments but found {len(given)} positional arguments.")
@@ -89,8 +95,7 @@ def _default(graph: Graph, argument: Argument) -> Value:
     value = argument.default
     with graph.at_range(None):
         if isinstance(value, list):
-            items = [insert_constant(graph, item) for item in value]
-            return _list_of(graph, items, inner.element if isinstance(inner, t.ListType) else t.TENSOR)
+            return insert_constant(graph, list(value), inner if isinstance(inner, t.ListType) else None)
         if isinstance(inner, t.FloatType) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         return insert_constant(graph, value)
@@ -162,6 +167,8 @@ def _converted(graph: Graph, wanted: t.Type, value: Value, convert: bool) -> Val
         word = kinds.get(type(wanted))
         if word:
             return graph.insert(f"aten::{word}Implicit", [value], wanted).outputs_[0]
+    if isinstance(given, t.BoolType) and isinstance(wanted, t.NumberType):
+        return graph.insert("aten::Int", [value], t.IntType()).outputs_[0]
     if isinstance(given, t.StringType) and isinstance(wanted, t.DeviceObjType):
         return graph.insert("aten::device", [value], wanted).outputs_[0]
     return value
@@ -222,12 +229,12 @@ def _undo(graph: Graph, mark: Node) -> None:
 def emit_call(graph: Graph, kind: str, matched: Matched) -> Value:
     """The node of a matched builtin call; several results come as a tuple."""
     schema, types = matched.schema, matched.return_types()
-    node = graph.insert(kind, matched.inputs, outputs=len(types))
+    node = graph.insert(ALIASES.get(kind, kind), matched.inputs, outputs=len(types))
     for output, made in zip(node.outputs_, types, strict=True):
         output.type_ = made
     if not types:
         with graph.at_range(None):
-            return insert_constant(graph, None)
+            return graph.insert("prim::TupleConstruct", (), t.TupleType(())).outputs_[0]
     if len(types) == 1:
         return node.outputs_[0]
     fields = tuple(r.name for r in schema.returns)

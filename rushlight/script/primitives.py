@@ -6,32 +6,15 @@ functions; `FUNCTIONS`, callables for the rest. Both take values of the program 
 
 from __future__ import annotations
 
-import cmath
-import math
 from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 from ..base import late
-
-INT_MIN = -(2**63)
-
-
-def _floor(value: Any) -> Any:
-    return math.floor(value)
-
-
-def wrapped(value: int) -> int:
-    """An integer as 64 bits hold it."""
-    return (value + 2**63) % 2**64 - 2**63 if not -(2**63) <= value < 2**63 else value
-
-
-def divide(a: Any, b: Any) -> Any:
-    """True division; of numbers by zero, as C++ does it for floats."""
-    try:
-        return a / b
-    except ZeroDivisionError:
-        raise RuntimeError("division by zero") from None
+from . import types as t
+from .arithmetic import NUMBERS, text_of as number_text
+from .ir import Node
+from .printing import formatted, percent_formatted, printed, show
 
 
 def item_of(row: Any, index: Any) -> Any:
@@ -40,6 +23,8 @@ def item_of(row: Any, index: Any) -> Any:
         return row[index]
     except IndexError:
         raise IndexError(f"{'string' if isinstance(row, str) else 'list'} index out of range") from None
+    except KeyError:
+        raise RuntimeError(f"KeyError: {printed(index)}") from None
 
 
 def set_item(row: Any, index: Any, value: Any) -> Any:
@@ -74,32 +59,39 @@ def changed(method: str) -> Callable[..., Any]:
     return call
 
 
-def number_text(value: Any) -> str:
-    """`str(value)` as the language prints it."""
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    from .text.values import shown_float
-
-    return shown_float(value) if not value.is_integer() or abs(value) >= 1e10 else f"{int(value)}."
+def extended(row: list, more: list) -> list:
+    row.extend(more)
+    return row
 
 
-def formatted(text: str, *values: Any) -> str:
-    """`'{}'.format(...)`, plain braces only."""
-    parts = text.split("{}")
-    out = parts[0]
-    for i, part in enumerate(parts[1:]):
-        if i >= len(values):
-            raise RuntimeError(f"Too few arguments for format string: {text}")
-        out += (str(values[i]) if not isinstance(values[i], float) else repr_float(values[i])) + part
-    return out.replace("{{", "{").replace("}}", "}")
+def repeated(row: list, times: int) -> list:
+    row *= times
+    return row
 
 
-def repr_float(value: float) -> str:
-    return number_text(value)
+def pop_first(held: dict) -> tuple[Any, Any]:
+    """`popitem`: here the pair that came first."""
+    if not held:
+        raise RuntimeError("popitem(): dictionary is empty")
+    key = next(iter(held))
+    return key, held.pop(key)
 
 
-def percent_formatted(text: str, *values: Any) -> str:
-    return text % tuple(values)
+def character(code: int) -> str:
+    if not 0 <= code < 0x110000:
+        raise RuntimeError(f"chr() arg not in range(0x110000), found {code}")
+    return chr(code)
+
+
+def text_of(node: Node) -> str | None:
+    """Python for a node, with `{0}`, `{1}` for what it reads; None where a function is called."""
+    text = TEXTS.get(node.kind_)
+    if text is None or node.kind_ not in NUMBERS:
+        return text
+    kinds = (t.IntType, t.FloatType, t.ComplexType, t.NumberType, t.BoolType)
+    if len(node.outputs_) == 1 and isinstance(node.outputs_[0].type_, kinds):
+        return number_text(node)
+    return text
 
 
 def joined(separator: str, parts: list[str]) -> str:
@@ -116,18 +108,6 @@ def range_length(low: int, high: int, step: int) -> int:
     return len(range(low, high, step))
 
 
-def minimum(*values: Any) -> Any:
-    return min(*values) if len(values) > 1 or values[0] else _empty("min")
-
-
-def maximum(*values: Any) -> Any:
-    return max(*values) if len(values) > 1 or values[0] else _empty("max")
-
-
-def _empty(word: str) -> Any:
-    raise ValueError(f"{word}() arg is an empty sequence")
-
-
 def sorted_row(row: list) -> list:
     return sorted(row)
 
@@ -136,24 +116,10 @@ def sort_row(row: list, reverse: bool = False) -> None:
     row.sort(reverse=reverse)
 
 
-def rounded(value: Any) -> Any:
-    return float(round(value)) if isinstance(value, (int, float)) else round(value)
-
-
-def same(a: Any, b: Any) -> bool:
-    return a is b or (not isinstance(a, _C.Tensor) and not isinstance(b, _C.Tensor) and a is b)
-
-
 def unwrapped(value: Any) -> Any:
     if value is None:
         raise RuntimeError("Unwrapping null optional")
     return value
-
-
-def to_int(value: Any) -> int:
-    if isinstance(value, _C.Tensor):
-        return int(value.item())
-    return int(value)
 
 
 def to_float(value: Any) -> float:
@@ -166,11 +132,6 @@ def to_bool(value: Any) -> bool:
 
 def to_complex(real: Any, imag: Any = 0) -> complex:
     return complex(real) if imag == 0 else complex(real, imag)
-
-
-def power(a: Any, b: Any) -> Any:
-    result = a ** b
-    return float(result) if isinstance(result, int) else result
 
 
 def split_words(text: str, separator: str | None = None, most: int = -1) -> list[str]:
@@ -195,8 +156,59 @@ def new_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: 
     return made.requires_grad_() if requires_grad else made
 
 
-def show(*values: Any) -> None:
-    print(*values)
+def _gradients(*values: Any) -> list:
+    return list(late.provided("package").autograd.grad(*values))
+
+
+def _backward(*values: Any) -> None:
+    late.provided("package").autograd.backward(*values)
+
+
+def _save(item: Any, filename: str) -> None:
+    late.provided("package").save(item, filename)
+
+
+def listed(tensor: Any, depth: int, kind: int) -> Any:
+    """`x.tolist()` as its place declares it."""
+    if tensor.dim() != depth:
+        raise RuntimeError(f"Output annotation list dimension and runtime tensor dimension must match for tolist():"
+                           f" {depth} and {tensor.dim()}")
+    found = "int" if not (tensor.is_floating_point() or tensor.is_complex()) else (
+        "complex" if tensor.is_complex() else "float")
+    if str(tensor.dtype).endswith("bool"):
+        found = "bool"
+    if found != ("int", "float", "bool", "complex")[kind]:
+        raise RuntimeError(f"Output annotation element type and runtime tensor element type must match for tolist():"
+                           f" {('int', 'float', 'bool', 'complex')[kind]} and {tensor.dtype}")
+    return tensor.tolist()
+
+
+def promoted(first: int, second: int) -> int:
+    from .constants import DTYPE_NUMBERS, NUMBERED_DTYPES
+
+    return DTYPE_NUMBERS[late.provided("package").promote_types(NUMBERED_DTYPES[first], NUMBERED_DTYPES[second])]
+
+
+def can_cast(first: int, second: int) -> bool:
+    from .constants import NUMBERED_DTYPES
+
+    return late.provided("package").can_cast(NUMBERED_DTYPES[first], NUMBERED_DTYPES[second])
+
+
+def result_type(first: Any, second: Any) -> int:
+    from .constants import DTYPE_NUMBERS
+
+    return DTYPE_NUMBERS[late.provided("package").result_type(first, second)]
+
+
+def layout_number(tensor: Any) -> int:
+    from .constants import as_number
+
+    return as_number(tensor.layout)  # type: ignore[return-value]
+
+
+def device_index(device: Any) -> int | None:
+    return device.index
 
 
 TEXTS = {
@@ -206,7 +218,7 @@ TEXTS = {
     "aten::wait": "{0}.wait()",
     "aten::ne": "({0} != {1})", "aten::__not__": "(not {0})", "aten::__is__": "({0} is {1})",
     "aten::__isnot__": "({0} is not {1})", "aten::__and__": "({0} & {1})", "aten::__or__": "({0} | {1})",
-    "aten::__xor__": "({0} ^ {1})", "aten::__lshift__": "({0} << {1})", "aten::__rshift__": "({0} >> {1})",
+    "aten::__xor__": "({0} ^ {1})",
     "aten::len": "len({0})", "prim::TupleIndex": "{0}[{1}]", "aten::keys": "list({0}.keys())",
     "aten::values": "list({0}.values())", "aten::items": "list({0}.items())", "aten::list": "list({0})",
     "aten::copy": "{0}.copy()", "aten::dict": "dict({0})", "prim::unchecked_cast": "{0}",
@@ -232,41 +244,41 @@ def number_as_tensor(value: Any) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prim::NumToTensor": number_as_tensor,
-    "aten::div": divide, "aten::pow": power, "aten::__getitem__": item_of, "aten::_set_item": set_item,
+    **NUMBERS, "aten::__getitem__": item_of, "aten::_set_item": set_item,
     "aten::select": item_of, "aten::append": appended, "aten::insert": changed("insert"),
     "aten::extend": changed("extend"), "aten::remove": changed("remove"), "aten::reverse": changed("reverse"),
     "aten::update": changed("update"), "aten::sort": sort_row, "aten::pop": pop, "aten::Delete": delete_item,
-    "aten::sorted": sorted_row, "prim::min": minimum, "prim::max": maximum, "prim::abs": abs, "aten::round": rounded,
-    "aten::format": formatted, "aten::percentFormat": percent_formatted, "aten::str": number_text, "aten::join": joined,
-    "aten::__range_length": range_length, "aten::__derive_index": derived_index, "aten::Int": to_int,
-    "aten::Float": to_float, "aten::Bool": to_bool, "aten::Complex": to_complex, "aten::IntImplicit": to_int,
+    "aten::sorted": sorted_row, "aten::add_": extended, "aten::mul_": repeated, "aten::format": formatted,
+    "aten::percentFormat": percent_formatted, "aten::str": printed, "aten::join": joined,
+    "aten::__range_length": range_length, "aten::__derive_index": derived_index,
+    "aten::Float": to_float, "aten::Bool": to_bool, "aten::Complex": to_complex,
     "aten::FloatImplicit": to_float, "aten::ComplexImplicit": lambda x: complex(x.item()),
-    "aten::ScalarImplicit": lambda x: x.item(), "aten::_unwrap_optional": unwrapped, "aten::floor": _floor,
-    "aten::ceil": math.ceil, "aten::sqrt": lambda x: math.sqrt(x) if not isinstance(x, complex) else cmath.sqrt(x),
-    "aten::ord": ord, "aten::chr": chr, "aten::hex": hex, "aten::bin": bin, "aten::oct": oct, "aten::divmod": divmod,
-    "aten::hash": hash, "aten::split": split_words, "prim::Print": show, "aten::sum": sum, "aten::any": any,
+    "aten::ScalarImplicit": lambda x: x.item(), "aten::_unwrap_optional": unwrapped,
+    "aten::ord": ord, "aten::chr": character, "aten::divmod": divmod,
+    "aten::hash": hash, "aten::split": split_words, "prim::Print": show, "aten::any": any,
     "aten::all": all, "aten::__contains__": lambda held, key: key in held, "aten::get": lambda d, k, *x: d.get(k, *x),
-    "aten::setdefault": lambda d, k, v: d.setdefault(k, v), "aten::popitem": lambda d: d.popitem(),
-    "aten::device": _C.device, "prim::StringIndex": item_of, "aten::mathremainder": math.remainder,
-    "aten::fabs": math.fabs, "aten::copysign": math.copysign, "aten::gcd": math.gcd, "aten::factorial": math.factorial,
-    "aten::degrees": math.degrees, "aten::radians": math.radians, "aten::frexp": math.frexp, "aten::modf": math.modf,
-    "aten::ldexp": math.ldexp, "aten::isnan": math.isnan, "aten::isinf": math.isinf, "aten::isfinite": math.isfinite,
     "aten::is_grad_enabled": _C.is_grad_enabled, "aten::set_grad_enabled": _C._set_grad_enabled,
     "prim::EnumName": lambda member: member.name, "prim::EnumValue": lambda member: member.value,
+    "aten::setdefault": lambda d, k, v: d.setdefault(k, v), "aten::popitem": pop_first,
+    "prim::tolist": listed, "prim::layout": layout_number, "prim::index": device_index,
+    "prim::type": lambda device: device.type, "aten::promote_types": promoted, "aten::can_cast": can_cast,
+    "aten::result_type": result_type, "aten::grad": _gradients, "aten::backward": _backward, "aten::save": _save,
+    "aten::device": _C.device, "prim::StringIndex": item_of,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
-_MATH = ("log", "log10", "log1p", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
-         "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "fmod")
-for _name in _MATH:
-    FUNCTIONS[f"aten::{_name}"] = getattr(math, _name)
 _OF_STRINGS = ("capitalize", "title", "center", "count", "endswith", "startswith", "expandtabs", "find", "rfind",
                "rindex", "isalnum", "isalpha", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric",
                "isprintable", "isspace", "istitle", "isupper", "ljust", "rjust", "lstrip", "rstrip", "strip",
                "partition", "rpartition", "replace", "rsplit", "splitlines", "swapcase", "zfill", "index")
 
 
+_WITHIN = ("count", "endswith", "startswith", "find", "rfind", "index", "rindex")      # take a start and an end
+
+
 def _method(name: str) -> Callable[..., Any]:
     def call(held: Any, *args: Any) -> Any:
+        if name in _WITHIN and len(args) == 3 and args[2] < 0:       # -1 is the end itself
+            args = (*args[:2], max(0, len(held) + 1 + args[2]))
         found = getattr(held, name)(*args)
         return list(found) if isinstance(found, tuple) and name not in ("partition", "rpartition") else found
 

@@ -95,7 +95,8 @@ def schema_text(schema: Schema) -> str:
         parts.append(f"{_type_in_schema(argument.type)} {argument.name}{default}")
     results = ", ".join(f"{_type_in_schema(r.type)}{f' {r.name}' if r.name else ''}" for r in schema.returns)
     head = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
-    return f"{head}({', '.join(parts)}) -> {results if len(schema.returns) == 1 else f'({results})'}"
+    is_one = len(schema.returns) == 1 and not schema.is_varret and not results.startswith("(")
+    return f"{head}({', '.join(parts)}) -> {results if is_one else f'({results})'}"
 
 
 def _type_in_schema(type: Type) -> str:
@@ -259,6 +260,8 @@ def _op_texts() -> dict[str, list[str]]:
 @functools.cache
 def schemas_of(name: str) -> tuple[Schema, ...]:
     """All signatures of a builtin, in the order in which they are tried; none if there is no such builtin."""
+    if not name.startswith(("aten::", "prim::")):
+        return _registered(name)
     ops = _op_texts().get(name.removeprefix("aten::"), []) if name.startswith("aten::") else []
     if name not in _own_texts():
         return tuple(sorted(map(read_schema, ops), key=_order))
@@ -278,8 +281,20 @@ def all_names() -> list[str]:
     return sorted({*_own_texts(), *(f"aten::{name}" for name in _op_texts())})
 
 
+def _registered(name: str) -> tuple[Schema, ...]:
+    """Signatures of an op that a program registered under a name of its own."""
+    from .. import ops
+
+    space, _, op = name.partition("::")
+    packet = getattr(getattr(ops, space), op, None) if op else None
+    texts = [str(getattr(packet, overload)._schema) for overload in packet.overloads()] if packet is not None else []
+    return tuple(read_schema(text if "::" in text else f"{space}::{text}") for text in texts)
+
+
 def is_builtin(name: str) -> bool:
     """Whether a name like `aten::add` is one of a builtin."""
+    if not name.startswith(("aten::", "prim::")):
+        return bool(_registered(name))
     return name in _own_texts() or (name.startswith("aten::") and name[6:] in _op_texts())
 
 
@@ -318,7 +333,7 @@ def bind_variables(formal: Type, given: Type, variables: dict[str, Type]) -> str
     if type(formal) is not type(given) or len(parts) != len(others):
         if isinstance(formal, ListType) and isinstance(given, TupleType) and given.elements_:
             return bind_variables(formal.element, given.elements_[0], variables)
-        return f"cannot match {formal} to {given}"
+        return f"Cannot match {formal} to {given}"
     for part, other in zip(parts, others, strict=True):
         reason = bind_variables(part, other, variables)
         if reason is not None:

@@ -45,8 +45,10 @@ def _by_identity() -> dict[int, str]:
     for name, known in _PYTHON.items():
         found[id(getattr(builtins, name))] = known
     for name in dir(math):
-        if callable(getattr(math, name)):
+        if callable(getattr(math, name)) and name not in ("prod", "dist", "comb", "perm", "hypot", "sumprod", "isclose"):
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
+    for obj, known in ((torch.autograd.grad, "aten::grad"), (torch.autograd.backward, "aten::backward")):
+        found[id(obj)] = known
     functional = torch.nn.functional
     for name in filter(lambda name: is_builtin(f"aten::{name}"), dir(functional)):
         obj = getattr(functional, name, None)
@@ -63,6 +65,7 @@ def _specials() -> dict[int, str]:
     for name in ("annotate", "isinstance", "is_scripting", "is_tracing", "fork", "wait", "_unwrap_optional"):
         found[id(getattr(jit, name))] = {"isinstance": "isinstance"}.get(name, name)
     found[id(torch.tensor)] = "tensor"
+    found[id(torch._assert)] = "_assert"
     return found
 
 

@@ -95,20 +95,20 @@ class Conditions:
         return Condition(value, known[0] if is_not else known[1], known[1] if is_not else known[0])
 
     def _logical(self: Emitter, parts: list[ast.expr], is_and: bool, at: Range) -> Condition:  # type: ignore[misc]
-        """`and`, `or`: the right side is compiled, and runs, only where the left does not decide."""
-        left = self.condition(parts[0])
+        """`and`, `or`: the right side is compiled, and runs, only where the left does not decide. Several are taken
+        from the left: `(a and b) and c`."""
         if len(parts) == 1:
-            return left
+            return self.condition(parts[0])
+        left = self._logical(parts[:-1], is_and, at)
         if left.static is not None and left.static is not is_and:
             return left
-        rest = parts[1:]
         if left.static is not None:
             self.refine(left.if_true if is_and else left.if_false, at)
-            return self._logical(rest, is_and, at)
+            return self.condition(parts[-1])
         right: list[Condition] = []
 
         def ask() -> Value:
-            right.append(self._logical(rest, is_and, at))
+            right.append(self.condition(parts[-1]))
             return right[0].value
 
         def decided() -> Value:
@@ -177,7 +177,7 @@ class Conditions:
         return None
 
     def _has_attribute(self: Emitter, tree: ast.Call, at: Range) -> bool:  # type: ignore[misc]
-        if len(tree.args) != 2 or not isinstance(tree.args[1], ast.Constant) or not isinstance(tree.args[1].value, str):
+        if len(tree.args) < 2 or not isinstance(tree.args[1], ast.Constant) or not isinstance(tree.args[1].value, str):
             raise CompileError("hasattr's second argument must be a string literal", at)
         owner = self.expression(tree.args[0])
         if isinstance(owner, PythonValue):
@@ -195,7 +195,7 @@ class Conditions:
 
     def _is_instance(self: Emitter, tree: ast.Call, at: Range) -> Condition:  # type: ignore[misc]
         if len(tree.args) != 2:
-            raise CompileError(f"isinstance takes two arguments, got {len(tree.args)}", at)
+            raise CompileError(f"isinstance expected exactly 2 arguments but found {len(tree.args)}", at)
         subject = self.value(tree.args[0])
         wanted = self._types(tree.args[1], at)
         members = subject.type_.members() if isinstance(subject.type_, t.UnionType) else (subject.type_,)
@@ -228,6 +228,10 @@ class Conditions:
         if isinstance(value.type_, (t.TensorType, t.IntType, t.FloatType)) or (
                 isinstance(value.type_, ClassType) and "__bool__" in value.type_.methods):
             return self.builtin("aten::Bool", at, [value])
+        if isinstance(value.type_, (t.StringType, t.ListType, t.DictType)):
+            with self.graph.at_range(None):
+                length = self.builtin("aten::len", at, [value])
+                return self.builtin("aten::gt", at, [length, insert_constant(self.graph, 0)])
         raise CompileError(f"Could not cast value of type {value.type_} to bool", at)
 
 

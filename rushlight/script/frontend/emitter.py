@@ -18,11 +18,13 @@ from ..constants import insert_constant
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
+from ..values import Refused, converted
 from .annotations import object_of, qualified_name
 from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
 from .expressions import Expressions
+from .indexing import augmented as in_place_kind
 from .objects import ClassValue, attribute_of, check_context, set_attribute, why_missing
 from .parsing import NOT_FOUND, Definition
 from .sugared import MAGIC, Simple, Sugared, SugaredTuple, Walk, sugared_of
@@ -34,8 +36,8 @@ _REASONS = {
     ast.Nonlocal: "nonlocal variables", ast.Import: "import statements", ast.ImportFrom: "import statements",
     ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements", ast.Match: "match statements",
 }
-_AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "remainder",
-              ast.FloorDiv: "floordiv", ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
+_AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "fmod",
+              ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
               ast.LShift: "__lshift__", ast.RShift: "__rshift__", ast.Pow: "pow"}
 
 
@@ -83,6 +85,8 @@ class Emitter(Expressions, Conditions):
             self.frame.store(arg.arg, value, place, type)
             if length is not None and isinstance(default, (int, float)):
                 default = [default] * length
+            elif default is not REQUIRED:
+                default = self._fitting(default, type, arg.arg)
             found.append(Argument(arg.arg, type, default, arg in args.kwonlyargs, length=length))
         return found
 
@@ -111,7 +115,23 @@ class Emitter(Expressions, Conditions):
 
     def _default(self, tree: ast.expr) -> Any:
         """A default as the function itself holds it."""
-        return self.definition.default(tree)
+        held = self.definition.default(tree)
+        if isinstance(held, (list, dict)):
+            raise RuntimeError("Mutable default parameters are not supported because Python binds them to the function"
+                               " and they persist across function calls.\nAs a workaround, make the default None and"
+                               f" instantiate the default parameter within the body of the function. Found {held!r} of"
+                               f" {type(held)}")
+        return held
+
+    def _fitting(self, default: Any, type: t.Type, name: str) -> Any:
+        """A default as its parameter takes it."""
+        if default is None and isinstance(type, t.TensorType):
+            return None
+        try:
+            return converted(default, type)
+        except Refused:
+            raise CompileError(f'Expected a default value of type {type} on parameter "{name}"',
+                               self.definition.range(self.definition.tree)) from None
 
     def _annotation(self, tree: ast.expr) -> t.Type:
         return self.definition.annotation(tree)
@@ -122,13 +142,10 @@ class Emitter(Expressions, Conditions):
             return
         place = self.definition.range(tree)
         if self.declared is not None and not t.NoneType().is_subtype_of(self.declared):
-            raise CompileError(f"Function was not annotated as having type None, but does not return along all paths."
-                               f" It was declared to return a value of type {self.declared}", place)
-        if self.returned is not None and not t.NoneType().is_subtype_of(self.returned) and self.declared is None:
-            both = t.unify(self.returned, t.NoneType())
-            if both is None or not isinstance(self.returned, t.NoneType):
-                raise CompileError("Function was not annotated as having type None, but does not return along all"
-                                   " paths", place)
+            raise CompileError("Function was not annotated as having type None, but does not return along all paths",
+                               place)
+        if self.returned is not None and self.declared is None:
+            self.returned = t.unify(self.returned, t.NoneType())
         with self.graph.at_range(None):
             self.graph.insert("prim::ReturnStmt", [insert_constant(self.graph, None)], outputs=0)
 
@@ -224,7 +241,7 @@ class Emitter(Expressions, Conditions):
 
     def _AnnAssign(self, tree: ast.AnnAssign, at: Range) -> None:
         if tree.value is None:
-            raise NotSupportedError(at, "without assigned value")
+            raise UnsupportedNodeError(at, "AnnAssign", "annotated assignments without assigned value")
         type = self._annotation(tree.annotation)
         value = self.value(tree.value, type)
         if isinstance(tree.target, ast.Name):
@@ -271,8 +288,9 @@ class Emitter(Expressions, Conditions):
             self._unpack_starred(target, parts, starred[0], at)
             return
         if len(parts) != len(target.elts):
-            few = "need" if len(parts) < len(target.elts) else "too many values to unpack: need"
-            raise CompileError(f"{few} {len(target.elts)} but found {len(parts)}", at)
+            wanted, found = len(target.elts), len(parts)
+            raise CompileError(f"need {wanted} values to unpack but found only {found}" if found < wanted else
+                               f"too many values to unpack: need {wanted} but found {found}", at)
         for part, value in zip(target.elts, parts, strict=True):
             self.assign(part, value, at)
 
@@ -288,7 +306,7 @@ class Emitter(Expressions, Conditions):
     def _AugAssign(self, tree: ast.AugAssign, at: Range) -> None:
         word = _AUGMENTED.get(type(tree.op))
         if word is None:
-            raise UnsupportedNodeError(at, type(tree.op).__name__)
+            raise NotSupportedError(at, f"unsupported kind of augmented assignment: {type(tree.op).__name__}")
         if isinstance(tree.target, ast.Subscript):
             self.augment_item(tree, word, at)
             return
@@ -306,14 +324,12 @@ class Emitter(Expressions, Conditions):
             has_own = own in before.type_.methods
             return Simple(before).attribute(self, at, own if has_own else method).call(
                 self, at, [self.value(tree.value)], {}).value(self, at)
-        if isinstance(before.type_, t.TensorType) and word not in ("pow", "floordiv", "remainder"):
-            kind = f"aten::{word}_" if not word.startswith("__") else f"aten::__i{word[2:]}"
+        if isinstance(before.type_, t.TensorType):
+            kind = in_place_kind(word)
         elif isinstance(before.type_, t.ListType) and word == "add":
             kind = "aten::add_"
         else:
             kind = f"aten::{word}"
-        if isinstance(before.type_, t.TensorType) and word == "floordiv":
-            kind = "aten::floor_divide"
         return self.builtin(kind, at, [before, self.value(tree.value)])
 
     def augment_attribute(self, tree: ast.AugAssign, word: str, at: Range) -> None:
@@ -327,6 +343,7 @@ class Emitter(Expressions, Conditions):
     def _Delete(self, tree: ast.Delete, at: Range) -> None:
         for target in tree.targets:
             if isinstance(target, ast.Name):
+                self.name(target.id, self.definition.range(target))
                 self.frame.types.pop(target.id, None)
                 self.frame.problems[target.id] = f"{target.id} was deleted"
             elif isinstance(target, ast.Subscript):
@@ -376,7 +393,8 @@ class Emitter(Expressions, Conditions):
             for which, (found, leaves) in enumerate(zip(types, exits, strict=True)):
                 if found is None and not leaves:
                     self.frame.problems[name] = (
-                        f"{name} is not defined in the {'false' if which else 'true'} branch")
+                        f"{name} is not defined in the {'false' if which else 'true'} branch:\n{at.highlight()}and was"
+                        " used here")
             if any(found is None and not leaves for found, leaves in zip(types, exits, strict=True)):
                 continue
             self._join_name(name, node, frames, types, at)
@@ -387,7 +405,7 @@ class Emitter(Expressions, Conditions):
         both = t.unify_all(known, hint=outer)
         if both is None:
             self.frame.problems[name] = (f"Type mismatch: {name} is set to type {types[0]} in the true branch and type"
-                                         f" {types[1]} in the false branch")
+                                         f" {types[1]} in the false branch:\n{at.highlight()}and was used here")
             self.frame.types.pop(name, None)
             return
         for block, frame, found in zip(node.blocks_, frames, types, strict=True):

@@ -7,6 +7,7 @@ something `Sugared`, most often a value. Refuses: expressions the language does 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from .. import types as t
 from ..constants import constant_of, insert_constant
 from ..ir import Value
 from ..source import Range
-from .errors import CompileError, NotSupportedError, UnsupportedNodeError
+from .errors import CompileError, FrontendError, NotSupportedError, UnsupportedNodeError
 from .forking import emit_fork
 from .indexing import Indexing
 from .sugared import Builtin, Form, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
@@ -30,9 +31,10 @@ _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: 
 _CASTS = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool", "complex": "aten::Complex",
           "str": "aten::str"}
 _REASONS = {
-    ast.Lambda: "lambda expressions", ast.GeneratorExp: "generator expressions", ast.Yield: "yield expressions",
-    ast.YieldFrom: "yield from expressions", ast.Await: "await expressions", ast.SetComp: "set comprehensions",
-    ast.Set: "set literals", ast.NamedExpr: "assignment expressions",
+    ast.Lambda: "lambda expressions (Lambda)", ast.Yield: "yield expressions (Yield)",
+    ast.YieldFrom: "yield from expressions (YieldFrom)", ast.Await: "await expressions (Await)",
+    ast.SetComp: "set comprehensions (SetComp)", ast.Set: "set literals (Set)",
+    ast.NamedExpr: "assignment expressions (NamedExpr)",
 }
 
 
@@ -61,8 +63,10 @@ class Expressions(Indexing):
         held = tree.value
         if isinstance(held, (int, float, complex)) and not isinstance(held, bool):
             return self._number(held)
-        if held is Ellipsis or isinstance(held, bytes):
-            raise NotSupportedError(at, "Ellipsis aren't supported" if held is Ellipsis else "bytes aren't supported")
+        if isinstance(held, bytes):
+            raise FrontendError(at, f"Unknown Constant expression type: {type(held).__name__}")
+        if held is Ellipsis:
+            raise CompileError("Cannot emit expr for: '...' stands in indices of tensors only", at)
         return insert_constant(self.graph, held)
 
     def _number(self: Emitter, held: complex) -> Value:  # type: ignore[misc]
@@ -78,14 +82,16 @@ class Expressions(Indexing):
         text, values = "", []
         for part in tree.values:
             if isinstance(part, ast.Constant):
-                text += str(part.value).replace("{", "{{").replace("}", "}}")
+                text += str(part.value)
                 continue
-            if part.conversion != -1 or part.format_spec is not None:  # type: ignore[attr-defined]
-                raise NotSupportedError(at, "Conversions and format specs of f-strings aren't supported")
+            if part.conversion != -1:  # type: ignore[attr-defined]
+                raise NotSupportedError(at, "Don't support conversion in JoinedStr")
+            if part.format_spec is not None:  # type: ignore[attr-defined]
+                raise NotSupportedError(at, "Don't support formatting in JoinedStr")
             text += "{}"
-            values.append(self.value(part.value))  # type: ignore[attr-defined]
-        return self.builtin("aten::format", at, [insert_constant(self.graph, text), *values]) if values else (
-            insert_constant(self.graph, text))
+            values.append(part.value)  # type: ignore[attr-defined]
+        head = insert_constant(self.graph, text)
+        return self.builtin("aten::format", at, [head, *map(self.value, values)])
 
     def _Tuple(self: Emitter, tree: ast.Tuple, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         hints = hint.elements_ if isinstance(hint, t.TupleType) and len(hint.elements_) == len(tree.elts) else ()
@@ -102,19 +108,34 @@ class Expressions(Indexing):
     def _List(self: Emitter, tree: ast.List, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         inner = self.held_in(hint, t.ListType)
         element = inner.element if inner is not None else None
-        return self._listed([self.value(part, element) for part in tree.elts], at, hint)
+        values: list[Value] = []
+        for part in tree.elts:
+            if isinstance(part, ast.Starred):
+                values += [s.value(self, at) for s in self.expression(part.value).tuple(self, at)]
+            else:
+                values.append(self.value(part, element))
+        return self._listed(values, at, hint)
 
     def _listed(self: Emitter, values: list[Value], at: Range, hint: Any) -> Value:  # type: ignore[misc]
         """A list of given elements."""
         inner = self.held_in(hint, t.ListType)
         element = inner.element if inner is not None else None
         found = element if element is not None and all(v.type_.is_subtype_of(element) for v in values) else (
-            t.unify_all([v.type_ for v in values]) if values else t.TENSOR)
-        if found is None:
-            raise CompileError("List type annotation `List[T]` did not match the types of the given list elements: "
-                               + ", ".join(dict.fromkeys(str(v.type_) for v in values)), at)
+            self._united([v.type_ for v in values], "List consists", at) if values else t.TENSOR)
+        if element is not None and not found.is_subtype_of(element) and isinstance(hint, t.ListType):
+            raise CompileError(f"List type annotation `{inner}` did not match the types of the given list elements,"
+                               f" which were unified to {found}", at)
         with self.graph.at_range(None):
             return self.graph.insert("prim::ListConstruct", values, t.ListType(t.plain(found))).outputs_[0]
+
+    def _united(self: Emitter, types: list[t.Type], what: str, at: Range) -> t.Type:  # type: ignore[misc]
+        """The type of all elements of a literal: a union, with a warning, where they have no other in common."""
+        found = t.unify_all(types, to_union=True)
+        if isinstance(found, t.UnionType) and t.unify_all(types) is None:
+            warnings.warn(f"{what} of heterogeneous types, which means that it has been typed as containing {found}. To"
+                          " use any of the values, an `assert isinstance` before the first use says which it is.\n"
+                          f"{at.highlight()}", stacklevel=2)
+        return found  # type: ignore[return-value]
 
     def held_in(self: Emitter, hint: Any, kind: type) -> Any:  # type: ignore[misc]
         """The container type that a hint, or the one member of a union that is such, asks for."""
@@ -133,14 +154,19 @@ class Expressions(Indexing):
         values = [self.value(item, inner.value if inner else None) for item in tree.values]
         if inner is not None:
             made = inner
+            for word, wanted, given in (("keys", inner.key, keys), ("values", inner.value, values)):
+                for value in given:
+                    if isinstance(hint, t.DictType) and not value.type_.is_subtype_of(wanted):
+                        raise CompileError(f"Type annotation was inferred to be {inner} but the type of {word} given by"
+                                           f" the dict literal is {value.type_}", at)
         elif not keys:
             made = t.DictType(t.StringType(), t.TENSOR)
         else:
             key = t.unify_all([k.type_ for k in keys])
-            value = t.unify_all([v.type_ for v in values])
-            if key is None or value is None:
-                raise CompileError("Dict keys and values must each be of one type, found "
-                                   + ", ".join(f"{k.type_}: {v.type_}" for k, v in zip(keys, values, strict=True)), at)
+            if key is None:
+                raise CompileError("Dict keys must be of one type, found "
+                                   + ", ".join(dict.fromkeys(str(k.type_) for k in keys)), at)
+            value = self._united([v.type_ for v in values], "Dict values consist", at)
             made = t.DictType(t.plain(key), t.plain(value))
         pairs = [part for pair in zip(keys, values, strict=True) for part in pair]
         with self.graph.at_range(None):
@@ -162,11 +188,10 @@ class Expressions(Indexing):
         left, right = self.value(tree.left), self.value(tree.right)
         word = _BINARY[type(tree.op)]
         if word == "remainder" and isinstance(left.type_, t.StringType):
-            parts = [right]
-            if isinstance(right.type_, t.TupleType):
-                parts = [s.value(self, at) for s in Simple(right).tuple(self, at)]
-            return self.builtin("aten::percentFormat", at, [left, *parts])
-        if word == "floordiv" and t.TENSOR in (t.plain(left.type_), t.plain(right.type_)):
+            return self.builtin("aten::percentFormat", at, [left, right])
+        if word == "add" and isinstance(left.type_, t.TupleType) and isinstance(right.type_, t.TupleType):
+            return SugaredTuple([*Simple(left).tuple(self, at), *Simple(right).tuple(self, at)]).value(self, at)
+        if word == "floordiv" and isinstance(left.type_, t.TensorType):
             word = "floor_divide"
         return self.builtin(f"aten::{word}", at, [left, right])
 
@@ -192,9 +217,17 @@ class Expressions(Indexing):
         """One comparison."""
         op, left, right = tree.ops[0], self.value(tree.left), self.value(tree.comparators[0])
         if isinstance(op, (ast.In, ast.NotIn)):
-            found = self.builtin("aten::__contains__", at, [right, left])
+            found = self._contains(right, left, at)
             return found if isinstance(op, ast.In) else self.builtin("aten::__not__", at, [found])
         return self.builtin(f"aten::{_COMPARE[type(op)]}", at, [left, right])
+
+    def _contains(self: Emitter, held: Value, item: Value, at: Range) -> Value:  # type: ignore[misc]
+        if not isinstance(held.type_, t.StringType):
+            return self.builtin("aten::__contains__", at, [held, item])
+        with self.graph.at_range(None):
+            zero, end = insert_constant(self.graph, 0), self.builtin("aten::len", at, [held])
+            found = self.builtin("aten::find", at, [held, item, zero, end])
+            return self.builtin("aten::ne", at, [found, insert_constant(self.graph, -1)])
 
     def _IfExp(self: Emitter, tree: ast.IfExp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         condition = self.condition(tree.test)
@@ -205,6 +238,8 @@ class Expressions(Indexing):
 
     # --- calls
     def _Call(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore[misc]
+        if isinstance(tree.func, ast.Attribute) and tree.func.attr == "tolist":
+            return self._tolist(tree, at, hint)
         called = self.callee(tree.func)
         if isinstance(called, Special):
             return self.special(called.name, tree, at, hint)
@@ -221,8 +256,32 @@ class Expressions(Indexing):
             if keyword.arg is None:
                 raise NotSupportedError(at, "keyword-arg expansion is not supported")
             kwargs[keyword.arg] = self.value(keyword.value)
-        with self.graph.at_range(at):
-            return called.call(self, at, args, kwargs)
+        place = self.definition.range(tree.func)       # of a call, what is called
+        with self.graph.at_range(place):
+            return called.call(self, place, args, kwargs)
+
+    def _tolist(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        """`x.tolist()`: how deep, and of what, the place where it stands says."""
+        held = self.value(tree.func.value)  # type: ignore[attr-defined]
+        if not isinstance(held.type_, t.TensorType):
+            raise CompileError(f"'{held.type_}' object has no attribute or method 'tolist'.", at)
+        if hint is None:
+            raise CompileError("Expected type hint for result of tolist()", at)
+        depth, inner = 0, hint
+        while isinstance(inner, t.ListType):
+            depth, inner = depth + 1, inner.element
+        kinds = {t.IntType(): 0, t.FloatType(): 1, t.BoolType(): 2, t.ComplexType(): 3}
+        if inner not in kinds:
+            raise CompileError(f"{hint} is not one of the supported element types for tolist: int, float, complex,"
+                               " bool", at)
+        with self.graph.at_range(None):
+            given = [held, insert_constant(self.graph, depth), insert_constant(self.graph, kinds[inner])]
+        return self.graph.insert("prim::tolist", given, hint).outputs_[0]
+
+    def _special__assert(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        made = ast.copy_location(ast.Assert(tree.args[0], tree.args[1] if len(tree.args) > 1 else None), tree)
+        self.statement(made)
+        return insert_constant(self.graph, None)
 
     def special(self: Emitter, name: str, tree: ast.Call, at: Range, hint: Any) -> Sugared | Value:  # type: ignore
         """Calls with a form of their own."""
@@ -267,6 +326,16 @@ class Expressions(Indexing):
     def _special_wait(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         return self.builtin("aten::wait", at, [self.value(arg) for arg in tree.args])
 
+    def _special_getattr(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
+        if len(tree.args) not in (2, 3):
+            raise CompileError(f"getattr expected 2 or 3 arguments but found {len(tree.args)}", at)
+        owner, name = self.expression(tree.args[0]), tree.args[1]
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+            raise CompileError("getattr's second argument must be a string literal", at)
+        if len(tree.args) == 3 and not self._has_attribute(tree, at):
+            return self.expression(tree.args[2])
+        return owner.attribute(self, at, name.value)
+
     def _special__unwrap_optional(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         value = self.value(tree.args[0])
         made = t.without_none(value.type_)
@@ -304,7 +373,12 @@ class Expressions(Indexing):
         given = self.expression(tree.args[0])
         if isinstance(given, Simple) and isinstance(given.held.type_, (t.ListType, t.StringType)):
             return self.builtin("aten::list", at, [given.held])
-        return self._collected(given.iterate(self, at), lambda item: item.value(self, at), at, hint)
+        made = self._empty_list()
+        return self._collected(given.iterate(self, at), lambda item: item.value(self, at), at, hint, made)
+
+    def _empty_list(self: Emitter) -> Value:  # type: ignore[misc]
+        with self.graph.at_range(None):
+            return self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
 
     def _special_tuple(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         parts = self.expression(tree.args[0]).tuple(self, at) if tree.args else []
@@ -316,9 +390,21 @@ class Expressions(Indexing):
             made = ast.copy_location(ast.Dict(keys, [k.value for k in tree.keywords]), tree)
             return self._Dict(made, at, hint)
         given = self.value(tree.args[0])
-        return self.builtin("aten::dict", at, [given])
+        if isinstance(given.type_, t.DictType):
+            return self.builtin("aten::dict", at, [given])
+        return self._paired(Simple(given).iterate(self, at), lambda item: self._pair(item, at), at, hint)
+
+    def _pair(self: Emitter, item: Sugared, at: Range) -> tuple[Value, Value]:  # type: ignore[misc]
+        parts = item.tuple(self, at, 2)
+        if len(parts) != 2:
+            raise CompileError(f"dict() takes pairs of keys and values, found {len(parts)} values", at)
+        return parts[0].value(self, at), parts[1].value(self, at)
 
     # --- comprehensions
+    def _GeneratorExp(self: Emitter, tree: ast.GeneratorExp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        """Computed at once, as a list."""
+        return self._ListComp(ast.copy_location(ast.ListComp(tree.elt, tree.generators), tree), at, hint)
+
     def _ListComp(self: Emitter, tree: ast.ListComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         generator = self._generator(tree.generators, at)
         wanted = self.held_in(hint, t.ListType)
@@ -327,8 +413,7 @@ class Expressions(Indexing):
             self.assign(generator.target, given, at)
             return self.value(tree.elt, wanted.element if wanted else None)
 
-        with self.graph.at_range(None):
-            made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
+        made = self._empty_list()
         return self._collected(self.walk(generator.iter), item, at, hint, made)
 
     def _generator(self: Emitter, generators: list[ast.comprehension], at: Range) -> ast.comprehension:  # type: ignore
@@ -340,13 +425,8 @@ class Expressions(Indexing):
         return generators[0]
 
     def _collected(self: Emitter, walk: Walk, item: Any, at: Range, hint: Any,  # type: ignore[misc]
-                   made: Value | None = None) -> Value:
+                   made: Value) -> Value:
         """A list of what each turn of a walk gives."""
-        if walk.parts is not None and made is None:
-            return self._listed([item(part) for part in walk.parts], at, hint)
-        if made is None:
-            with self.graph.at_range(None):
-                made = self.graph.insert("prim::ListConstruct", (), t.ListType(t.TENSOR)).outputs_[0]
         wanted = self.held_in(hint, t.ListType)
         seen = False
 
@@ -374,20 +454,31 @@ class Expressions(Indexing):
     def _DictComp(self: Emitter, tree: ast.DictComp, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         generator = self._generator(tree.generators, at)
         wanted = self.held_in(hint, t.DictType)
+
+        def pair(given: Sugared) -> tuple[Value, Value]:
+            self.assign(generator.target, given, at)
+            return self.value(tree.key), self.value(tree.value, wanted.value if wanted else None)
+
+        return self._paired(lambda: self.walk(generator.iter), pair, at, hint)
+
+    def _paired(self: Emitter, walk: Any, pair: Any, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+        """A dict of the pairs that each turn of a walk gives."""
+        wanted = self.held_in(hint, t.DictType)
         with self.graph.at_range(None):
             made = self.graph.insert("prim::DictConstruct", (), t.DictType(t.StringType(), t.TENSOR)).outputs_[0]
         seen = False
 
         def put(given: Sugared) -> None:
             nonlocal seen
-            self.assign(generator.target, given, at)
-            key, value = self.value(tree.key), self.value(tree.value, wanted.value if wanted else None)
+            key, value = pair(given)
             if not seen:
                 made.type_ = wanted or t.DictType(t.plain(key.type_), t.plain(value.type_))
                 seen = True
             self.builtin("aten::_set_item", at, [made, key, value])
 
-        walk = self.walk(generator.iter)
+        way = walk if isinstance(walk, Walk) else walk()
         with self._scope():
-            self.over(walk, at, put)
+            self.over(way, at, put)
+        if not seen and wanted:
+            made.type_ = wanted
         return made

@@ -62,12 +62,13 @@ class Indexing:
         if place is None:
             both = t.unify_all(type.elements_) if type.elements_ else None
             if not isinstance(index.type_, t.IntType) or both is None:
-                raise CompileError("Cannot index into a tuple with a non-integer literal because we cannot resolve the"
+                raise CompileError(f"Cannot index into a {type} with a non-integer literal because we cannot resolve the"
                                    " output type", at)
             made = both
         else:
             if not -len(type.elements_) <= place < len(type.elements_):
-                raise CompileError(f"Tuple index out of range: {place} of {len(type.elements_)}", at)
+                raise CompileError(f"Tuple index out of range. Tuple is length {len(type.elements_)} and index is {place}",
+                                   at)
             made = type.elements_[place]
         with self.graph.at_range(None):
             return self.graph.insert("prim::TupleIndex", [held, index], made).outputs_[0]
@@ -131,13 +132,12 @@ class Indexing:
         parts = list(tree.elts) if isinstance(tree, ast.Tuple) else [tree]
         dots = [i for i, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is Ellipsis]
         if len(dots) > 1:
-            raise CompileError("an index can only have a single ellipsis ('...')", at)
+            raise CompileError("An index can only have a single ellipsis ('...')", at)
         dim, indices = 0, []
         kinds: list[tuple[ast.expr, Value | None]] = [(part, self._index_value(part)) for part in parts]
         for i, (part, value) in enumerate(kinds):
             if i in dots:
-                rest = sum(self._takes_dim(p, v) for p, v in kinds[i + 1 :])
-                dim = -rest
+                dim = -len(kinds[i + 1 :])
                 continue
             held, dim = self._one(held, part, value, dim, indices, at)
         return held, self._placed(indices)
@@ -145,17 +145,17 @@ class Indexing:
     def _index_value(self: Emitter, part: ast.expr) -> Value | None:  # type: ignore[misc]
         if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
             return None
-        return self.value(part)
-
-    def _takes_dim(self: Emitter, part: ast.expr, value: Value | None) -> int:  # type: ignore[misc]
-        return int(not (value is not None and isinstance(value.type_, t.NoneType)))
+        value = self.value(part)
+        if isinstance(value.type_, t.ListType):
+            with self.graph.at_range(None):
+                kind = {"dtype": insert_constant(self.graph, 4)}        # whatever is in it: positions
+                return self.builtin("aten::tensor", self.definition.range(part), [value], kind)
+        return value
 
     def _one(self: Emitter, held: Value, part: ast.expr, value: Value | None, dim: int,  # type: ignore[misc]
              indices: list[tuple[int, Value]], at: Range) -> tuple[Value, int]:
         where = self._dim(dim)
         if isinstance(part, ast.Slice):
-            if part.lower is None and part.upper is None and part.step is None:
-                return held, dim + 1
             return self.builtin("aten::slice", at, [held, where, *self._bounds(part)]), dim + 1
         if isinstance(value.type_, t.NoneType):  # type: ignore[union-attr]
             return self.builtin("aten::unsqueeze", at, [held, where]), dim + 1
@@ -163,9 +163,6 @@ class Indexing:
             return self.builtin("aten::select", at, [held, where, value]), dim  # type: ignore[list-item]
         if isinstance(value.type_, t.TensorType):  # type: ignore[union-attr]
             indices.append((dim, value))  # type: ignore[arg-type]
-            return held, dim + 1
-        if isinstance(value.type_, (t.ListType, t.BoolType)):  # type: ignore[union-attr]
-            indices.append((dim, self.builtin("aten::tensor", at, [value])))  # type: ignore[list-item]
             return held, dim + 1
         raise CompileError(f"Unsupported operation: indexing tensor with unsupported index type '{value.type_}'. Only"  # type: ignore
                            " ints, slices, lists and tensors are supported", at)
@@ -221,9 +218,18 @@ class Indexing:
             return
         viewed, indices = self._viewed(held, target.slice, at)
         right = self.value(tree.value)
+        kind = augmented(word)
         if not indices:
-            self.builtin(f"aten::{word}_", at, [viewed, right])
+            self.builtin(kind, at, [viewed, right])
             return
-        before = self._indexed(viewed, indices, at)
-        after = self.builtin(f"aten::{word}_", at, [before, right])
-        self.builtin("aten::index_put_", at, [viewed, self._row(indices), after])
+        row = self._row(indices)
+        before = self.builtin("aten::index", at, [viewed, row])
+        after = self.builtin(kind, at, [before, right])
+        self.builtin("aten::index_put_", at, [viewed, row, after])
+
+
+def augmented(word: str) -> str:
+    """The op that `x += y` is for tensors: in place, where there is one."""
+    if word == "pow":
+        return "aten::pow"
+    return f"aten::__i{word[2:]}" if word.startswith("__") else f"aten::{word}_"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import inspect
-import math
 import types as python_types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from ..ir import Value
 from ..matching import Mismatch, emit_call, match, match_any, refusal, unpacked
 from ..schemas import is_builtin, schemas_of
 from ..source import Range
-from .errors import CompileError
+from .errors import CompileError, FrontendError
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -91,6 +90,7 @@ _PROPERTIES = {
     "is_xpu": "prim::is_xpu",
     "retains_grad": "aten::retains_grad",
 }
+_CONVERSIONS = {"byte": 0, "char": 1, "short": 2, "int": 3, "long": 4, "half": 5, "float": 6, "double": 7, "cfloat": 9}
 _OF_STRINGS = {"count", "endswith", "find", "index", "join", "lower", "lstrip", "replace", "rfind", "rstrip", "split",
                "splitlines", "startswith", "strip", "upper", "capitalize", "title", "center", "isupper", "islower",
                "swapcase", "isspace", "isalnum", "isalpha", "isdecimal", "isdigit", "isidentifier", "isnumeric",
@@ -129,6 +129,10 @@ class Simple(Sugared):
             if name in _PROPERTIES:
                 with e.graph.at_range(None):
                     return Builtin(_PROPERTIES[name]).call(e, at, [held], {})
+            if name in _CONVERSIONS:
+                return Cast(held, _CONVERSIONS[name])
+            if name == "type":
+                return Builtin("aten::to", held)
             if is_builtin(f"aten::{name}") or is_builtin(f"prim::{name}"):
                 return Builtin(f"aten::{name}" if is_builtin(f"aten::{name}") else f"prim::{name}", held)
         found = self._of_object(e, at, name) if isinstance(type, (ClassType, InterfaceType)) else (
@@ -156,7 +160,7 @@ class Simple(Sugared):
             with e.graph.at_range(None):
                 return Simple(e.graph.insert(f"prim::Enum{name.title()}", [held], made).outputs_[0])
         if isinstance(type, t.DeviceObjType) and name in ("type", "index"):
-            return Builtin(f"prim::{name}" if name == "type" else "aten::device_index").call(e, at, [held], {})
+            return Builtin(f"prim::{name}").call(e, at, [held], {})
         return None
 
     def tuple(self, e: Emitter, at: Range, count: int | None = None) -> list[Sugared]:
@@ -295,10 +299,48 @@ class PythonModule(Sugared):
         try:
             found = getattr(self.module, name)
         except AttributeError:
-            raise CompileError(f"module '{self.module.__name__}' has no attribute '{name}'", at) from None
-        if self.module is math and isinstance(found, float):
-            return Simple(insert_constant(e.graph, found))
-        return sugared_of(found, at, e)
+            raise CompileError(f"module '{self.module.__name__}': object has no attribute {name}", at) from None
+        return _constant(found, at, e)
+
+
+def _constant(found: Any, at: Range, e: Emitter) -> Sugared:
+    """An attribute of a Python module: plain values are constants there."""
+    if found is None or type(found) in (bool, int, float, complex, str):
+        return Simple(insert_constant(e.graph, found))
+    if type(found) is tuple:
+        return SugaredTuple([_constant(part, at, e) for part in found])
+    return sugared_of(found, at, e)
+
+
+class OpSpace(Sugared):
+    """`torch.ops.name`: the ops of a namespace."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def kind(self) -> str:
+        return f"namespace of ops '{self.name}'"
+
+    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
+        if not is_builtin(f"{self.name}::{name}"):
+            raise CompileError(f"Unknown builtin op: {self.name}::{name}", at)
+        return Builtin(f"{self.name}::{name}")
+
+
+class Cast(Sugared):
+    """`x.float()` and its like."""
+
+    def __init__(self, tensor: Value, number: int) -> None:
+        self.tensor, self.number = tensor, number
+
+    def kind(self) -> str:
+        return "method of a tensor"
+
+    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+        if args or kwargs:
+            raise CompileError("conversions of tensors take no arguments", at)
+        dtype = insert_constant(e.graph, self.number)
+        return Simple(e.builtin("aten::to", at, [self.tensor, dtype]))
 
 
 class PythonValue(Sugared):
@@ -315,11 +357,19 @@ class PythonValue(Sugared):
                            " so, please consider passing it in as an argument or use a local variable instead.", at)
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        raise CompileError(f"python value of type '{type(self.held).__name__}' has no attribute '{name}' that scripts"
-                           " can use", at)
+        raise CompileError(f"attribute lookup is not defined on {self.kind()}", at)
+
+    def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
+        return Simple(self.value(e, at))
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        raise CompileError(f"python value of type '{type(self.held).__name__}' cannot be called from a script", at)
+        held = self.held
+        if isinstance(held, type) and hasattr(held, "__dict__") and "__init__" in vars(held) and (
+                inspect.isfunction(vars(held)["__init__"])):
+            raise FrontendError(at, f"Cannot instantiate class '{held.__name__}' in a script function")
+        if isinstance(held, (python_types.BuiltinFunctionType, type)):
+            raise CompileError(f"Python builtin {held!r} is currently not supported in Torchscript", at)
+        raise CompileError(f"{self.kind()} cannot be called from a script", at)
 
 
 class EnumClass(Sugared):
@@ -370,9 +420,9 @@ class Range_(Sugared):
     def __init__(self, e: Emitter, at: Range, bounds: Sequence[Value]) -> None:
         if not 1 <= len(bounds) <= 3:
             raise CompileError(f"range expected between 1 and 3 arguments, got {len(bounds)}", at)
-        for bound in bounds:
+        for place, bound in enumerate(bounds):
             if not isinstance(bound.type_, t.IntType):
-                raise CompileError(f"all inputs of range must be ints, found {bound.type_}", at)
+                raise CompileError(f"all inputs of range must be ints, found {bound.type_} in argument {place}", at)
         self.is_simple = len(bounds) == 1
         if self.is_simple:
             self.end = bounds[0]
@@ -497,7 +547,9 @@ def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     builtin = builtin_of(found)
     if builtin is not None:
         return Builtin(builtin)
-    if isinstance(found, python_types.ModuleType) or type(found).__name__ in ("_OpNamespace", "LazyModule"):
+    if type(found).__name__ in ("_OpNamespace", "OpNamespace"):
+        return OpSpace(found.name)
+    if isinstance(found, python_types.ModuleType) or type(found).__name__ in ("LazyModule",):
         return PythonModule(found)
     if isinstance(found, (_C.dtype, _C.device)) or as_number(found) is not None:
         return Simple(insert_constant(e.graph, found))
