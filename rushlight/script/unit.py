@@ -159,7 +159,8 @@ class Unit:
 
     def variants_of(self, function: Any) -> list[Function]:
         """The signatures of an overloaded function, compiled; none for others."""
-        declared = _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None
+        declared = getattr(function, "__script_overloads__", None) or (
+            _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None)
         if not declared:
             return []
         if function in declared:

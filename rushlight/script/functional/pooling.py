@@ -140,7 +140,8 @@ def adaptive_avg_pool3d(input: Tensor, output_size: BroadcastingList3[int]) -> T
 def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int],
                                        output_size: Optional[BroadcastingList2[int]] = None,
                                        output_ratio: Optional[BroadcastingList2[float]] = None,
-                                       return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+                                       return_indices: bool = False,
+                                       _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError("fractional_max_pool2d requires specifying either an output_size or an output_ratio")
     if output_size is None:
@@ -169,7 +170,8 @@ fractional_max_pool2d = boolean_dispatch("return_indices", 4, False, fractional_
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int],
                                        output_size: Optional[BroadcastingList3[int]] = None,
                                        output_ratio: Optional[BroadcastingList3[float]] = None,
-                                       return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+                                       return_indices: bool = False,
+                                       _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError("fractional_max_pool3d requires specifying either an output_size or an output_ratio")
     if output_size is None:

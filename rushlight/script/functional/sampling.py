@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from typing import List, Optional
+from typing import Any, Callable, List, Optional
 
 from ..._C import Tensor
-from ..._jit_internal import BroadcastingList2, _overload
+from ..._jit_internal import BroadcastingList2
 from .language import torch
 from .pooling import adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -73,14 +73,23 @@ def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool] = 
     return torch.affine_grid_generator(theta, size, align_corners)
 
 
-@_overload
+_signatures: List[Callable] = []
+
+
+def _signature(function: Callable) -> Callable:
+    """Note one signature of `interpolate`."""
+    _signatures.append(function)
+    return function
+
+
+@_signature
 def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optional[List[float]] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[List[int]] = None,  # noqa: F811
                 scale_factor: Optional[List[float]] = None, mode: str = "nearest",
                 align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None,
@@ -88,14 +97,14 @@ def interpolate(input: Tensor, size: Optional[List[int]] = None,  # noqa: F811
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optional[float] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[float] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
@@ -187,3 +196,7 @@ def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optiona
     raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported"
                               f" (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear"
                               f" | area | nearest-exact (got {mode})")
+
+
+_whole: Any = interpolate
+_whole.__script_overloads__ = _signatures
