@@ -19,10 +19,13 @@ late.provide({
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
-    "script module": "jit._recursive:face_of",                       # what Python methods of scripted modules get as self
     "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
     "known script class": "script.user_classes:known_type",          # instances given to running scripts
     "script face": "jit._classes:face",                              # objects of scripts without a Python class
+    "script modules": "jit._recursive",                              # what jit.script makes of modules
+    "script save": "jit:save",                                       # archives of what was scripted
+    "is tracing": "jit._trace:is_tracing",
+    "script module": "jit._recursive:face_of",                       # self of Python methods of scripted modules
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"

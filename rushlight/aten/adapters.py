@@ -5,6 +5,7 @@ Enters: arguments by ATen's names. Leaves: results. `ADAPTERS` says for which op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,26 @@ def _huber_loss(self: Any, target: Any, reduction: int = 1, delta: float = 1.0) 
     return find_op("huber_loss")(self, target, reduction=_REDUCTIONS[reduction], delta=delta)
 
 
+def _unpool(count: int) -> Callable:
+    def put_back(self: Any, indices: Any, output_size: Any, stride: Any = None, padding: Any = None) -> Any:
+        """Zeros with elements at the places that a pooling found them at; a size is any that holds them."""
+        lead, sizes = tuple(self.shape[: self.ndim - count]), tuple(output_size)
+        flat = self.new_zeros((*lead, math.prod(sizes)))
+        return flat.scatter(-1, indices.flatten(-count), self.flatten(-count)).view((*lead, *sizes))
+
+    return put_back
+
+
+def _fractional(name: str) -> Callable:
+    def pool(self: Any, kernel_size: Any, output_size: Any, random_samples: Any) -> Any:
+        return find_op(name)(self, kernel_size, output_size, None, True, _random_samples=random_samples)
+
+    return pool
+
+
 ADAPTERS: dict[str, Callable] = {
+    **{f"max_unpool{d}d": _unpool(d) for d in (2, 3)},
+    **{f"fractional_max_pool{d}d": _fractional(f"fractional_max_pool{d}d") for d in (2, 3)},
     "elu": _elu, "tensordot": _tensordot, "kl_div": _kl_div, "huber_loss": _huber_loss,
     **{f"adaptive_max_pool{d}d": _with_indices(f"adaptive_max_pool{d}d") for d in (1, 2, 3)},
 }

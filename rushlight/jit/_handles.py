@@ -1,7 +1,7 @@
 """What stands behind scripted things: `_c` of a module, its methods, and views over its slots.
 
-Enters: an `Object` of `rushlight.script`. Leaves: `ModuleHandle` (PyTorch's `torch._C.ScriptModule`), `ScriptMethod`, and
-mappings that `nn.Module` uses as its tables: parameters, buffers and submodules are the object's slots and nothing else.
+Enters: an `Object` of `rushlight.script`. Leaves: `ModuleHandle` (PyTorch's `torch._C.ScriptModule`), `ScriptMethod`,
+and mappings that `nn.Module` uses as its tables: parameters, buffers and submodules are the object's slots.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..script.passes.inline import inlined
 from ..script.schemas import Schema
 from ..script.text.code_writer import CodeWriter
 from ..script.unit import PYTHON, Function
+
 
 class ConstMap:
     """Constants of a function's code by name: `c0`, `c1`."""

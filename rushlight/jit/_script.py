@@ -10,7 +10,9 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import io
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -97,9 +99,7 @@ class ScriptFunction:
 
     def save(self, filename: Any, _extra_files: dict[str, Any] | None = None) -> None:
         """Write an archive that `jit.load` reads."""
-        from . import save
-
-        save(self, filename, _extra_files=_extra_files or {})
+        late.provided("script save")(self, filename, _extra_files=_extra_files or {})
 
     def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
         """An archive as bytes."""
@@ -124,12 +124,8 @@ def _shown(function: Any) -> Any:
 
 
 def _to_bytes(held: Any, extra_files: dict[str, Any] | None) -> bytes:
-    import io
-
-    from . import save
-
     made = io.BytesIO()
-    save(held, made, _extra_files=extra_files or {})
+    late.provided("script save")(held, made, _extra_files=extra_files or {})
     return made.getvalue()
 
 
@@ -178,9 +174,7 @@ class ScriptMeta(type(Module)):  # type: ignore[misc]
 
 def _script_own(made: Any) -> None:
     """Compile an instance of a ScriptModule subclass; from then on it hands everything to what came of it."""
-    from ._recursive import script_instance
-
-    actual = script_instance(made, type(made)._script_methods)
+    actual = late.provided("script modules").script_instance(made, type(made)._script_methods)
     own = made.__dict__
     for name in (*actual._c.object.type.index, *actual._c.object.type.constants):
         own.pop(name, None)
@@ -220,9 +214,7 @@ class ScriptModule(Module, metaclass=ScriptMeta):
 
     def save(self, f: Any, **kwargs: Any) -> None:
         """Write an archive that `jit.load` reads."""
-        from . import save
-
-        save(self.__dict__.get("_actual_script_module", self), f, **kwargs)
+        late.provided("script save")(self.__dict__.get("_actual_script_module", self), f, **kwargs)
 
     def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
         """An archive as bytes."""
@@ -329,14 +321,10 @@ class RecursiveScriptModule(ScriptModule):
             super(ScriptModule, self).__setattr__(name, value)
 
     def __copy__(self) -> Any:
-        from ._recursive import copied
-
-        return copied(self, self._c.__copy__())
+        return late.provided("script modules").copied(self, self._c.__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from ._recursive import copied
-
-        return copied(self, self._c.__deepcopy__(memo))
+        return late.provided("script modules").copied(self, self._c.__deepcopy__(memo))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._c.__getstate__()
@@ -417,17 +405,13 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if not _enabled:
         return obj
     if optimize is not None:
-        import warnings
-
         warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
                       FutureWarning, stacklevel=2)
     if isinstance(obj, (ScriptFunction, ScriptModule)):
         return obj
     if isinstance(obj, Module):
-        from ._recursive import script_module
-
         prepare = getattr(obj, "__prepare_scriptable__", None)
-        return script_module(prepare() if prepare is not None else obj)
+        return late.provided("script modules").script_module(prepare() if prepare is not None else obj)
     if inspect.isclass(obj):
         return _script_class(obj)
     if inspect.isfunction(obj) or inspect.ismethod(obj):
@@ -466,9 +450,8 @@ def script_if_tracing(fn: Callable) -> Callable:
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        from ._trace import is_tracing
-
-        return script(wrapper.__original_fn)(*args, **kwargs) if is_tracing() else fn(*args, **kwargs)  # type: ignore
+        is_tracing = late.provided("is tracing")()
+        return script(wrapper.__original_fn)(*args, **kwargs) if is_tracing else fn(*args, **kwargs)  # type: ignore
 
     wrapper.__original_fn = fn  # type: ignore[attr-defined]
     wrapper.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]

@@ -406,15 +406,18 @@ def raise_exception(message: str, name: str | None = None) -> None:
 
 def op_of(schema: Schema) -> Callable[..., Any]:
     """The op object behind a signature."""
-    return _op_named(schema.name)
+    return _op_named(schema.name, schema.overload)
 
 
 @functools.cache
-def _op_named(full: str) -> Callable[..., Any]:
+def _op_named(full: str, overload: str) -> Callable[..., Any]:
     from .. import _C, ops
+    from ..aten.adapters import ADAPTERS
 
     space, _, name = full.partition("::")
     found = getattr(getattr(ops, space), name, None)
+    if space == "aten" and name in ADAPTERS:        # ours of that name takes or gives something else
+        return getattr(found, overload or "default")
     found = getattr(found, "op", found)         # the op object itself: a packet would only pass the call on
     if found is None:
         found = getattr(late.provided("package"), name, None)

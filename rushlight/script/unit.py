@@ -18,11 +18,14 @@ from .frontend.annotations import qualified_name
 from .frontend.emitter import Emitter
 from .frontend.errors import CompileError, compiling
 from .frontend.exits import transform_exits
+from .frontend.namespaces import Names
 from .frontend.overloads import Dispatched, Overloaded, variant
 from .frontend.parsing import Definition, definition_of
 from .frontend.python_calls import PythonCall
 from .frontend.ssa import to_single_assignment
 from .frontend.sugared import FunctionValue, Sugared
+from .functional import script_named, script_of
+from .functional.language import Namespace
 from .ir import Graph, Value
 from .passes.cleanup import canonicalize_loops, clean
 from .schemas import Schema
@@ -133,6 +136,13 @@ class Unit:
         owner.methods[name] = Function(self, f"{owner.name_}.{name}", definition, owner, make_self)
         return owner.methods[name]
 
+    def meaning_of(self, found: Any, at: Range | None = None) -> Sugared | None:
+        """What an object means that has a script of ours: functions of `nn.functional`, and names in those scripts."""
+        if isinstance(found, Namespace):
+            return Names(script_named if found.name == "F" else lambda name: None)
+        body = script_of(found) if callable(found) else None
+        return self.function_of(body, at) if body is not None else None
+
     def function_of(self, found: Any, at: Range | None = None) -> Sugared | None:
         """What calling a Python function means: the function compiled; None for things that are no functions."""
         held = getattr(found, "__script_function__", None)
@@ -149,7 +159,8 @@ class Unit:
 
     def variants_of(self, function: Any) -> list[Function]:
         """The signatures of an overloaded function, compiled; none for others."""
-        declared = _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None
+        declared = getattr(function, "__script_overloads__", None) or (
+            _get_fn_overloads(_qualified_name(function)) if hasattr(function, "__name__") else None)
         if not declared:
             return []
         if function in declared:

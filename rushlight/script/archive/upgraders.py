@@ -1,3 +1,5 @@
 from typing import Any
+
+
 def upgraded(kind: str, version: int) -> Any:
     return None

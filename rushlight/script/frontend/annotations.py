@@ -171,7 +171,7 @@ def qualified_name(obj: Any) -> str:
     module = getattr(obj, "__module__", "__main__") or "__main__"
     if module == "__main__":
         return f"__torch__.{obj.__name__}"
-    if module.startswith("rushlight.script.functional."):
+    if module.startswith(("rushlight.script.functional.", "torch.script.functional.")):
         return f"__torch__.torch.nn.functional.{obj.__name__}"
     if module.partition(".")[0] == "rushlight":      # ours go by PyTorch's names, in archives too
         return f"__torch__.torch{module[len('rushlight'):]}.{obj.__name__}"

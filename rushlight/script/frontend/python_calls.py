@@ -1,7 +1,7 @@
-"""Python functions that stay Python: `@torch.jit.ignore`, and `@torch.jit.unused`, which raises where it would be called.
+"""Python functions that stay Python: `@torch.jit.ignore`, and `@torch.jit.unused`, which raises instead of a call.
 
-Enters: a function and, for a method, its module. Leaves: a `prim::PythonOp` node that calls it, or an exception. Refuses:
-calls that do not fit its annotations (what has none is a Tensor).
+Enters: a function and, for a method, its module. Leaves: a `prim::PythonOp` node that calls it, or an exception.
+Refuses: calls that do not fit its annotations (what has none is a Tensor).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ..._jit_internal import should_drop
 from .. import types as t
 from ..constants import insert_constant
-from .annotations import type_of_annotation
-from .errors import CompileError
-from .parsing import names_of
-from .sugared import Simple, Sugared
 from ..ir import Value
 from ..matching import Mismatch, match
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
+from .annotations import type_of_annotation
+from .errors import CompileError
+from .parsing import names_of
+from .sugared import Simple, Sugared
 
 if TYPE_CHECKING:
     from .emitter import Emitter

@@ -533,7 +533,6 @@ class Form(Sugared):
 def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     """What a Python object means in a script."""
     from .annotations import enum_type
-    from ..functional import script_of
     from .builtins import builtin_of, special_of
 
     if isinstance(found, Sugared):
@@ -541,9 +540,9 @@ def sugared_of(found: Any, at: Range, e: Emitter) -> Sugared:
     special = special_of(found)
     if special is not None:
         return Special(special)
-    body = script_of(found) if callable(found) else None
-    if body is not None:
-        return e.unit.function_of(body, at)
+    known = e.unit.meaning_of(found, at)
+    if known is not None:
+        return known
     builtin = builtin_of(found)
     if builtin is not None:
         return Builtin(builtin)

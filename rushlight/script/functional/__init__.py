@@ -1,7 +1,7 @@
 """`torch.nn.functional` in the language of scripts.
 
 In Python the functions of that namespace are ops, which have no source. Here are their bodies for programs that are
-compiled: they run on the same ops, and go by PyTorch's names (`__torch__.torch.nn.functional.relu`), which archives hold.
+compiled: they run on the same ops, and go by PyTorch's names (`__torch__.torch.nn.functional.relu`), as archives do.
 `script_of` finds the body of an op; what has none here is a builtin of the language (`conv2d`, `linear`, `gelu`).
 """
 

@@ -36,7 +36,8 @@ def _mha_shape_check(query: Tensor, key: Tensor, value: Tensor, key_padding_mask
     return is_batched
 
 
-def _canonical_mask(mask: Optional[Tensor], mask_name: str, target: Tensor, check_other: bool = True) -> Optional[Tensor]:
+def _canonical_mask(mask: Optional[Tensor], mask_name: str, target: Tensor,
+                    check_other: bool = True) -> Optional[Tensor]:
     """A mask as numbers to add to scores: a bool mask hides where it holds."""
     if mask is not None:
         if mask.dtype != 11 and not torch.is_floating_point(mask):

@@ -1,44 +1,16 @@
-"""Names that the bodies of this package use: builtins of the language, under the names programs call them by."""
+"""Names that the bodies of this package use. They mean something to the compiler alone (see frontend/namespaces.py)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from ..frontend.errors import CompileError
-from ..frontend.sugared import Builtin, Sugared
-from ..schemas import is_builtin
-from ..source import Range
-
-if TYPE_CHECKING:
-    from ..frontend.emitter import Emitter
+from typing import Any
 
 
-class Builtins(Sugared):
-    """`torch` of these bodies: every name is a builtin."""
+class Namespace:
+    """`torch` and `F` of these bodies."""
 
-    def kind(self) -> str:
-        return "builtins"
-
-    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        if not is_builtin(f"aten::{name}"):
-            raise CompileError(f"torch has no builtin '{name}'", at)
-        return Builtin(f"aten::{name}")
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-torch: Any = Builtins()
-
-
-class Functions(Sugared):
-    """`F` of these bodies: the functions of this package, and builtins where it has none."""
-
-    def kind(self) -> str:
-        return "functions"
-
-    def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        from . import script_named
-
-        body = script_named(name)
-        return e.unit.function_of(body, at) if body is not None else torch.attribute(e, at, name)
-
-
-F: Any = Functions()
+torch: Any = Namespace("torch")      # every name is a builtin of the language
+F: Any = Namespace("F")              # the functions of this package, and builtins where it has none

@@ -59,7 +59,7 @@ class _ConvTransposeNd:
             if len(output_size) != num_spatial_dims:
                 raise ValueError(f"ConvTranspose{num_spatial_dims}D: for {input.dim()}D input, output_size must have"
                                  f" {num_spatial_dims} or {input.dim()} elements (got {len(output_size)})")
-            ret = _ints([])
+            ret: List[int] = []
             for d in range(num_spatial_dims):
                 least = ((input.size(d + leading) - 1) * stride[d] - 2 * padding[d] +
                          (dilation[d] if dilation is not None else 1) * (kernel_size[d] - 1) + 1)
@@ -221,6 +221,8 @@ class AdaptiveAvgPool1d:
 
 
 class AdaptiveMaxPool1d:
+    __constants__ = ("output_size", "return_indices")
+
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
@@ -247,6 +249,8 @@ class AdaptiveAvgPool2d:
 
 
 class AdaptiveMaxPool2d:
+    __constants__ = ("output_size", "return_indices")
+
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
@@ -287,6 +291,8 @@ class AdaptiveAvgPool3d:
 
 
 class AdaptiveMaxPool3d:
+    __constants__ = ("output_size", "return_indices")
+
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
@@ -376,17 +382,10 @@ class Upsample:
 
 
 class Sequential:
-    def forward(self, input):  # type: ignore[no-untyped-def] - a parameter without annotation is a Tensor
+    def forward(self, input):
         for module in self:
             input = module(input)
         return input
-
-
-class TripletMarginWithDistanceLoss:
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return F.triplet_margin_with_distance_loss(anchor, positive, negative,
-                                                   distance_function=self.distance_function, margin=self.margin,
-                                                   swap=self.swap, reduction=self.reduction)
 
 
 class GaussianNLLLoss:

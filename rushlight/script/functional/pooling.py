@@ -139,7 +139,8 @@ def adaptive_avg_pool3d(input: Tensor, output_size: BroadcastingList3[int]) -> T
 
 def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int],
                                        output_size: Optional[BroadcastingList2[int]] = None,
-                                       output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False,
+                                       output_ratio: Optional[BroadcastingList2[float]] = None,
+                                       return_indices: bool = False,
                                        _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError("fractional_max_pool2d requires specifying either an output_size or an output_ratio")
@@ -168,7 +169,8 @@ fractional_max_pool2d = boolean_dispatch("return_indices", 4, False, fractional_
 
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int],
                                        output_size: Optional[BroadcastingList3[int]] = None,
-                                       output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False,
+                                       output_ratio: Optional[BroadcastingList3[float]] = None,
+                                       return_indices: bool = False,
                                        _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError("fractional_max_pool3d requires specifying either an output_size or an output_ratio")
@@ -176,7 +178,8 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingL
         assert output_ratio is not None
         if len(output_ratio) > 3:
             raise ValueError("fractional_max_pool3d requires output_ratio to either be a single Int or tuple of Ints.")
-        output_size = [int(input.size(-3) * output_ratio[0]), int(input.size(-2) * output_ratio[1]), int(input.size(-1) * output_ratio[2])]
+        output_size = [int(input.size(-3) * output_ratio[0]), int(input.size(-2) * output_ratio[1]),
+                       int(input.size(-1) * output_ratio[2])]
     if _random_samples is None:
         n_batch = 1 if input.dim() == 4 else input.size(0)
         _random_samples = torch.rand(n_batch, input.size(-4), 3, dtype=input.dtype, device=input.device)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from typing import List, Optional
+from typing import Any, Callable, List, Optional
 
 from ..._C import Tensor
-from ..._jit_internal import BroadcastingList2, _overload
+from ..._jit_internal import BroadcastingList2
 from .language import torch
 from .pooling import adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -61,12 +61,10 @@ def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool] = 
         if theta.dim() != 3 or theta.size(-2) != 2 or theta.size(-1) != 3:
             raise ValueError(f"Expected a batch of 2D affine matrices of shape Nx2x3 for size {size}. Got"
                              f" {theta.shape}.")
-        spatial_size = size[-2:]
     elif len(size) == 5:
         if theta.dim() != 3 or theta.size(-2) != 3 or theta.size(-1) != 4:
             raise ValueError(f"Expected a batch of 3D affine matrices of shape Nx3x4 for size {size}. Got"
                              f" {theta.shape}.")
-        spatial_size = size[-3:]
     else:
         raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms,"
                                   f" respectively. Got size {size}.")
@@ -75,14 +73,23 @@ def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool] = 
     return torch.affine_grid_generator(theta, size, align_corners)
 
 
-@_overload
+_signatures: List[Callable] = []
+
+
+def _signature(function: Callable) -> Callable:
+    """Note one signature of `interpolate`."""
+    _signatures.append(function)
+    return function
+
+
+@_signature
 def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optional[List[float]] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[List[int]] = None,  # noqa: F811
                 scale_factor: Optional[List[float]] = None, mode: str = "nearest",
                 align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None,
@@ -90,14 +97,14 @@ def interpolate(input: Tensor, size: Optional[List[int]] = None,  # noqa: F811
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optional[float] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     pass
 
 
-@_overload
+@_signature
 def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[float] = None,  # noqa: F811
                 mode: str = "nearest", align_corners: Optional[bool] = None,
                 recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
@@ -144,7 +151,7 @@ def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optiona
         recompute_scale_factor = True
     if recompute_scale_factor is not None and recompute_scale_factor:
         assert scale_factors is not None
-        output_size = [int(math.floor(float(input.size(i + 2)) * scale_factors[i])) for i in range(dim)]
+        output_size = [math.floor(float(input.size(i + 2)) * scale_factors[i]) for i in range(dim)]
         scale_factors = None
     if antialias and not (mode in ("bilinear", "bicubic") and input.ndim == 4):
         raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as"
@@ -187,5 +194,9 @@ def interpolate(input: Tensor, size: Optional[int] = None, scale_factor: Optiona
             return torch._upsample_bicubic2d_aa(input, output_size, align_corners, scale_factors)
         return torch.upsample_bicubic2d(input, output_size, align_corners, scale_factors)
     raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported"
-                              f" (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear |"
-                              f" area | nearest-exact (got {mode})")
+                              f" (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear"
+                              f" | area | nearest-exact (got {mode})")
+
+
+_whole: Any = interpolate
+_whole.__script_overloads__ = _signatures

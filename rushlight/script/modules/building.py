@@ -1,7 +1,7 @@
 """From a Python module to a class and an object of the language.
 
-Enters: an `nn.Module`. Leaves: its `ClassType`, shared by all modules with the same class and attributes, with `forward`,
-exported methods, properties and hooks compiled; and an `Object` whose slots hold the module's own tensors.
+Enters: an `nn.Module`. Leaves: its `ClassType`, shared by all modules with the same class and attributes, with
+`forward`, exported methods, properties and hooks compiled; and an `Object` whose slots hold the module's own tensors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..._jit_internal import get_torchscript_modifier, is_ignored_fn
 from ...nn import Module, ModuleDict, ModuleList, Sequential
 from ..classes import ClassType, InterfaceType, Object, Property
 from ..frontend.annotations import qualified_name
+from ..frontend.overloads import overloaded_methods
 from ..frontend.parsing import definition_of, definitions_in
 from ..functional import method_of
 from ..unit import PYTHON, Function, Unit
 from ..values import Refused, converted
 from .concrete import Concrete, Reader, ignored_properties
-from ..frontend.overloads import overloaded_methods
 from .values import ModuleValue
 
 _known: weakref.WeakKeyDictionary[type, list[Concrete]] = weakref.WeakKeyDictionary()

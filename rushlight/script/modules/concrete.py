@@ -104,7 +104,7 @@ def annotations_of(module: Any) -> dict[str, Any]:
             found = {name: _resolved(annotation, space, owner) for name, annotation in own.items()}
         if found:
             break
-    found.update(module.__dict__.get("__annotations__", {}))
+    found.update(vars(module).get("__annotations__", {}))
     return found
 
 

@@ -1,8 +1,8 @@
 """Modules in expressions: `self`, its submodules, what is read from them and called.
 
-Enters: a value whose type is a module's class. Leaves: attributes, submodules as further `ModuleValue`s, methods compiled
-when they are first named, calls with the hooks around them. Refuses: attributes the module does not have, with the
-reason where Python has one.
+Enters: a value whose type is a module's class. Leaves: attributes, submodules as further `ModuleValue`s, methods
+compiled when they are first named, calls with the hooks around them. Refuses: attributes the module does not have,
+with the reason where Python has one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..classes import ClassType, InterfaceType
 from ..constants import constant_of, insert_constant
 from ..frontend.errors import CompileError
 from ..frontend.objects import Method, attribute_of, get_attribute, set_attribute
+from ..frontend.python_calls import PythonCall
 from ..frontend.sugared import Builtin, FunctionValue, Simple, Sugared, Walk, sugared_of
 from ..functional import method_of
 from ..ir import Value
@@ -24,7 +25,6 @@ from ..matching import unpacked
 from ..source import Range
 from .concrete import Concrete
 from .containers import LISTINGS, Entries, ModuleRow, OverloadedMethod, constant_value
-from ..frontend.python_calls import PythonCall
 
 if TYPE_CHECKING:
     from ..frontend.emitter import Emitter
