@@ -146,8 +146,8 @@ class CodeWriter:
             name = "_" + name
         found = name
         while found in self.names or found in _TAKEN:
-            number = self.numbers.get(found, 0)
-            self.numbers[found] = number + 1
+            number = self.numbers.get(name, 0)
+            self.numbers[name] = number + 1
             found = f"{name}{number}"
         self.names.add(found)
         return found
@@ -194,13 +194,13 @@ class CodeWriter:
         self.inlined, self.names, self.range = chooser.chosen, set(), None
         parts: list[str] = []
         for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
-            is_self = not parts and value.name == "self" and isinstance(argument.type, ClassType)
+            is_self = not parts and argument.name == "self" and isinstance(argument.type, ClassType)
             self.texts[value] = "self" if is_self else self.name_for(value)
             default = f"={self.literal(argument.default)}" if argument.has_default else ""
             is_bare = bare_self and not parts
             parts.append(self.texts[value] if is_bare else
                          f"{self.texts[value]}: {self.kind(argument.type)}{default}")
-        head = f",\n{'  ' * self.depth}    ".join(parts)
+        head = ",\n    ".join(parts)
         self.line(f"def {name}({head}) -> {self.kind(schema.returns[0].type)}:")
         self.body(graph)
         return "\n".join(self.lines) + "\n"
@@ -267,10 +267,12 @@ class CodeWriter:
         self.line(f"{', '.join(self.texts[output] for output in outputs)} = {text}")
 
     def split(self, values: list[Value]) -> None:
-        """Give long expressions among some values lines of their own, in order."""
-        waiting = [value for value in values if value in self.pending]
-        long = [at for at, value in enumerate(waiting) if self.is_long(self.pending[value])]
-        for value in waiting[: long[-1] + 1] if long else ():
+        """Give long expressions among some values lines of their own, and all that wait before them: they run first."""
+        long = [value for value in values if value in self.pending and self.is_long(self.pending[value])]
+        if not long:
+            return
+        order = list(self.pending)
+        for value in order[: max(map(order.index, long)) + 1]:
             text = self.pending.pop(value)
             self.texts[value] = self.name_for(value)
             self.line(f"{self.texts[value]} = {text}")
@@ -279,7 +281,10 @@ class CodeWriter:
         """A value where it is read."""
         if value in self.texts:
             return self.texts[value]
-        return self.constant(value) if value.node_.kind_ == "prim::Constant" else self.pending[value]
+        if value.node_.kind_ == "prim::Constant":
+            return self.constant(value)
+        text = self.texts[value] = self.pending.pop(value)
+        return text
 
     # --- control flow
     def _if(self, node: Node) -> None:
@@ -288,7 +293,8 @@ class CodeWriter:
         names = [self.name_for(output) for output in node.outputs_]
         for output, name in zip(node.outputs_, names, strict=True):
             self.texts[output] = name
-        typed = [isinstance(output.type_, t.UnionType) for output in node.outputs_]
+        ways = zip(node.outputs_, *(block.return_node.inputs_ for block in node.blocks_), strict=True)
+        typed = [isinstance(made.type_, t.UnionType) and made.type_ not in (a.type_, b.type_) for made, a, b in ways]
         for word, block, is_first in ((f"if {condition}:", node.blocks_[0], True), ("else:", node.blocks_[1], False)):
             self.line(word)
             self.depth += 1
@@ -306,10 +312,10 @@ class CodeWriter:
         """`a, b = x, y`; None is annotated where a union begins with it."""
         pairs = [(name, value, types[i] if types else None)
                  for i, (name, value) in enumerate(zip(names, values, strict=True))]
-        annotated = [(n, v, k) for n, v, k in pairs if k is not None and isinstance(v.type_, t.NoneType)]
+        annotated = [(n, v, k) for n, v, k in pairs if k is not None and v.type_ != k]
         for name, value, kind in annotated:
             self.line(f"{name} : {self.kind(kind)} = {self.use(value)}")  # type: ignore[union-attr]
-        rest = [(n, v) for n, v, k in pairs if k is None or not isinstance(v.type_, t.NoneType)]
+        rest = [(n, v) for n, v, k in pairs if k is None or v.type_ == k]
         if rest:
             self.line(f"{', '.join(n for n, _ in rest)} = {', '.join(self.use(v) for _, v in rest)}")
 
@@ -426,7 +432,7 @@ class CodeWriter:
         if kind == "prim::TupleIndex":
             return f"({given[0]})[{given[1]}]"
         if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, t.ListType):
-            return f"{given[0]}[{given[1]}]"
+            return f"{given[0]}[{given[1]}]" if given[0].isidentifier() else f"({given[0]})[{given[1]}]"
         if kind == "prim::CallFunction":
             return f"{given[0]}({', '.join(given[1:])}, )" if given[1:] else f"{given[0]}()"
         if kind == "prim::GetAttr":
@@ -477,10 +483,6 @@ class CodeWriter:
 
     def _is_default(self, value: Value, default: Any) -> bool:
         held = constant_of(value, _NOT)
-        if held is _NOT:
-            node = value.node_
-            return node.kind_ == "prim::ListConstruct" and isinstance(default, list) and [
-                constant_of(item, _NOT) for item in node.inputs_] == default
         return held is default or (type(held) is type(default) and held == default)
 
     # --- constants
