@@ -63,6 +63,10 @@ class ProgramWriter:
             self._names[held] = name
         return self._names[held]
 
+    def kind_of(self, type: t.Type) -> str:
+        """A type as the files name it."""
+        return CodeWriter([], None, self.name_of).kind(type)
+
     def files(self) -> Iterator[Written]:
         for prefix, writer in self._files.items():
             at, ranges = 0, []
