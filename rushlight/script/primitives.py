@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import cmath
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -199,6 +200,16 @@ def show(*values: Any) -> None:
     print(*values)
 
 
+def number_tensor(value: Any) -> Any:
+    """A number as a tensor, as traces keep sizes."""
+    return late.provided("package").tensor(value)
+
+
+def warned(message: str, level: int = 2) -> None:
+    """`warnings.warn` of a script: the line is the program's, which Python does not see."""
+    warnings.warn(message, stacklevel=level)
+
+
 TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
@@ -255,6 +266,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prim::EnumName": lambda member: member.name, "prim::EnumValue": lambda member: member.value,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
+FUNCTIONS.update({"prim::NumToTensor": number_tensor, "aten::warn": warned})
 _MATH = ("log", "log10", "log1p", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
          "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "fmod")
 for _name in _MATH:

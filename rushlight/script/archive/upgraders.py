@@ -33,8 +33,10 @@ def div__tensor(self: Tensor, other: Tensor) -> Tensor:
   else:
     made = torch.div_(self, other, rounding_mode="trunc")
   return made
+def div__float(self: Tensor, other: float) -> Tensor:
+  return torch.div_(self, other)
 def div__number(self: Tensor, other: number) -> Tensor:
-  if torch.__or__(torch.is_floating_point(self), isinstance(other, float)):
+  if torch.is_floating_point(self):
     made = torch.div_(self, other)
   else:
     made = torch.div_(self, other, rounding_mode="trunc")
@@ -45,8 +47,10 @@ def div_tensor(self: Tensor, other: Tensor) -> Tensor:
   else:
     made = torch.div(self, other, rounding_mode="trunc")
   return made
+def div_float(self: Tensor, other: float) -> Tensor:
+  return torch.div(self, other)
 def div_number(self: Tensor, other: number) -> Tensor:
-  if torch.__or__(torch.is_floating_point(self), isinstance(other, float)):
+  if torch.is_floating_point(self):
     made = torch.div(self, other)
   else:
     made = torch.div(self, other, rounding_mode="trunc")
@@ -81,7 +85,8 @@ def logspace(start: number, end: number, steps: Optional[int]=None, base: float=
 def gelu(self: Tensor) -> Tensor:
   return torch.gelu(self, approximate="none")
 """
-_WAYS = {"aten::div": ("div_tensor", "div_number", "div_out"), "aten::div_": ("div__tensor", "div__number"),
+_WAYS = {"aten::div": ("div_tensor", "div_float", "div_number", "div_out"),
+         "aten::div_": ("div__tensor", "div__float", "div__number"),
          "aten::full": ("full", "full_out"), "aten::linspace": ("linspace",), "aten::logspace": ("logspace",),
          "aten::gelu": ("gelu",)}
 
