@@ -48,6 +48,7 @@ from ._script import (
     script_if_tracing,
     script_method,
 )
+from ._serialization import load, save, validate_map_location  # noqa: F401
 from ._trace import (
     TopLevelTracedModule,
     TracedModule,
@@ -107,21 +108,6 @@ def _await(func: Callable, *args: Any, **kwargs: Any) -> Future:
 
 def _awaitable_wait(aw: Future) -> Any:
     return aw.wait()
-
-
-def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
-    """Refused: a TorchScript archive holds compiled code."""
-    raise NotImplementedError(f"jit.save: {_MISSING}. Save the weights with torch.save(m.state_dict(), f).")
-
-
-def load(
-    f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None, _restore_shapes: bool = False
-) -> Any:
-    """Refused: a TorchScript archive holds compiled code."""
-    raise NotImplementedError(
-        f"jit.load: {_MISSING}, so archives made by torch.jit.save cannot be run. Load a state_dict with torch.load"
-        " instead."
-    )
 
 
 def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:

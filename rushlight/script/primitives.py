@@ -6,6 +6,7 @@ functions; `FUNCTIONS`, callables for the rest. Both take values of the program 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -211,6 +212,11 @@ def device_index(device: Any) -> int | None:
     return device.index
 
 
+def warned(message: str, level: int = 2) -> None:
+    """`warnings.warn` of a script: the line is the program's, which Python does not see."""
+    warnings.warn(message, stacklevel=level)
+
+
 TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
@@ -243,7 +249,7 @@ def number_as_tensor(value: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "prim::NumToTensor": number_as_tensor,
+    "prim::NumToTensor": number_as_tensor, "aten::warn": warned,
     **NUMBERS, "aten::__getitem__": item_of, "aten::_set_item": set_item,
     "aten::select": item_of, "aten::append": appended, "aten::insert": changed("insert"),
     "aten::extend": changed("extend"), "aten::remove": changed("remove"), "aten::reverse": changed("reverse"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -52,6 +53,8 @@ class Record(NamedTuple):
     crc: int
     size: int
     at: int
+    packed: int
+    method: int = _STORED
 
 
 class PyTorchFileWriter:
@@ -59,9 +62,11 @@ class PyTorchFileWriter:
     `write_end_of_file` makes the archive whole."""
 
     def __init__(
-        self, sink: Callable[[list], Any], name: str = "archive", alignment: int = 64, has_sums: bool = True
+        self, sink: Callable[[list], Any], name: str = "archive", alignment: int = 64, has_sums: bool = True,
+        says_order: bool = False,
     ) -> None:
         self._sink = sink
+        self._says_order = says_order
         self._name = name or "archive"
         self._alignment = alignment
         self._has_sums = has_sums
@@ -77,8 +82,8 @@ class PyTorchFileWriter:
         if hasattr(self._sink, "reserve"):
             self._sink.reserve(size)
 
-    def write_record(self, name: str, data: Any, size: int | None = None) -> None:
-        """Append a record; `data` has the buffer protocol."""
+    def write_record(self, name: str, data: Any, size: int | None = None, compress: bool = False) -> None:
+        """Append a record, deflated where `compress` says so; `data` has the buffer protocol."""
         view = memoryview(data).cast("B")
         if size is not None:
             view = view[:size]
@@ -86,21 +91,26 @@ class PyTorchFileWriter:
             raise RuntimeError(f"write_record: a record named {name!r} has been written already")
         self._names.add(name)
         full, size = f"{self._name}/{name}".encode(), view.nbytes
-        header, start = self._header(full, size)
         number = _crc32(view) if self._has_sums else 0
+        method = _DEFLATED if compress and size else _STORED
+        if method == _DEFLATED:
+            stream = zlib.compressobj(9, zlib.DEFLATED, -15)
+            view = memoryview(stream.compress(view) + stream.flush())
+        packed = view.nbytes
+        header, start = self._header(full, size, packed, method)
         tail = b""
         if size:
             wide = start >= _FULL or size >= _FULL
-            tail = struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGN, number, size, size)
+            tail = struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGN, number, packed, size)
         self._sink([header, view, tail] if size else [header])
-        self._records.append(Record(full, number, size, start))
-        self._at = start + len(header) + size + len(tail)
+        self._records.append(Record(full, number, size, start, packed, method))
+        self._at = start + len(header) + packed + len(tail)
 
-    def _header(self, name: bytes, size: int) -> tuple[bytes, int]:
+    def _header(self, name: bytes, size: int, packed: int, method: int) -> tuple[bytes, int]:
         """The bytes in front of a record, padded so that its first byte is aligned; and where they start."""
         at, extra, sizes = self._at, b"", 0
         if at >= _FULL or size >= _FULL:
-            fields = [size, size] if size >= _FULL else []
+            fields = [size, packed] if size >= _FULL else []
             fields += [at] if at >= _FULL else []
             extra = struct.pack(f"<HH{len(fields)}Q", 1, 8 * len(fields), *fields)
             sizes = _FULL if size >= _FULL else 0
@@ -108,13 +118,16 @@ class PyTorchFileWriter:
         extra += struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         flags = _UTF8 | (_DESCRIBED_AFTER if size else 0)
         return (
-            _LOCAL.pack(_LOCAL_SIGN, 0, flags, _STORED, 0, 0, 0, sizes, sizes, len(name), len(extra)) + name + extra,
+            _LOCAL.pack(_LOCAL_SIGN, 0, flags, method, 0, 0, 0, sizes, sizes, len(name), len(extra)) + name + extra,
             at,
         )
 
-    def write_end_of_file(self) -> None:
-        """Append the version, an identity made of the checksums, and the directory."""
-        self.write_record("version", b"3\n")
+    def write_end_of_file(self, version: int = 3) -> None:
+        """Append the version, the order of bytes unless it is there, an identity made of the checksums, and the
+        directory."""
+        self.write_record("version" if version < 6 else ".data/version", b"%d\n" % version)
+        if "byteorder" not in self._names and self._says_order:
+            self.write_record("byteorder", sys.byteorder.encode())
         names = zlib.crc32(b"".join(r.name for r in self._records))
         sums = zlib.crc32(b"".join(struct.pack("<I", r.crc) for r in self._records))
         self.write_record(".data/serialization_id", b"%020d%020d" % (names, sums))
@@ -134,13 +147,13 @@ class PyTorchFileWriter:
 def _central_entry(record: Record) -> bytes:
     size, at, fields = record.size, record.at, []
     if size >= _FULL:
-        fields += [size, size]
+        fields += [size, record.packed]
     if at >= _FULL:
         fields.append(at)
     extra = struct.pack(f"<HH{len(fields)}Q", 1, 8 * len(fields), *fields) if fields else b""
     flags = _UTF8 | (_DESCRIBED_AFTER if size else 0)
-    small = min(size, _FULL)
-    head = _CENTRAL.pack(_CENTRAL_SIGN, 0, 0, flags, _STORED, 0, 0, record.crc, small, small, len(record.name),
+    small, packed = min(size, _FULL), min(record.packed, _FULL) if size < _FULL else _FULL
+    head = _CENTRAL.pack(_CENTRAL_SIGN, 0, 0, flags, record.method, 0, 0, record.crc, packed, small, len(record.name),
                          len(extra), 0, 0, 0, 0, min(at, _FULL))
     return head + record.name + extra
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import _C
 from .._C import UntypedStorage
-from ..base import environment
+from ..base import environment, late
 from ..dispatch.modes import state as modes
 from ..tensors.storages import TypedStorage, over_buffer
 from . import names, options
@@ -106,16 +106,25 @@ def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: b
         return explained(lambda: _legacy_load(file, map_location, pickle_module, **load_args))
     with PyTorchFileReader(source_of(file)) as archive:
         if _is_torchscript_zip(archive):
-            raise RuntimeError(
-                "load: this is a TorchScript archive, made by jit.save. TorchScript is not supported here; "
-                "save the module's state_dict() from PyTorch and load that."
-            )
+            return _load_script(file, start, map_location, pickle_module)
         mapping = None
         if mmap:
             if not is_path(f):
                 raise ValueError("load: mmap=True needs f to be a path")
             mapping = _map_file(file)
         return explained(lambda: _load(archive, map_location, pickle_module, overall_storage=mapping, **load_args))
+
+
+def _load_script(file: Any, start: int, map_location: Any, pickle_module: Any) -> Any:
+    """Hand a TorchScript archive over to `jit.load`, saying so; a safe load is one of data only and refuses it."""
+    if pickle_module is None:
+        raise RuntimeError("Cannot use weights_only=True with TorchScript archives passed to torch.load: they hold"
+                           " programs. Use torch.jit.load, or weights_only=False.")
+    warnings.warn("'torch.load' received a zip file that looks like a TorchScript archive, dispatching to"
+                  " 'torch.jit.load' (call 'torch.jit.load' directly to silence this warning)", UserWarning,
+                  stacklevel=4)
+    file.seek(start)
+    return late.provided("package").jit.load(file, map_location=map_location)
 
 
 def _as_it_is(run: Callable[[], Any]) -> Any:

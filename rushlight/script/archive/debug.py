@@ -62,3 +62,37 @@ def _source(words: Any, name: Any, first: Any, table: Any) -> Source | None:
     else:
         text, name, first = words, name or "", first or 0
     return Source(text, name, first) if isinstance(text, str) and isinstance(name, str) and isinstance(first, int) else None
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def written_origins(ranges: Sequence[tuple[int, Range | None]]) -> bytes:
+    """The pickle of a debug file: a table of lines and file names, and for each stretch of code its place."""
+    from .. import types as t
+    from .pickler import Pickler
+
+    table: dict[str, int] = {"": 0}
+    sources: dict[int, tuple[Any, ...]] = {}
+    tags: dict[Any, int] = {}
+    rows = []
+    nowhere = (([], 0, 0), 0, 0)
+    before: Any = object()
+    for offset, place in ranges:
+        if place == before:
+            continue
+        before = place
+        if place is None or not place.source.text:
+            rows.append((offset, nowhere, 0))
+            continue
+        source = place.source
+        if id(source) not in sources:
+            lines = [table.setdefault(line, len(table)) for line in source.text.splitlines(keepends=True)]
+            name = table.setdefault(source.filename or "", len(table))
+            sources[id(source)] = (lines, name, source.first_line)
+        rows.append((offset, (sources[id(source)], place.start, place.end), tags.setdefault(place, len(tags) + 1)))
+    ints = t.ListType(t.IntType())
+    source_type = t.TupleType([ints, t.IntType(), t.IntType()])
+    row_type = t.TupleType([t.IntType(), t.TupleType([source_type, t.IntType(), t.IntType()]), t.IntType()])
+    whole = t.TupleType([t.StringType(), t.TupleType([t.StringType()] * len(table)), t.TupleType([row_type] * len(rows))])
+    return Pickler().dumped((FORMAT, tuple(table), tuple(rows)), whole)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import types as t
 from ..constants import insert_constant
 from ..ir import Block, Graph, Node, Value
+from .environment import is_telling
 
 Types = dict[str, t.Type]
 SCOPE = "prim::ComprehensionScope"
@@ -50,6 +51,11 @@ def _load(graph: Graph, at: Node | Block, name: str, type: t.Type) -> Value:
         return graph.insert("prim::Load", (), type).set("s", "name", name).outputs_[0].set_debug_name(name)
 
 
+def _named(value: Value, name: str) -> Value:
+    """A result under the name of its variable, where that says more than a number."""
+    return value.set_debug_name(name) if is_telling(name) else value
+
+
 def _store(graph: Graph, at: Node, name: str, value: Value) -> None:
     with graph.inserting(at), graph.at_range(None):
         graph.insert("prim::Store", [value], outputs=0).set("s", "name", name)
@@ -66,7 +72,7 @@ def _pass_if(graph: Graph, node: Node, frames: list[Types]) -> None:
             continue
         for block, type in zip(node.blocks_, types, strict=True):
             block.register_output(_load(graph, block, name, type))  # type: ignore[arg-type]
-        output = node.add_output(both).set_debug_name(name)
+        output = _named(node.add_output(both), name)
         _store(graph, node.next_, name, output)  # type: ignore[arg-type]
         frames[-1][name] = both
 
@@ -82,7 +88,7 @@ def _pass_loop(graph: Graph, node: Node, frames: list[Types]) -> None:
         parameter = body.add_input(name, outer)
         _store(graph, body.params.next_, name, parameter)  # type: ignore[arg-type]
         body.register_output(_load(graph, body, name, outer))
-        output = node.add_output(outer).set_debug_name(name)
+        output = _named(node.add_output(outer), name)
         _store(graph, node.next_, name, output)  # type: ignore[arg-type]
         frames[-1][name] = outer
 

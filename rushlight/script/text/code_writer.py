@@ -7,6 +7,7 @@ Tensors and other things without a literal become `CONSTANTS.c0` and are collect
 
 from __future__ import annotations
 
+import enum
 import keyword
 import math
 import re
@@ -15,10 +16,11 @@ from typing import Any
 
 from ... import _C
 from .. import types as t
-from ..classes import ClassType
+from ..classes import ClassType, InterfaceType, Object
 from ..constants import constant_of
 from ..ir import Block, Graph, Node, Value
 from ..schemas import Schema, overload_of
+from ..source import Range
 from .values import quoted, shown_complex, shown_float
 
 LONG = 40                # characters of an expression that stays inside another
@@ -91,12 +93,46 @@ def can_inline(value: Value) -> bool:
                                                                                   "prim::CreateObject")
 
 
-class CodeWriter:
-    """Writes functions; one for all that share names of types and constants."""
+class _Named(t.Type):
+    """A type under the name that it is written by."""
 
-    def __init__(self, constants: list[Any] | None = None) -> None:
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @property
+    def annotation_str(self) -> str:
+        return self.text
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.text,)
+
+
+def is_named(type: t.Type) -> bool:
+    """Whether a type has code of its own: classes, interfaces, enums, named tuples."""
+    if isinstance(type, t.TupleType):
+        return bool(type.name) and type.name != "NamedTuple"
+    return isinstance(type, (ClassType, InterfaceType, t.EnumType))
+
+
+def _can_infer(element: t.Type) -> bool:
+    """Whether the type of a container follows from what it is made of."""
+    return not isinstance(element, (t.UnionType, t.NumberType, t.AnyType, InterfaceType))
+
+
+class CodeWriter:
+    """Writes functions, one after another. `needs` hears of every class and function that the text names, `renamed`
+    may give them other names."""
+
+    def __init__(self, constants: list[Any] | None = None, needs: Callable[[Any], None] | None = None,
+                 renamed: Callable[[Any], str] | None = None) -> None:
         self.constants: list[Any] = [] if constants is None else constants
+        self.needs, self.renamed = needs, renamed
         self.lines: list[str] = []
+        self.ranges: list[Range | None] = []     # of each line
+        self.range: Range | None = None
+        self.numbers: dict[str, int] = {}        # the next number behind a name; functions of a file share them
         self.texts: dict[Value, str] = {}
         self.pending: dict[Value, str] = {}      # expressions that wait for the place of their use
         self.names: set[str] = set()
@@ -108,45 +144,89 @@ class CodeWriter:
         name = re.sub(r"[^A-Za-z0-9_]", "_", candidate)
         if name[:1].isdigit():
             name = "_" + name
-        found, number = name, 0
+        found = name
         while found in self.names or found in _TAKEN:
-            found, number = f"{name}{number}", number + 1
+            number = self.numbers.get(name, 0)
+            self.numbers[name] = number + 1
+            found = f"{name}{number}"
         self.names.add(found)
         return found
 
     def name_for(self, value: Value) -> str:
         if not value.has_name():
-            number = 0
-            while f"_{number}" in self.names:
-                number += 1
-            return self.fresh(f"_{number}")
+            return self.fresh("_")
         base, dot, last = value.name.rpartition(".")
         return self.fresh(base if dot and last.isdigit() and base else value.name)
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
+        self.ranges.append(self.range)
+
+    # --- types
+    def kind(self, type: t.Type) -> str:
+        """A type as the text names it."""
+        self.need(type)
+        if self.renamed is None:
+            return type.annotation_str
+        return t.map_types(type, self._renamed).annotation_str
+
+    def _renamed(self, type: t.Type) -> t.Type:
+        return _Named(self.renamed(type)) if is_named(type) else type  # type: ignore[misc]
+
+    def need(self, type: t.Type) -> None:
+        """Say that a type, and all in it, must be written too."""
+        if self.needs is not None:
+            if is_named(type):
+                self.needs(type)
+            for part in type.contained():
+                self.need(part)
+
+    def function_name(self, function: Any) -> str:
+        if self.needs is not None:
+            self.needs(function)
+        return function.qualified_name if self.renamed is None else self.renamed(function)
 
     # --- functions
     def function(self, name: str, graph: Graph, schema: Schema, *, bare_self: bool = False) -> str:
         """`def name(...) -> ...:` and its body; `bare_self` leaves out the type of a method's object."""
         chooser = _Inlining()
         chooser.scan(graph.block)
-        self.inlined = chooser.chosen
-        parts = []
+        self.inlined, self.names, self.range = chooser.chosen, set(), None
+        parts: list[str] = []
         for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
-            is_self = not parts and value.name == "self" and isinstance(argument.type, ClassType)
+            is_self = not parts and argument.name == "self" and isinstance(argument.type, ClassType)
             self.texts[value] = "self" if is_self else self.name_for(value)
             default = f"={self.literal(argument.default)}" if argument.has_default else ""
             is_bare = bare_self and not parts
             parts.append(self.texts[value] if is_bare else
-                         f"{self.texts[value]}: {argument.type.annotation_str}{default}")
+                         f"{self.texts[value]}: {self.kind(argument.type)}{default}")
         head = ",\n    ".join(parts)
-        self.line(f"def {name}({head}) -> {schema.returns[0].type.annotation_str}:")
+        self.line(f"def {name}({head}) -> {self.kind(schema.returns[0].type)}:")
+        self.body(graph)
+        return "\n".join(self.lines) + "\n"
+
+    def body(self, graph: Graph) -> None:
         self.depth += 1
+        self.long_constants(graph.block, set())
         self.block(graph.block)
         self.result(graph)
         self.depth -= 1
-        return "\n".join(self.lines) + "\n"
+
+    def long_constants(self, block: Block, seen: set[Value]) -> None:
+        """Constants too long to stand inside an expression get lines at the head of the function."""
+        for node in (*block.nodes(), block.return_node):
+            for value in node.inputs_:
+                if value.node_.kind_ == "prim::Constant" and value not in seen:
+                    seen.add(value)
+                    text = self.constant(value)
+                    if self.is_long(text):
+                        self.range = value.node_.range
+                        self.assign([value], text)
+            for inner in node.blocks_:
+                self.long_constants(inner, seen)
+
+    def is_long(self, text: str) -> bool:
+        return len(text) + 2 * self.depth >= LONG
 
     def result(self, graph: Graph) -> None:
         values = graph.outputs()
@@ -159,6 +239,7 @@ class CodeWriter:
                 self.split(node.inputs_)
                 self.pending[node.outputs_[0]] = self.expression(node)
             elif node.kind_ != "prim::Constant":
+                self.range = node.range
                 self.node(node)
 
     # --- nodes
@@ -167,7 +248,8 @@ class CodeWriter:
             "prim::If": self._if, "prim::Loop": self._loop, "prim::ListUnpack": self._unpack,
             "prim::TupleUnpack": self._unpack, "prim::Uninitialized": self._blank, "prim::unchecked_cast": self._cast,
             "prim::RaiseException": self._raise, "prim::Print": self._print, "prim::isinstance": self._isinstance,
-            "prim::SetAttr": self._set_attribute, "prim::fork": self._fork,
+            "prim::SetAttr": self._set_attribute, "prim::fork": self._fork, "prim::Enter": self._enter,
+            "prim::Exit": self._exit,
         }.get(node.kind_)
         if emit is not None:
             emit(node)
@@ -185,10 +267,12 @@ class CodeWriter:
         self.line(f"{', '.join(self.texts[output] for output in outputs)} = {text}")
 
     def split(self, values: list[Value]) -> None:
-        """Give long expressions among some values lines of their own, in order."""
-        waiting = [value for value in values if value in self.pending]
-        long = [at for at, value in enumerate(waiting) if len(self.pending[value]) + 2 * self.depth > LONG]
-        for value in waiting[: long[-1] + 1] if long else ():
+        """Give long expressions among some values lines of their own, and all that wait before them: they run first."""
+        long = [value for value in values if value in self.pending and self.is_long(self.pending[value])]
+        if not long:
+            return
+        order = list(self.pending)
+        for value in order[: max(map(order.index, long)) + 1]:
             text = self.pending.pop(value)
             self.texts[value] = self.name_for(value)
             self.line(f"{self.texts[value]} = {text}")
@@ -197,7 +281,10 @@ class CodeWriter:
         """A value where it is read."""
         if value in self.texts:
             return self.texts[value]
-        return self.constant(value) if value.node_.kind_ == "prim::Constant" else self.pending[value]
+        if value.node_.kind_ == "prim::Constant":
+            return self.constant(value)
+        text = self.texts[value] = self.pending.pop(value)
+        return text
 
     # --- control flow
     def _if(self, node: Node) -> None:
@@ -206,7 +293,8 @@ class CodeWriter:
         names = [self.name_for(output) for output in node.outputs_]
         for output, name in zip(node.outputs_, names, strict=True):
             self.texts[output] = name
-        typed = [isinstance(output.type_, t.UnionType) for output in node.outputs_]
+        ways = zip(node.outputs_, *(block.return_node.inputs_ for block in node.blocks_), strict=True)
+        typed = [isinstance(made.type_, t.UnionType) and made.type_ not in (a.type_, b.type_) for made, a, b in ways]
         for word, block, is_first in ((f"if {condition}:", node.blocks_[0], True), ("else:", node.blocks_[1], False)):
             self.line(word)
             self.depth += 1
@@ -224,10 +312,10 @@ class CodeWriter:
         """`a, b = x, y`; None is annotated where a union begins with it."""
         pairs = [(name, value, types[i] if types else None)
                  for i, (name, value) in enumerate(zip(names, values, strict=True))]
-        annotated = [(n, v, k) for n, v, k in pairs if k is not None and isinstance(v.type_, t.NoneType)]
+        annotated = [(n, v, k) for n, v, k in pairs if k is not None and v.type_ != k]
         for name, value, kind in annotated:
-            self.line(f"{name} : {kind.annotation_str} = {self.use(value)}")  # type: ignore[union-attr]
-        rest = [(n, v) for n, v, k in pairs if k is None or not isinstance(v.type_, t.NoneType)]
+            self.line(f"{name} : {self.kind(kind)} = {self.use(value)}")  # type: ignore[union-attr]
+        rest = [(n, v) for n, v, k in pairs if k is None or v.type_ == k]
         if rest:
             self.line(f"{', '.join(n for n, _ in rest)} = {', '.join(self.use(v) for _, v in rest)}")
 
@@ -250,7 +338,7 @@ class CodeWriter:
             self.texts[body.params.outputs_[0]] = index
             self.line(f"for {index} in range({count}):")
         else:
-            flag = self.fresh_flag()
+            flag = self.fresh("_")
             self.line(f"{flag} = {self.use(node.inputs_[1])}")
             self.line(f"while {flag}:")
             names = [flag, *names]
@@ -265,12 +353,6 @@ class CodeWriter:
             self.line("pass")
         self.depth -= 1
 
-    def fresh_flag(self) -> str:
-        number = 0
-        while f"_{number}" in self.names:
-            number += 1
-        return self.fresh(f"_{number}")
-
     # --- the language's own
     def _unpack(self, node: Node) -> None:
         self.split(node.inputs_)
@@ -280,14 +362,14 @@ class CodeWriter:
         self.line(f"{', '.join(self.texts[output] for output in node.outputs_)}, = {text}")
 
     def _blank(self, node: Node) -> None:
-        self.assign(node.outputs_, f"uninitialized({node.outputs_[0].type_.annotation_str})")
+        self.assign(node.outputs_, f"uninitialized({self.kind(node.outputs_[0].type_)})")
 
     def _cast(self, node: Node) -> None:
-        made = node.outputs_[0].type_.annotation_str
+        made = self.kind(node.outputs_[0].type_)
         self.assign(node.outputs_, f"unchecked_cast({made}, {self.use(node.inputs_[0])})")
 
     def _isinstance(self, node: Node) -> None:
-        types = [kind.annotation_str for kind in node.attributes["types"]]
+        types = [self.kind(kind) for kind in node.attributes["types"]]
         inner = types[0] if len(types) == 1 else f"({', '.join(types)})"
         self.assign(node.outputs_, f"isinstance({self.use(node.inputs_[0])}, {inner})")
 
@@ -295,6 +377,18 @@ class CodeWriter:
         given = node.inputs_ if constant_of(node.inputs_[1], _NOT) is not None else node.inputs_[:1]
         self.split(given)
         self.line(f"ops.prim.RaiseException({', '.join(map(self.use, given))})")
+
+    def _enter(self, node: Node) -> None:
+        self.split(node.inputs_)
+        made = node.outputs_[0]
+        name = f" as {self.name_for(made)}" if made.uses_ else ""
+        if name:
+            self.texts[made] = name[4:]
+        self.line(f"with {self.use(node.inputs_[0])}{name}:")
+        self.depth += 1
+
+    def _exit(self, node: Node) -> None:
+        self.depth -= 1
 
     def _set_attribute(self, node: Node) -> None:
         self.split(node.inputs_)
@@ -312,10 +406,7 @@ class CodeWriter:
         chooser = _Inlining()
         chooser.scan(own.block)
         before, self.inlined = self.inlined, chooser.chosen
-        self.depth += 1
-        self.block(own.block)
-        self.result(own)
-        self.depth -= 1
+        self.body(own)
         self.inlined = before
         self.assign(node.outputs_, f"fork({name})")
 
@@ -328,18 +419,22 @@ class CodeWriter:
         given = [self.use(value) for value in node.inputs_]
         kind = node.kind_
         if kind == "prim::TupleConstruct":
-            return f"({given[0]},)" if len(given) == 1 else f"({', '.join(given)})"
+            made = node.outputs_[0].type_
+            head = self.kind(made) if is_named(made) else ""
+            return f"{head}({given[0]},)" if len(given) == 1 else f"{head}({', '.join(given)})"
         if kind == "prim::ListConstruct":
             return self._list(node, given)
         if kind == "prim::DictConstruct":
             pairs = ", ".join(f"{key}: {value}" for key, value in zip(given[::2], given[1::2], strict=True))
-            return f"{{{pairs}}}" if pairs else f"annotate({node.outputs_[0].type_.annotation_str}, {{}})"
+            made = node.outputs_[0].type_
+            plain = pairs and all(map(_can_infer, made.contained()))
+            return f"{{{pairs}}}" if plain else f"annotate({self.kind(made)}, {{{pairs}}})"
         if kind == "prim::TupleIndex":
             return f"({given[0]})[{given[1]}]"
         if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, t.ListType):
-            return f"{given[0]}[{given[1]}]"
+            return f"{given[0]}[{given[1]}]" if given[0].isidentifier() else f"({given[0]})[{given[1]}]"
         if kind == "prim::CallFunction":
-            return f"{node.inputs_[0].node_.pyobj.qualified_name}({', '.join(given[1:])}, )"
+            return f"{given[0]}({', '.join(given[1:])}, )" if given[1:] else f"{given[0]}()"
         if kind == "prim::GetAttr":
             name = node.attributes["name"]
             return f"{given[0]}.{name}" if is_word(name) else f"getattr({given[0]}, {quoted(name)})"
@@ -349,11 +444,11 @@ class CodeWriter:
             rest = f"{', '.join(given[1:])}, " if given[1:] else ""
             return f"({given[0]}).{node.attributes['name']}({rest})"
         if kind == "prim::CreateObject":
-            return f"{node.outputs_[0].type_.annotation_str}.__new__({node.outputs_[0].type_.annotation_str})"
+            return f"{self.kind(node.outputs_[0].type_)}.__new__({self.kind(node.outputs_[0].type_)})"
         if kind in ("prim::EnumName", "prim::EnumValue"):
             return f"({given[0]}).{kind[10:].lower()}"
         if kind == "prim::unchecked_cast":
-            return f"unchecked_cast({node.outputs_[0].type_.annotation_str}, {given[0]})"
+            return f"unchecked_cast({self.kind(node.outputs_[0].type_)}, {given[0]})"
         if kind in _CASTS:
             form = _CASTS[kind]
             return form.format(given[0]) if "{}" in form else f"{form}({', '.join(given)})"
@@ -363,8 +458,8 @@ class CodeWriter:
         made = node.outputs_[0].type_
         element = made.element if isinstance(made, t.ListType) else t.TENSOR
         text = f"[{', '.join(given)}]"
-        if not given or t.unify_all([value.type_ for value in node.inputs_]) != element:
-            return f"annotate({made.annotation_str}, {text})"
+        if not given or not _can_infer(element):
+            return f"annotate({self.kind(made)}, {text})"
         return text
 
     def _builtin(self, node: Node, given: list[str]) -> str:
@@ -373,38 +468,40 @@ class CodeWriter:
         head = f"torch.{name}" if space == "aten" else f"ops.{space}.{name}"
         if schema is None or schema.is_vararg:
             return f"{head}({', '.join(given)})"
-        parts = given[: self._needed(node, schema)]
-        for argument, text, value in zip(schema.arguments, given, node.inputs_, strict=True):
-            if argument.kwarg_only and not (argument.has_default and self._is_default(value, argument.default)):
-                parts.append(f"{argument.name}={text}")
+        needed = self._needed(node, schema)
+        parts = [f"{argument.name}={text}" if argument.kwarg_only else text
+                 for argument, text in zip(schema.arguments[:needed], given, strict=False)]
         return f"{head}({', '.join(parts)})"
 
     def _needed(self, node: Node, schema: Schema) -> int:
-        """How many positional values must be written: those after the last that is no default are left out."""
-        positional = [a for a in schema.arguments if not a.kwarg_only]
-        count = len(positional)
-        while count and positional[count - 1].has_default and self._is_default(
-                node.inputs_[count - 1], positional[count - 1].default):
+        """How many values must be written: defaults at the end are left out."""
+        count = len(schema.arguments)
+        while count and schema.arguments[count - 1].has_default and self._is_default(
+                node.inputs_[count - 1], schema.arguments[count - 1].default):
             count -= 1
         return count
 
     def _is_default(self, value: Value, default: Any) -> bool:
         held = constant_of(value, _NOT)
-        if held is _NOT:
-            node = value.node_
-            return node.kind_ == "prim::ListConstruct" and isinstance(default, list) and [
-                constant_of(item, _NOT) for item in node.inputs_] == default
         return held is default or (type(held) is type(default) and held == default)
 
     # --- constants
     def constant(self, value: Value) -> str:
         node = value.node_
         if node.pyobj is not None:
-            return node.pyobj.qualified_name
+            return self.function_name(node.pyobj)
         held = constant_of(value, _NOT)
         if isinstance(value.type_, t.DeviceObjType):
             return f'torch.device("{held}")'
         return self.literal(held, value.type_)
+
+    def place_of(self, held: Any) -> int:
+        """The place of a value in the table of constants; equal tensors share one."""
+        for at, known in enumerate(self.constants):
+            if known is held or (isinstance(held, _C.Tensor) and isinstance(known, _C.Tensor) and _alike(known, held)):
+                return at
+        self.constants.append(held)
+        return len(self.constants) - 1
 
     def literal(self, held: Any, type: t.Type | None = None) -> str:
         """A Python value as code writes it."""
@@ -417,15 +514,21 @@ class CodeWriter:
             return shown_complex(held)
         if isinstance(held, str):
             return quoted(held)
-        if isinstance(held, _C.Tensor):
-            self.constants.append(held)
-            return f"CONSTANTS.c{len(self.constants) - 1}"
+        if isinstance(held, enum.Enum) and type is not None:
+            return f"{self.kind(type)}.{held.name}"
+        if isinstance(held, (_C.Tensor, Object)):
+            return f"CONSTANTS.c{self.place_of(held)}"
         if isinstance(held, tuple):
             parts = [self.literal(item) for item in held]
             return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
         if isinstance(held, list):
             text = f"[{', '.join(self.literal(item) for item in held)}]"
-            return text if held else f"annotate({type.annotation_str}, [])" if type else "[]"
+            return text if held else f"annotate({self.kind(type)}, [])" if type else "[]"
         if isinstance(held, dict):
             return f"{{{', '.join(f'{self.literal(k)}: {self.literal(v)}' for k, v in held.items())}}}"
         return str(held)
+
+
+def _alike(first: Any, second: Any) -> bool:
+    return (first.dtype is second.dtype and first.device == second.device and first.shape == second.shape
+            and bool(first.equal(second)))
