@@ -57,6 +57,7 @@ class _Freezing:
         for name in self.methods:
             graph = self.module.type.methods[name].graph.copy()
             inline(graph)
+            optimize(graph)
             lower_simple_tuples(graph.block)
             self.graphs[name] = graph
         self._keep_asked()
@@ -128,6 +129,7 @@ class _Freezing:
     # --- constants
     def _fold(self, graph: Graph) -> None:
         made: dict[Place, Value] = {}
+        head = graph.block.params.next_
         for node in list(graph.all_nodes()):
             if node.kind_ != "prim::GetAttr" or node.inputs_[0] not in self.paths:
                 continue
@@ -136,11 +138,13 @@ class _Freezing:
             if place in self.kept or id(held) in self.whole:
                 continue
             if place not in made:
-                constant = _constant(graph, node, held, f"{path}.{place.name}")
+                constant = _constant(graph, node, held, f"{path}.{place.name}", head)
                 if constant is None:
                     continue
                 made[place] = constant
             node.outputs_[0].replace_all_uses_with(made[place])
+            if node is head:
+                head = node.next_
             node.destroy()
 
     # --- the new object
@@ -172,7 +176,8 @@ class _Freezing:
             objects[id(held)] = held
             return held
         source = held.type
-        type = ClassType(source.name_, is_module=source.is_module_, python_class=source.python_class, unit=source.unit,
+        name = source.unit.take_name(source.name_) if source.unit is not None else source.name_
+        type = ClassType(name, is_module=source.is_module_, python_class=source.python_class, unit=source.unit,
                          doc=source.doc)
         type.constants = dict(source.constants)
         made = objects[id(held)] = Object(type)
@@ -190,7 +195,7 @@ class _Freezing:
         return any(needed[id(each)] for each in walk(held))
 
 
-def _constant(graph: Graph, node: Node, held: Object, name: str) -> Value | None:
+def _constant(graph: Graph, node: Node, held: Object, name: str, before: Any) -> Value | None:
     """An attribute as a constant at the head of the graph; None where it cannot be one."""
     value = held.get(node.attributes["name"])
     if isinstance(value, _C.Tensor):
@@ -200,7 +205,7 @@ def _constant(graph: Graph, node: Node, held: Object, name: str) -> Value | None
     if isinstance(value, Object) or (kind is None and type_of(value) is None) or not set_constant(
             made, value, t.without_none(kind) if kind is not None else None):
         return None
-    made.insert_before(graph.block.params.next_)  # type: ignore[arg-type]
+    made.insert_before(before)
     return made.outputs_[0].set_debug_name(name)
 
 

@@ -111,16 +111,8 @@ def _fold_norm(graph: Graph, kinds: Callable[[str], bool]) -> bool:
         found, norm = _weights(layer), _norm(node)
         if found is None or norm is None or found[0].shape[0] != norm[2].shape[0]:
             continue
-        if layer.kind_ == "aten::linear" and not _is_row(layer.inputs_[0]):
-            continue
         changed |= _replace(graph, layer, node, *_fuse_norm(*found, norm), "_fused_bn")
     return changed
-
-
-def _is_row(value: Value) -> bool:
-    """Whether a linear layer's input is known to have two dimensions: its norm then counts the same features."""
-    dim = getattr(value.type_, "dim", lambda: None)()
-    return dim == 2
 
 
 def fold_conv_bn(graph: Graph) -> bool:
