@@ -177,6 +177,11 @@ def split_words(text: str, separator: str | None = None, most: int = -1) -> list
     return text.split(separator, most)
 
 
+def divide_to_zero(a: int, b: int) -> int:
+    """Integer division as C++ has it."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 def part(row: Any, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """A slice of a list or a string."""
     return row[start:end:step]
@@ -253,6 +258,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::ldexp": math.ldexp, "aten::isnan": math.isnan, "aten::isinf": math.isinf, "aten::isfinite": math.isfinite,
     "aten::is_grad_enabled": _C.is_grad_enabled, "aten::set_grad_enabled": _C._set_grad_enabled,
     "prim::EnumName": lambda member: member.name, "prim::EnumValue": lambda member: member.value,
+    "aten::__round_to_zero_floordiv": divide_to_zero,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _MATH = ("log", "log10", "log1p", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
