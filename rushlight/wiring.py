@@ -18,6 +18,7 @@ late.provide({
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
+    "script function": "jit._script:ScriptFunction",                 # functions made of graphs
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
     "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
     "known script class": "script.user_classes:known_type",          # instances given to running scripts

@@ -37,6 +37,7 @@ from ._execution import (
     strict_fusion,
     wait,
 )
+from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
 from ._script import (
     Attribute,
     RecursiveScriptModule,
@@ -110,35 +111,6 @@ def _awaitable_wait(aw: Future) -> Any:
     return aw.wait()
 
 
-def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
-    """A copy of a module in eval mode that no longer follows changes of the original's parameters."""
-    import copy
-
-    if mod.training:
-        raise RuntimeError("freeze: expected a module in eval mode. Call .eval() on it first.")
-    frozen = copy.deepcopy(mod)
-    for parameter in frozen.parameters():
-        parameter.requires_grad_(False)
-    return frozen
-
-
-def run_frozen_optimizations(
-    mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None
-) -> None:
-    """Rewrites of a frozen program's graph: there is none to rewrite, and results stay the same."""
-
-
-def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
-    """The module in eval mode, frozen, whose calls are compiled when they are first made: norms are part of the weights
-    before them, which are packed once (`freezing` of compile). So are its `other_methods`."""
-    from ..compiler.driver import compile  # when it is used: most programs that import jit compile nothing
-
-    frozen = freeze(mod.eval()) if any(p.requires_grad for p in mod.parameters()) else mod.eval()
-    methods = {name: getattr(frozen, name) for name in other_methods or ()}
-    frozen.compile(options={"freezing": True})
-    for name, method in methods.items():
-        setattr(frozen, name, compile(method, options={"freezing": True}))
-    return frozen
 
 
 def export_opnames(m: Any) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base import late
 from . import types as t
 from .classes import ClassType, InterfaceType
 from .constants import constant_of, insert_constant, type_of
@@ -86,6 +87,14 @@ def _jit_interpret_graph(graph: Graph, inputs: tuple) -> Any:
     return Program(graph).run(*inputs)
 
 
+def _create_function_from_graph(name: str, graph: Graph) -> Any:
+    """A function that runs a copy of a graph."""
+    from .graph_functions import GraphFunction
+    from .unit import PYTHON
+
+    return late.provided("script function")(GraphFunction(PYTHON, name, graph.copy()))
+
+
 def _jit_get_schemas_for_operator(name: str) -> list[Schema]:
     """All signatures of a builtin; none for names that are none."""
     return list(schemas_of(name))
@@ -137,7 +146,8 @@ NAMES: dict[str, Any] = {
     "Graph": Graph, "Node": Node, "Value": Value, "Block": Block, "Use": Use, "AliasDb": AliasDb,
     "FunctionSchema": Schema, "Argument": Argument, "InferredType": InferredType, "_jit_try_infer_type": InferredType,
     "parse_ir": parse_ir, "parse_schema": parse_schema, "unify_type_list": unify_type_list,
-    "_jit_interpret_graph": _jit_interpret_graph, "_jit_get_schemas_for_operator": _jit_get_schemas_for_operator,
+    "_create_function_from_graph": _create_function_from_graph, "_jit_interpret_graph": _jit_interpret_graph,
+    "_jit_get_schemas_for_operator": _jit_get_schemas_for_operator,
     "_jit_get_all_schemas": _jit_get_all_schemas,
     "_jit_pass_cse": drop_duplicates, "_jit_pass_dce": _jit_pass_dce, "_jit_pass_dce_graph": _jit_pass_dce_graph,
     "_jit_pass_dce_allow_deleting_nodes_with_side_effects": _jit_pass_dce_allow_deleting_nodes_with_side_effects,

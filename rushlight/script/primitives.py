@@ -139,6 +139,11 @@ def split_words(text: str, separator: str | None = None, most: int = -1) -> list
     return text.split(separator, most)
 
 
+def divide_to_zero(a: int, b: int) -> int:
+    """Integer division as C++ has it."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 def part(row: Any, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """A slice of a list or a string."""
     return row[start:end:step]
@@ -270,6 +275,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prim::type": lambda device: device.type, "aten::promote_types": promoted, "aten::can_cast": can_cast,
     "aten::result_type": result_type, "aten::grad": _gradients, "aten::backward": _backward, "aten::save": _save,
     "aten::device": _C.device, "prim::StringIndex": item_of,
+    "aten::__round_to_zero_floordiv": divide_to_zero,
     "aten::bitwise_not": lambda x: ~x, "aten::slice": part, "aten::size": sizes, "aten::tensor": new_tensor,
 }
 _OF_STRINGS = ("capitalize", "title", "center", "count", "endswith", "startswith", "expandtabs", "find", "rfind",

@@ -88,7 +88,7 @@ class _Peephole:
     def neutral(self, node: Node) -> Any:
         """`i + 0`, `i * 1`, `i // 1` of integers; of tensors where that changes neither type nor whose memory it is."""
         held = constant_of(node.inputs_[1], None) if len(node.inputs_) > 1 else None
-        if isinstance(held, bool) or held != _NEUTRAL[node.kind_] or not isinstance(held, (int, float)):
+        if isinstance(held, bool) or not isinstance(held, (int, float)) or held != _NEUTRAL[node.kind_]:
             return _NO
         first = node.inputs_[0]
         if isinstance(first.type_, t.IntType) and isinstance(node.outputs_[0].type_, t.IntType):

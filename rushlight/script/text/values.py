@@ -88,10 +88,27 @@ def shown_tensor(tensor: Tensor) -> str:
     if not tensor.numel():
         return f"[ {kind}{{{sizes}}} ]"
     rows = tensor.tolist() if tensor.ndim == 2 else [[item] for item in tensor.tolist()]
-    texts = [[_element(int(item) if isinstance(item, bool) else item) for item in row] for row in rows]
-    width = max(len(text) for row in texts for text in row)
-    lines = [" " + "  ".join(text.rjust(width) for text in row) for row in texts]
-    return " ".join(lines) + f" [ {kind}{{{sizes}}} ]"
+    if tensor.is_complex():
+        return " ".join(" ".join(f" {item}" for item in row) for row in rows) + f" [ {kind}{{{sizes}}} ]"
+    head, width, show = _format([abs(float(item)) for row in rows for item in row])
+    lines = [" ".join(show(float(item)).rjust(width) for item in row) for row in rows]
+    return head + " ".join(lines) + f" [ {kind}{{{sizes}}} ]"
+
+
+def _format(sizes: list[float]) -> tuple[str, int, Callable[[float], str]]:
+    """How C++ streams write the elements of a tensor, by the digits that they need: a common factor, the width of an
+    element, and its text."""
+    finite = [size for size in sizes if math.isfinite(size)]
+    low, high = (math.floor(math.log10(size)) + 1 if size else 1 for size in (min(finite, default=0.0),
+                                                                             max(finite, default=0.0)))
+    if all(size.is_integer() for size in finite) and len(finite) == len(sizes):
+        return ("", 11, lambda item: f"{item:.4e}") if high > 9 else ("", high + 1, lambda item: f"{item:.0f}")
+    if high - low > 4:
+        return "", 11, lambda item: f"{item:.4e}"
+    if high > 5 or high < 0:
+        scale = 10.0 ** (high - 1)
+        return f"{scale:g} * ", 7, lambda item: f"{item / scale:.4f}"
+    return "", 7 if high == 0 else high + 6, lambda item: f"{item:.4f}"
 
 
 def _element(item: Any) -> str:

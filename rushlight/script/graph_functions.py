@@ -1,0 +1,44 @@
+"""Functions whose graphs are there from the beginning: made by hand, by a pass, or by a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import types as t
+from .classes import ClassType
+from .execute import Program
+from .ir import Graph
+from .schemas import Argument, Schema
+from .unit import Function
+
+
+class NoSource:
+    """What stands for the source of a function that has none."""
+
+    function = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class GraphFunction(Function):
+    """A function or method from its graph; `schema` where it has a signature already."""
+
+    def __init__(self, unit: Any, name: str, graph: Graph, owner: ClassType | None = None,
+                 schema: Schema | None = None) -> None:
+        self.unit, self.qualified_name, self.owner, self.make_self = unit, name, owner, None
+        self.name = name.rpartition(".")[2]
+        self.definition = NoSource(self.name)  # type: ignore[assignment]
+        self._graph, self._schema = graph, schema or schema_for(self.name, graph)
+        self._is_compiling = False
+        self._program: Program | None = None
+
+
+def schema_for(name: str, graph: Graph) -> Schema:
+    """The signature that a graph has by itself: names of its inputs, types without shapes."""
+    arguments = []
+    for at, value in enumerate(graph.inputs()):
+        base, dot, last = value.name.rpartition(".")
+        own = (base if dot and last.isdigit() else value.name) if value.has_name() else f"argument_{at}"
+        arguments.append(Argument(own, t.plain(value.type_)))
+    return Schema(name, "", tuple(arguments), tuple(Argument("", t.plain(v.type_)) for v in graph.outputs()))
