@@ -4,6 +4,8 @@ A sweep over every op record, module or model finds what one in a few of its cas
 what slips through is found by the next change. So a test may say which share of its cases one run is to take:
 
     @pytest.mark.share(4)                     on a test, or on some of its cases: one in four of those that bear it
+    pytestmark = pytest.mark.share(4)         on a file: of every test in it that has several cases
+    @pytest.mark.share(2, "sums of ranks")    on several tests: one in two of all that name the same group
     def test_sweep(share): share(names, 4)    the fixture, for a test that goes through its cases itself
 
 Which ones is decided by the cases' names and the *turn*, a checksum of the package's sources: the same tree takes the
@@ -54,7 +56,8 @@ def left_out(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest
     for item in items:
         mark = item.get_closest_marker("share")
         if mark is not None:
-            sharing[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+            of, among = mark.args if len(mark.args) > 1 else (mark.args[0], item.nodeid.partition("[")[0])
+            sharing[among, of].append(item)
     found = []
     for (_, of), cases in sharing.items():
         kept = chosen((item.nodeid for item in cases), of, config.getoption("--turn"))

@@ -42,8 +42,8 @@ def config(turn: str | None = None, keyword: str = "", args: tuple[str, ...] = (
     return SimpleNamespace(option=option, args=list(args), getoption=lambda name: getattr(option, name.lstrip("-")))
 
 
-def case(test: str, n: int, of: int | None) -> Any:
-    mark = None if of is None else SimpleNamespace(args=(of,))
+def case(test: str, n: int, of: int | None, *group: str) -> Any:
+    mark = None if of is None else SimpleNamespace(args=(of, *group))
     return SimpleNamespace(nodeid=f"t.py::{test}[{n}]", get_closest_marker=lambda name: mark)
 
 
@@ -53,6 +53,12 @@ def test_only_marked_cases_are_left_out(turn: str, left: int) -> None:
     items = [*whole, *(case("test_a", n, 3) for n in range(12)), *(case("test_b", n, 2) for n in range(6))]
     found = shares.left_out(config(turn), items)
     assert len(found) == left and not any(item in found for item in whole)
+
+
+def test_tests_that_name_a_group_share_as_one() -> None:
+    alone = [case(f"test_{n}", 0, 2) for n in range(6)]
+    together = [case(f"test_{n}", 0, 2, "of ranks") for n in range(6)]
+    assert not shares.left_out(config("7"), alone) and len(shares.left_out(config("7"), together)) == 3
 
 
 @pytest.mark.parametrize("given, turn", [

@@ -13,6 +13,8 @@ from rushlight.autograd import Function
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 LOWER_TYPES = {"bfloat16": rl.bfloat16, "float16": rl.float16}
 
 

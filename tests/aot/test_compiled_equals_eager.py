@@ -14,6 +14,8 @@ import rushlight.nn.functional as F
 from rushlight import nn
 from rushlight.utils._pytree import tree_leaves
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 BACKENDS = ("aot_eager", "aot_eager_decomp_partition", "inductor")
 
 

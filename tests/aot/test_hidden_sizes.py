@@ -25,6 +25,8 @@ from tests.aot.hidden_programs import (
     writes_through_views,
 )
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 close = torch.testing.assert_close
 # Copies into slices are calls of Python, whose plans are for one size; products of few rows have plans of their own.
 MADE_FOR_EACH = (writes_through_views, views, matrices)

@@ -12,6 +12,8 @@ from rushlight.loops.inline import inline
 from rushlight.op import ops
 from tests.devices.reference_device import ReferenceDevice
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 
 class ManyThreads(ReferenceDevice):
     """The reference device, scheduled as a GPU is; remembers what it was given."""

@@ -12,6 +12,8 @@ from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest
 from rushlight.loops.vocabulary import Scalars
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 INTS = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"]
 PLAIN = [*INTS, "f16", "f32", "f64"]
 RNG = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from rushlight.codegen.text.targets import find_target
 from rushlight.loops import expr as e
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 ZERO = e.const(0, "i64")
 i, j, n = e.var("i"), e.var("j"), e.var("n")
 

@@ -17,6 +17,9 @@ from rushlight.codegen.text.targets import TARGETS
 from rushlight.loops.nest import Nest
 
 np = pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 KINDS = [(False, None), (True, None), (False, "f32"), (False, "b1")]
 CPUS = [name for name, t in TARGETS.items() if not t.is_gpu and name != "riscv64"]

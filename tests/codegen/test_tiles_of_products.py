@@ -28,6 +28,9 @@ from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
 
 np = pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 SIZES = [
     (1, 1, 1),

@@ -14,6 +14,8 @@ from rushlight.devices.cuda import random_sources
 from tests.cuda.test_philox import INTEGERS, LANES, SAMPLERS, on_card, run as run_nest
 from tests.cuda.test_simulated_driver import CC, driver, run
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 __all__ = ["driver"]
 simulated = pytest.mark.skipif(CC is None or sys.platform != "linux", reason="needs a C compiler")
 

@@ -13,6 +13,8 @@ from rushlight.op.multi_tensor import many_nest
 from rushlight.optim.rule import Numbers, RuledOptimizer, TensorMath
 from tests.cuda.test_simulated_driver import driver, run  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 BATCHES = 12
 WAYS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}
 OPTIMIZERS = {

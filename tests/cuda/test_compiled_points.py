@@ -13,6 +13,8 @@ from tests.devices.reference_device import ReferenceDevice
 from .test_schedules import DEVICE
 from .test_simulated_driver import driver, run  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 F = rl.nn.functional
 CASES = {
     "plain": lambda x, y, z: F.gelu(x) * y + 1,

@@ -15,6 +15,9 @@ from rushlight.planners.factors import lapack
 from tests.devices.reference_device import ReferenceDevice
 
 torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 HAS_CARD = rl.cuda.is_available()
 DTYPES = ("float32", "float64", "complex64", "complex128") if HAS_CARD else ("float32", "complex128")
 SHAPES = ((5, 5), (2, 2, 20, 20), (0, 3, 3), (40, 40), (3, 4, 4), (300, 300))[: 6 if HAS_CARD else 3]

@@ -17,6 +17,8 @@ from tests.devices.reference_device import ReferenceDevice
 from . import lockstep
 from .test_written_kernels import accepted
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DEVICE = ReferenceDevice("moveform")
 DEVICE.scheduler = "gpu"
 register(DEVICE)

@@ -13,6 +13,8 @@ from tests.devices.reference_device import ReferenceDevice
 
 from .orders import DTYPES, EXACT, NEAR, SHAPES, compare
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DEVICE = ReferenceDevice("orderform")
 DEVICE.scheduler = "gpu"
 register(DEVICE)

@@ -11,6 +11,8 @@ from tests.devices.reference_device import ReferenceDevice
 
 from .cases import CASES, compare
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DEVICE = ReferenceDevice("gpuform")
 DEVICE.scheduler = "gpu"
 register(DEVICE)

@@ -18,6 +18,8 @@ from rushlight.planners.order.true_positions import TILE, tile_counts, tile_posi
 
 from . import lockstep
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "f32": 4, "f64": 8, "i64": 8}
 
 

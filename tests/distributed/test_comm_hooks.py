@@ -124,16 +124,19 @@ def compare(outcome: tuple[list[Any], list[Any]], tolerances: dict[str, float]) 
                 )
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_hooks_by_name_train_as_in_pytorch() -> None:
     compare(both(2, by_name, ["ALLREDUCE", "FP16_COMPRESS", "NOOP"]), {"FP16_COMPRESS": 2e-3})
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_power_sgd_trains_as_in_pytorch() -> None:
     compare(both(2, power_sgd), {"half": 5e-3, "rank1": 1e-4, "rank3": 1e-4, "rank2 epsilon": 1e-4, "cold": 1e-4})
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_post_local_sgd_trains_as_in_pytorch() -> None:
     compare(both(2, post_local), {})

@@ -47,6 +47,7 @@ def _collectives(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_say_what_pytorchs_say() -> None:
     if importlib.util.find_spec("torch") is None:

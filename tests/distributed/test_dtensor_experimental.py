@@ -114,6 +114,7 @@ def _maps(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_functions_on_parts_as_pytorch() -> None:
     if importlib.util.find_spec("torch") is None:

@@ -110,6 +110,7 @@ OTHERWISE = (
 )
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_ops_are_those_of_one_process_and_lie_as_pytorchs() -> None:
     if importlib.util.find_spec("torch") is None:
@@ -180,6 +181,7 @@ def _uneven(torch: Any, rank: int, ranks: int) -> bool:
     return True
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_uneven_sizes_and_squares_are_those_of_one_process(ranks: int) -> None:

@@ -69,6 +69,7 @@ def _in_place(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
 OTHERWISE = ("item", "float", "assigned", "assigned where it is cut")
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_in_place_and_random_as_pytorch() -> None:
     if importlib.util.find_spec("torch") is None:

@@ -40,7 +40,7 @@ def test_a_rank_that_dies_is_named(transport: str) -> None:
 def one_stops(rank: int, size: int) -> str:
     dist.all_reduce(rl.ones(1))
     if rank == 2:
-        time.sleep(6)
+        time.sleep(4)
         return "slept"
     dist.all_reduce(rl.ones(1))
     return "not an error"

@@ -429,6 +429,7 @@ def in_either(lib: Any, rank: int, size: int) -> dict[str, list[float]]:
     return results
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_losses_equal_pytorch() -> None:
     for mine, theirs in zip(*both(2, in_either), strict=True):

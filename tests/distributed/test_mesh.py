@@ -68,6 +68,7 @@ def _meshes(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     })
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_says_what_pytorch_says() -> None:
     if importlib.util.find_spec("torch") is None:

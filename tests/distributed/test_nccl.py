@@ -220,7 +220,7 @@ def alone(rank: int, ranks: int) -> None:
     if rank == 0:
         dist.all_reduce(on_card(rl, [1.0]))
     else:
-        __import__("time").sleep(6)
+        __import__("time").sleep(4)
 
 
 def test_a_rank_that_does_not_come_is_named(cards, tmp_path):
@@ -233,7 +233,7 @@ def late(rank: int, ranks: int) -> str:
     rl, dist = world(rank, ranks, timeout=2)
     dist.all_reduce(on_card(rl, [1.0]))
     if rank == 1:
-        __import__("time").sleep(6)
+        __import__("time").sleep(4)
         return "slept"
     try:
         dist.all_reduce(on_card(rl, [1.0]))
@@ -261,7 +261,7 @@ dist.init_process_group("nccl", init_method="file://" + sys.argv[2], rank=rank, 
                         timeout=timedelta(seconds=2))
 dist.all_reduce(rl.ones(1).cuda())
 if rank == 1:
-    time.sleep(6)
+    time.sleep(4)
 dist.all_reduce(rl.ones(1).cuda())
 """
 

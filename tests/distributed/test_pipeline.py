@@ -315,7 +315,7 @@ def _dies(rank, ranks):
 
 
 def test_a_stage_that_dies_is_named():
-    first, second = run(2, _dies, timeout=20)
+    first, second = run(2, _dies, timeout=5)
     assert second is None and isinstance(first, Raised) and "rank 1" in first.text
 
 

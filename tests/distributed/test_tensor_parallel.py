@@ -104,6 +104,7 @@ def _trains(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_learns_as_one_process_and_as_pytorch() -> None:
     if importlib.util.find_spec("torch") is None:

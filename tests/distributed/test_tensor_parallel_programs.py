@@ -164,6 +164,7 @@ def _losses(start: list[str], folder: Path, ranks: int) -> dict[str, list[float]
     return {f"{name} {k}": [float(x) for x in rest] for k, (name, *rest) in enumerate(lines)}
 
 
+@pytest.mark.share(2, "ranks against PyTorch")
 @pytest.mark.slow
 def test_tensor_parallel_programs_lose_what_pytorch_loses(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:

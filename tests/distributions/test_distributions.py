@@ -17,6 +17,8 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import CASES, EXAMPLES  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 each = pytest.mark.parametrize(("name", "index"), CASES, ids=[f"{name}-{index}" for name, index in CASES])
 
 

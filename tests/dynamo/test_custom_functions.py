@@ -11,6 +11,8 @@ from rushlight import nn
 from rushlight.autograd import Function
 from rushlight.autograd.function import once_differentiable
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 
 def _scaled(k, more=None):
     """A class whose methods close over `k`."""

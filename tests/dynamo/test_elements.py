@@ -13,6 +13,8 @@ from rushlight._dynamo.exc import Unsupported
 from rushlight._dynamo.utils import counters
 from rushlight.op import find_op
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 BACKENDS = ("eager", "aot_eager", "inductor")
 
 

@@ -11,6 +11,8 @@ from rushlight import nn
 from rushlight._higher_order_ops import NotRecordable, associative_scan, map as map_function, scan, while_loop
 from rushlight.fx.experimental.proxy_tensor import make_fx
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 AROUND = torch.linspace(-1, 1, 5)
 
 

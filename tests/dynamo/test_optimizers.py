@@ -11,6 +11,8 @@ import rushlight as torch
 from rushlight import nn, optim
 from rushlight.optim import lr_scheduler
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 STEPS = 4
 
 

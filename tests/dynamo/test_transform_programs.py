@@ -27,6 +27,8 @@ from rushlight.func import (
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.utils import _pytree as pytree
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 X = rl.linspace(-1, 1.5, 4)
 ROWS = rl.linspace(-1, 2, 24).reshape(6, 4)
 ALONG = rl.tensor([0.5, -1.0, 2.0, 0.25])

@@ -14,6 +14,8 @@ from rushlight.export import export
 from rushlight.utils import _pytree as pytree
 from tests.export.models import Call
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 X, Y = (rl.linspace(-2, 3, 24).reshape(4, 6), rl.linspace(0.1, 0.9, 24).reshape(4, 6))
 IMAGE = rl.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8).sin()
 CLASSES = rl.tensor([1, 2, 0, 5])

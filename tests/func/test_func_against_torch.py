@@ -9,6 +9,8 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 
 BOTH = ((torch, torch.func), (rl, rl.func))
 

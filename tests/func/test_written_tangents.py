@@ -13,6 +13,8 @@ from rushlight.autograd import forward_ad
 from rushlight.func import grad, jacfwd, jvp, vmap
 from tests.func.written import PROGRAMS, V, X, answers, weighted
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 # PyTorch's: the weighted tangent, and the weighted product of a Hessian with the direction.
 ANSWERS = {
     "whole": (-1.19503908, -79.7801785),

@@ -23,6 +23,8 @@ from rushlight.fx.experimental.proxy_tensor import (
 from rushlight.inductor import compile_graph
 from rushlight.utils._python_dispatch import TorchDispatchMode
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 MODES = ("real", "fake", "symbolic")
 
 

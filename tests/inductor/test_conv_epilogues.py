@@ -19,6 +19,8 @@ from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor import compile_graph, settings
 from rushlight.loops.expr import call, var
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 F = nn.functional
 # images, channels, outputs, size, kernel, stride, padding, dilation, groups: every kernel that there is, whole tiles
 # and parts of them

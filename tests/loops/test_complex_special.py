@@ -14,6 +14,8 @@ import rushlight as rl
 
 np = pytest.importorskip("numpy")
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 EDGE = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 30.0, -200.0, math.inf, -math.inf, math.nan]
 GRID = [complex(a, b) for a in EDGE for b in EDGE]
 PAIR = [

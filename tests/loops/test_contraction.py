@@ -12,6 +12,8 @@ from rushlight.codegen import schedule as schedules
 from rushlight.codegen.schedule.cpu.contraction import is_tiled
 from rushlight.loops.inline import inline
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = [(9, 130, 1100), (130, 70, 200), (3, 4, 5)]
 
 

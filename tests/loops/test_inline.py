@@ -15,6 +15,8 @@ from rushlight.loops.show_lowered import show_lowered
 from rushlight.op import ops
 from rushlight.op.pack import BY_CODE, lowered_steps
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 FLOATS = (R.float32, R.float64, R.bfloat16)
 
 

@@ -10,6 +10,9 @@ from rushlight.utils import _pytree as pytree
 from tests.export.models import Call
 
 pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 F = nn.functional
 
 

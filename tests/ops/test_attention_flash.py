@@ -20,6 +20,8 @@ import rushlight as rl  # noqa: E402
 from rushlight.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = [
     (1, 1, 1, 1, 1),
     (2, 3, 64, 64, 8),

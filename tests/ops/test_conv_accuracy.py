@@ -23,6 +23,8 @@ import rushlight.planners.convolutions.tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 from rushlight.codegen.library.interface import tile_of, tile_shapes  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 UNIT = 2.0**-24
 BLOCK = 144
 

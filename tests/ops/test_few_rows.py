@@ -13,6 +13,8 @@ import rushlight as rl
 from rushlight.codegen.library.products import few_rows
 from rushlight.codegen.text.targets import find_target
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = [(513, 300), (700, 1100), (129, 2051), (1030, 67)]
 TOLERANCE = {"f4": 2.0**-21, "f8": 2.0**-50}
 

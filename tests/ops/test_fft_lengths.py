@@ -21,6 +21,8 @@ from rushlight.planners.fourier import (
     transform as fourier,
 )
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 # One row and many, powers of two and other lengths along which vectors go (640, 1536, 2048 and 4096, which has a stage
 # of 16 in the middle), small factors, primes behind smooth numbers (131, 257, 307, 1009) and others (263, 347: chirps),
 # two kernels for one row, and a chirp of those.

@@ -15,6 +15,8 @@ from parity import agree, gradients_agree, ours  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DTYPES = ("float32", "float64", "bfloat16", "int64", "uint8", "bool", "complex64")
 
 

@@ -17,6 +17,8 @@ from rushlight.op import find_op, registry
 from rushlight.op.extents import Extent, Trace, generic_plan
 from rushlight.op.schema import parse
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = (3, 5, 4, 1, 2, 9, 16, 17, 0, 31, 64, 65, 130, 257, 300, 1000)
 
 

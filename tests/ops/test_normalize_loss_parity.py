@@ -16,6 +16,8 @@ from parity import agree, gradients_agree  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 
 def sample(*shape: int, dtype: str = "float64", seed: int = 0, scale: float = 1.0) -> Any:
     g = torch.Generator().manual_seed(seed + sum(shape) * 7 + len(shape))

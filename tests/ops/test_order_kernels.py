@@ -8,6 +8,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
 
 

@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 IN_PLACE = [
     ("relu_", ()), ("sigmoid_", ()), ("tanh_", ()), ("exp_", ()), ("sin_", ()), ("sqrt_", ()), ("abs_", ()),
     ("square_", ()), ("neg_", ()), ("reciprocal_", ()), ("log_", ()), ("clamp_", (0.2, 0.8)), ("pow_", (3,)),

@@ -25,6 +25,8 @@ from tests.parity.checks import forms
 from tests.parity.left_out import applies, reasons
 from tests.parity.records import RECORDS, title
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 DTYPES = ("float32", "float64", "int64", "uint8", "bool", "bfloat16", "complex64")
 INTEGERS = ("int64", "uint8", "bool")
 # Every kernel costs compile time, so dtypes that share their code with one above are left to a few ops of each family.

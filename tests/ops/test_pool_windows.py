@@ -16,6 +16,8 @@ from parity import agree, gradients_agree, ours  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 

@@ -17,6 +17,8 @@ from parity import agree, gradients_agree, ours  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = [
     ((10, 12), (7, 5)),
     ((10, 12), (23, 31)),

@@ -11,6 +11,8 @@ import rushlight as rl
 from rushlight._subclasses.fake_tensor import FakeTensorMode
 from tests.ops.result_strides import PROGRAMS, inputs, measured, run, shown, stored
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 ORDERS, PARTS = list(inputs(rl)), 4
 
 

@@ -16,6 +16,8 @@ import scalar_calls
 
 import rushlight as rl
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 LETTERS = {
     "!RuntimeError": "R", "!OverflowError": "O", "!NotImplementedError": "N", "!TypeError": "T", "!ValueError": "V"
 }

@@ -15,6 +15,8 @@ import rushlight as rl
 from rushlight.codegen.library.attention import backward, forward
 from rushlight.planners.attention import tiles as attention_tiles
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 CASES = [  # batch, heads, group, length, keys, width, value_width, causal, scale
     (1, 1, 1, 32, 32, 32, 32, False, 0.2),
     (1, 2, 1, 70, 70, 64, 64, True, 0.125),

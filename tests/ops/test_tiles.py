@@ -16,6 +16,8 @@ from rushlight.planners.products import tiles as gemm_tiles
 from rushlight.planners.products.gemm import Matrix
 from rushlight.planners.products.tiles import tile_parts, tile_slice
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SIZES = [(40, 300, 70), (300, 40, 70), (3, 5, 7), (32, 32, 64), (33, 65, 40), (70, 31, 96), (96, 64, 130)]
 
 

@@ -17,6 +17,8 @@ from parity import agree, compare, gradients_agree, ours, outcome, parts  # noqa
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 
 def cube(dtype: Any = torch.float64) -> Any:
     """2 x 3 x 4, elements all different."""

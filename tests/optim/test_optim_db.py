@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 
 from tests.optim.optim_records import RECORDS, check, error_differences  # noqa: E402
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 # LBFGS is in test_lbfgs.py: it needs gradients of the loss its closure returns.
 DENSE = [name for name, record in RECORDS.items() if not record.only_supports_sparse_grads and name != "LBFGS"]
 

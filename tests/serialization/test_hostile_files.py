@@ -15,6 +15,8 @@ import pytest
 
 import rushlight
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 PLAIN_ERRORS = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError)
 VIEW = (
     b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000"

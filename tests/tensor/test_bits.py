@@ -14,6 +14,8 @@ import pytest
 import rushlight as rl
 from tests.tensor.bits_answers import Program, answer, programs
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 PROGRAMS = programs()
 ROOT = Path(__file__).resolve().parents[2]
 AS_TORCH = """

@@ -10,6 +10,8 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.share(2)   # of each test that has several cases
+
 SHAPE = (2, 3, 4)
 
 
