@@ -1,5 +1,5 @@
-"""`torch.ao`: quantization. The marks models carry exist; preparing and converting models is not written yet."""
+"""`torch.ao`: models made smaller. Pruning is here whole; of quantization, the marks that models carry."""
 
-from . import quantization
+from . import pruning, quantization
 
-__all__ = ["quantization"]
+__all__ = ["pruning", "quantization"]

@@ -1,0 +1,1 @@
+"""What PyTorch keeps experimental: sparsifiers of data and activations, pruners of whole channels."""

@@ -1,0 +1,1 @@
+"""Activations masked while they are computed."""

@@ -1,0 +1,1 @@
+def shrink(*a): pass

@@ -1,0 +1,1 @@
+"""Sparsifiers of the weights of a model."""
