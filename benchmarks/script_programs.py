@@ -107,3 +107,46 @@ def voice(torch: ModuleType) -> Any:
             return torch.sigmoid(self.out(torch.relu(h)))
 
     return Voice()
+
+
+def resnet50(torch: ModuleType) -> Any:
+    """The residual network of fifty layers, without annotations: a parameter without one is a tensor."""
+    nn = torch.nn
+
+    class Bottleneck(nn.Module):
+        def __init__(self, inside: int, width: int, stride: int) -> None:
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(inside, width, 1, bias=False), nn.BatchNorm2d(width)
+            self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+            self.conv3, self.bn3 = nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width)
+            self.relu = nn.ReLU(inplace=True)
+            self.shortcut = None
+            if stride != 1 or inside != 4 * width:
+                self.shortcut = nn.Sequential(nn.Conv2d(inside, 4 * width, 1, stride, bias=False),
+                                              nn.BatchNorm2d(4 * width))
+
+        def forward(self, x):  # noqa: ANN001, ANN202
+            y = self.relu(self.bn1(self.conv1(x)))
+            y = self.relu(self.bn2(self.conv2(y)))
+            y = self.bn3(self.conv3(y))
+            if self.shortcut is not None:
+                x = self.shortcut(x)
+            return self.relu(y + x)
+
+    class ResNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
+                                      nn.MaxPool2d(3, 2, 1))
+            inside, layers = 64, []
+            for stage, count in enumerate((3, 4, 6, 3)):
+                for i in range(count):
+                    layers.append(Bottleneck(inside, 64 << stage, 2 if stage and not i else 1))
+                    inside = 256 << stage
+            self.layers = nn.Sequential(*layers)
+            self.pool, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(2048, 1000)
+
+        def forward(self, x):  # noqa: ANN001, ANN202
+            return self.fc(torch.flatten(self.pool(self.layers(self.stem(x))), 1))
+
+    return ResNet()

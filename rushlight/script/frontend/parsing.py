@@ -20,7 +20,7 @@ from .annotations import NOT_FOUND, is_whole, object_of, type_of_annotation
 from .errors import CompileError, NotSupportedError
 
 _COMMENT = "# type:"
-_IGNORED = re.compile(r"# type: ignore(\[[a-zA-Z-]+\])?$")
+_IGNORED = re.compile(r"# type: ignore\b")
 
 
 class Definition:
