@@ -80,15 +80,16 @@ class Conditions:
     def _is_none(self: Emitter, tree: ast.Compare, at: Range) -> Condition:  # type: ignore[misc]
         left, right = self.value(tree.left), self.value(tree.comparators[0])
         is_not = isinstance(tree.ops[0], ast.IsNot)
+        asked = [isinstance(side.type_, t.NoneType) for side in (left, right)]
+        never = [not t.NoneType().is_subtype_of(side.type_) for side in (left, right)]
+        if all(asked) or (asked[0] and never[1]) or (asked[1] and never[0]):
+            answer = all(asked) is not is_not
+            return Condition(insert_constant(self.graph, answer), {}, {}, answer)
         value = self.builtin("aten::__isnot__" if is_not else "aten::__is__", at, [left, right])
         subject, other = (left, right) if isinstance(right.type_, t.NoneType) else (right, left)
         name = tree.left if subject is left else tree.comparators[0]
         if not isinstance(other.type_, t.NoneType):
             return Condition(value, {}, {})
-        if isinstance(subject.type_, t.NoneType):
-            return Condition(value, {}, {}, not is_not)
-        if not t.NoneType().is_subtype_of(subject.type_):
-            return Condition(value, {}, {}, is_not)
         known: tuple[Known, Known] = ({}, {})
         if isinstance(name, ast.Name):
             known = ({name.id: t.without_none(subject.type_)}, {})

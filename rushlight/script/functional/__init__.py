@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base import late
 from ...base.late import import_module
+from ...base.tables import rows
 
 _FILES = ("activations", "attention", "losses", "norms", "pooling", "sampling")
 
@@ -50,12 +51,47 @@ def _layers() -> dict[str, type]:
             held.__module__.startswith(__name__)}
 
 
+class Row(NamedTuple):
+    """What layers.txt says of a layer."""
+
+    constants: tuple[str, ...]
+    is_annotated: bool
+
+
+@functools.cache
+def _rows() -> dict[str, Row]:
+    found = {}
+    for row in rows(__file__, "layers"):
+        name, _, constants = row.partition(":")
+        found[name.rstrip("*")] = Row(tuple(constants.split()), name.endswith("*"))
+    return found
+
+
+def row_of(python_class: type) -> Row | None:
+    """The row of a layer of `nn`; None for others."""
+    return _rows().get(python_class.__name__) if is_layer(python_class) else None
+
+
+def constants_of(python_class: type) -> tuple[str, ...]:
+    """The names that a module's class says are constants: its own, or those of the layer it inherits from."""
+    for owner in python_class.__mro__:
+        row = row_of(owner)
+        if row is not None:
+            return row.constants
+        if "__constants__" in vars(owner):
+            return tuple(vars(owner)["__constants__"])
+    return ()
+
+
+def is_layer(python_class: type) -> bool:
+    """Whether a class is one of `nn`'s own."""
+    return python_class.__module__.startswith(("rushlight.nn.modules", "torch.nn.modules"))
+
+
 @functools.cache
 def layer_of(python_class: type) -> type | None:
     """The class that holds the scripts of a layer of `nn`; None for others, subclasses among them."""
-    if not python_class.__module__.startswith(("rushlight.nn.modules", "torch.nn.modules")):
-        return None
-    return _layers().get(python_class.__name__)
+    return _layers().get(python_class.__name__) if is_layer(python_class) else None
 
 
 def method_of(python_class: type, name: str) -> Any | None:

@@ -14,6 +14,8 @@ from .language import F, torch
 
 
 class Conv1d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         if self.padding_mode != "zeros":
             return F.conv1d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
@@ -25,6 +27,8 @@ class Conv1d:
 
 
 class Conv2d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         if self.padding_mode != "zeros":
             return F.conv2d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
@@ -36,6 +40,8 @@ class Conv2d:
 
 
 class Conv3d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         if self.padding_mode != "zeros":
             return F.conv3d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
@@ -71,6 +77,8 @@ class _ConvTransposeNd:
 
 
 class ConvTranspose1d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
             raise ValueError("Only `zeros` padding mode is supported for ConvTranspose1d")
@@ -81,6 +89,8 @@ class ConvTranspose1d:
 
 
 class ConvTranspose2d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
             raise ValueError("Only `zeros` padding mode is supported for ConvTranspose2d")
@@ -91,6 +101,8 @@ class ConvTranspose2d:
 
 
 class ConvTranspose3d:
+    __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
+
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
             raise ValueError("Only `zeros` padding mode is supported for ConvTranspose3d")
@@ -221,8 +233,6 @@ class AdaptiveAvgPool1d:
 
 
 class AdaptiveMaxPool1d:
-    __constants__ = ("output_size", "return_indices")
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
@@ -249,8 +259,6 @@ class AdaptiveAvgPool2d:
 
 
 class AdaptiveMaxPool2d:
-    __constants__ = ("output_size", "return_indices")
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
@@ -262,8 +270,6 @@ class AvgPool2d:
 
 
 class FractionalMaxPool2d:
-    __constants__ = ("kernel_size", "return_indices", "output_size", "output_ratio")
-
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool2d(input, self.kernel_size, self.output_size, self.output_ratio,
                                        self.return_indices, _random_samples=self._random_samples)
@@ -291,8 +297,6 @@ class AdaptiveAvgPool3d:
 
 
 class AdaptiveMaxPool3d:
-    __constants__ = ("output_size", "return_indices")
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
@@ -304,8 +308,6 @@ class AvgPool3d:
 
 
 class FractionalMaxPool3d:
-    __constants__ = ("kernel_size", "return_indices", "output_size", "output_ratio")
-
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool3d(input, self.kernel_size, self.output_size, self.output_ratio,
                                        self.return_indices, _random_samples=self._random_samples)

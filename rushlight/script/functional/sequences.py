@@ -241,6 +241,8 @@ class LSTMCell:
 
 
 class MultiheadAttention:
+    __annotated__ = {"bias_k": Optional[Tensor], "bias_v": Optional[Tensor]}
+
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None,
                 need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True,
                 is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:

@@ -21,7 +21,7 @@ from ..classes import ClassType, InterfaceType, Object
 from ..frontend.annotations import try_type
 from ..frontend.builtins import builtin_of
 from ..frontend.errors import CompileError
-from ..functional import layer_of
+from ..functional import constants_of, is_layer, layer_of, row_of
 from .inference import NoType, inferred
 
 # what every Python module has for itself
@@ -97,8 +97,12 @@ def annotations_of(module: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for owner in type(module).__mro__:
         own = inspect.get_annotations(owner)
+        row = row_of(owner)
         if owner is Module:
             found = {"training": bool, "_is_full_backward_hook": bool | None}
+        elif row is not None:
+            if row.is_annotated:
+                found = {"training": bool, **vars(layer_of(owner) or object).get("__annotated__", {})}
         elif own:
             space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
             found = {name: _resolved(annotation, space, owner) for name, annotation in own.items()}
@@ -190,8 +194,9 @@ class Reader:
         return found if isinstance(found, InterfaceType) else None
 
     def _constants(self) -> None:
-        layer = layer_of(type(self.module))
-        names = dict.fromkeys(getattr(layer, "__constants__", getattr(self.module, "__constants__", ())))
+        names = dict.fromkeys(vars(self.module).get("__constants__", constants_of(type(self.module))))
+        if is_layer(type(self.module)):
+            names = {name: None for name in names if name not in self.added and hasattr(self.module, name)}
         names |= dict.fromkeys(name for name, annotation in self.annotations.items() if is_final(annotation))
         for name in names:
             if name in self.added:
