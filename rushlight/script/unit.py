@@ -168,8 +168,7 @@ class Unit:
         if function not in self.overloads:
             name = qualified_name(function)
             self.overloads[function] = [
-                Function(self, self.take_name(f"{name}__{i}"), variant(each, function, f"{function.__name__}__{i}"))
-                for i, each in enumerate(declared)]
+                Function(self, self.take_name(name), variant(each, function, function.__name__)) for each in declared]
         return self.overloads[function]
 
     def compile(self, function: Any) -> Function:

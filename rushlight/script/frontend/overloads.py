@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 def overloaded_methods(module: Any) -> dict[str, list[tuple[str, Definition]]]:
     """Variants of a module's overloaded methods."""
     found: dict[str, list[tuple[str, Definition]]] = {}
-    if not _overloaded_methods:
-        return found
-    for name in dir(type(module)):
+    for name in dict.fromkeys(known.rpartition(".")[2] for known in _overloaded_methods):
         held = getattr(type(module), name, None)
         if not hasattr(held, "__qualname__") or not hasattr(held, "__module__"):
             continue

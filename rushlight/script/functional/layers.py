@@ -7,7 +7,7 @@ everything else of a layer, and every layer that is not here, is compiled from i
 # ruff: noqa: UP006, UP007, UP035, UP045 - annotations as the language reads them
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import List, Optional
 
 from ..._C import Tensor
 from .language import F, torch
@@ -212,7 +212,7 @@ class InstanceNorm3d:
 
 
 class MaxPool1d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.max_pool1d(input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
                             return_indices=self.return_indices)
 
@@ -233,12 +233,12 @@ class AdaptiveAvgPool1d:
 
 
 class AdaptiveMaxPool1d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class MaxPool2d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
                             return_indices=self.return_indices)
 
@@ -259,7 +259,7 @@ class AdaptiveAvgPool2d:
 
 
 class AdaptiveMaxPool2d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -270,13 +270,13 @@ class AvgPool2d:
 
 
 class FractionalMaxPool2d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.fractional_max_pool2d(input, self.kernel_size, self.output_size, self.output_ratio,
                                        self.return_indices, _random_samples=self._random_samples)
 
 
 class MaxPool3d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.max_pool3d(input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
                             return_indices=self.return_indices)
 
@@ -297,7 +297,7 @@ class AdaptiveAvgPool3d:
 
 
 class AdaptiveMaxPool3d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
@@ -308,7 +308,7 @@ class AvgPool3d:
 
 
 class FractionalMaxPool3d:
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor):
         return F.fractional_max_pool3d(input, self.kernel_size, self.output_size, self.output_ratio,
                                        self.return_indices, _random_samples=self._random_samples)
 

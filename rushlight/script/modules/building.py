@@ -20,9 +20,10 @@ from ..frontend.parsing import definition_of, definitions_in
 from ..functional import method_of
 from ..unit import PYTHON, Function, Unit
 from ..values import Refused, converted
-from .concrete import Concrete, Reader, ignored_properties
+from .concrete import Concrete, Reader, ignored_properties, members_of
 from .values import ModuleValue
 
+Types = dict[int, ClassType]
 _known: weakref.WeakKeyDictionary[type, list[Concrete]] = weakref.WeakKeyDictionary()
 
 
@@ -31,16 +32,25 @@ def object_of(module: Module, unit: Unit = PYTHON, methods: dict[str, Callable] 
     held = getattr(module, "__script_object__", None)
     if held is not None:
         return held
-    return _made(module, type_of(module, unit), unit, methods)
+    types: Types = {}
+    return _made(module, type_of(module, unit, types), unit, methods, types)
 
 
-def type_of(module: Module, unit: Unit = PYTHON) -> ClassType:
-    """The class of a module, which equal modules share."""
+def type_of(module: Module, unit: Unit = PYTHON, types: Types | None = None) -> ClassType:
+    """The class of a module, which equal modules share; `types` are those of modules that were just read."""
     held = getattr(module, "__script_object__", None)
     if held is not None:
         return held.type
+    types = {} if types is None else types
+    if id(module) not in types:
+        types[id(module)] = _read(module, unit, types)
+    return types[id(module)]
+
+
+def _read(module: Module, unit: Unit, types: Types) -> ClassType:
     overloads = overloaded_methods(module)
-    found = Reader(module, lambda inner: type_of(inner, unit), lambda function: unit.compile(function).ensure()).read()
+    found = Reader(module, lambda inner: type_of(inner, unit, types),
+                   lambda function: unit.compile(function).ensure()).read()
     found.overloads = {name: [new for new, _ in row] for name, row in overloads.items()}
     kept = _known.setdefault(type(module), [])
     for known in kept:
@@ -63,7 +73,7 @@ def _class_of(found: Concrete, unit: Unit) -> ClassType:
     return made
 
 
-def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callable] | None) -> Object:
+def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callable] | None, types: Types) -> Object:
     made = Object(type)
     concrete: Concrete = type.concrete
     for name, attribute in concrete.attributes.items():
@@ -71,13 +81,14 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
             module.__dict__[name] if name in module.__dict__ else getattr(module, name))
         if held.__class__.__name__ == "Attribute" and hasattr(held, "value"):
             held = held.value
-        made.set(name, slot_value(name, held, attribute.type))
+        made.set(name, owned(slot_value(name, held, attribute.type)))
     for name, wanted in concrete.modules.items():
         inner = module._modules[name]
         if inner is None:
             made.set(name, None)
             continue
-        made.set(name, object_of(inner, unit))
+        held = getattr(inner, "__script_object__", None)
+        made.set(name, held if held is not None else _made(inner, type_of(inner, unit, types), unit, None, types))
         if isinstance(wanted, InterfaceType):
             problem = wanted.missing_in(made.get(name).type)
             if problem:
@@ -92,6 +103,15 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
                 _known[concrete.python_class].remove(concrete)
             raise
     return made
+
+
+def owned(held: Any) -> Any:
+    """A value whose lists and dicts belong to the object alone."""
+    if type(held) is list:
+        return [owned(item) for item in held]
+    if type(held) is dict:
+        return {key: owned(item) for key, item in held.items()}
+    return held
 
 
 def slot_value(name: str, held: Any, type: Any) -> Any:
@@ -138,9 +158,8 @@ def methods_of(module: Module) -> list[str]:
     if forward is not None and not is_ignored_fn(forward) and getattr(forward, "__func__", forward) is not (
             Module.forward):
         found.append("forward")
-    for name in dir(type(module)):
-        if name not in ignored and get_torchscript_modifier(inspect.getattr_static(type(module), name)) == "export":
-            found.append(name)
+    found += [name for name, held in members_of(type(module)).items()
+              if name not in ignored and get_torchscript_modifier(held) == "export"]
     found += [name for name, held in module.__dict__.items() if get_torchscript_modifier(held) == "export"]
     return list(dict.fromkeys(found))
 
@@ -148,8 +167,8 @@ def methods_of(module: Module) -> list[str]:
 def properties_of(module: Module) -> list[str]:
     """The properties to compile: those of the class that are not left to Python."""
     ignored = ignored_properties(module)
-    members = inspect.getmembers_static(type(module), lambda held: isinstance(held, property))
-    return [name for name, _ in members if name not in ignored and not hasattr(Module, name)]
+    return [name for name, held in members_of(type(module)).items()
+            if isinstance(held, property) and name not in ignored and not hasattr(Module, name)]
 
 
 def _property(type: ClassType, name: str, held: property, unit: Unit) -> list[Function]:
@@ -184,8 +203,7 @@ def _container(module: Module, type: ClassType, unit: Unit) -> None:
 def left_to_python(python_class: type) -> dict[str, Callable]:
     """Methods of a class that stay Python, for the scripted module to keep."""
     found = {}
-    for name in dir(python_class):
-        held = inspect.getattr_static(python_class, name)
+    for name, held in members_of(python_class).items():
         if inspect.isfunction(held) and get_torchscript_modifier(held) in (
                 "ignore", "unused", "drop", "copy_to_script_wrapper"):
             found[name] = held

@@ -31,6 +31,7 @@ _OWN = frozenset((
     "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks", "_modules", "_initializing", "dump_patches", "_compiled_call_impl",
 ))
+_PLAIN = frozenset(Module.__mro__)
 KINDS = ((ModuleDict, "dict"), ((ModuleList, Sequential), "list"), (ParameterList, "parameter list"),
          (ParameterDict, "parameter dict"))
 
@@ -81,13 +82,22 @@ class Concrete:
                 self.overloads, self.ignored, self.hooks, self.pre_hooks)
 
 
+def members_of(python_class: type) -> dict[str, Any]:
+    """What a class and its bases define, by name in the order of names, as they hold it; without what modules have."""
+    found: dict[str, Any] = {}
+    for owner in reversed(python_class.__mro__):
+        if owner not in _PLAIN:
+            found.update(vars(owner))
+    return dict(sorted(found.items()))
+
+
 def ignored_properties(module: Any) -> set[str]:
     """Properties that are left to Python: those the class says, and those whose getter is marked."""
     found = set(getattr(module, "__jit_unused_properties__", ()))
     for owner in type(module).__mro__:
         found |= set(getattr(layer_of(owner), "__jit_unused_properties__", ()))
-    for name, held in inspect.getmembers_static(type(module), lambda held: isinstance(held, property)):
-        if get_torchscript_modifier(held.fget) in ("unused", "ignore"):
+    for name, held in members_of(type(module)).items():
+        if isinstance(held, property) and get_torchscript_modifier(held.fget) in ("unused", "ignore"):
             found.add(name)
     return found
 
