@@ -37,6 +37,8 @@ from .values import bound, leaving
 class Function:
     """One compiled function."""
 
+    _leaving: Callable[[Any], Any] | None = None      # how results go back to Python, where that is work
+
     last: Function | None = None         # that Python called
 
     def __init__(self, unit: Unit, name: str, definition: Definition, owner: ClassType | None = None,
@@ -48,7 +50,6 @@ class Function:
         self._schema: Schema | None = None
         self._is_compiling = False
         self._program: Program | None = None
-        self._leaving: Callable[[Any], Any] | None = None      # how results go back to Python, where that is work
 
     def ensure(self, called_from: Range | None = None) -> Function:
         """Compile it, if that has not happened yet."""
