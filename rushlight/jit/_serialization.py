@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..base import late
 from ..nn import Module
 
 
@@ -30,14 +31,13 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
          _restore_shapes: bool = False) -> Any:
     """The module of an archive."""
     from ..script.archive.reader import read_archive
-    from ._recursive import face_of
 
     if not isinstance(f, str) and not hasattr(f, "__fspath__") and not hasattr(f, "read"):
         raise AttributeError(f"jit.load: expected a path or a file object with 'read', got {type(f).__name__}")
     wanted = _extra_files if _extra_files is not None else {}
     loaded = read_archive(f, validate_map_location(map_location), wanted, _restore_shapes)
     wanted.update((name, loaded.extra.get(name, b"")) for name in list(wanted))
-    return face_of(loaded.root)
+    return late.provided("script module")(loaded.root)
 
 
 def validate_map_location(map_location: Any = None) -> Any:

@@ -61,7 +61,8 @@ def _source(words: Any, name: Any, first: Any, table: Any) -> Source | None:
         name = table[name] if isinstance(name, int) else name
     else:
         text, name, first = words, name or "", first or 0
-    return Source(text, name, first) if isinstance(text, str) and isinstance(name, str) and isinstance(first, int) else None
+    is_sound = isinstance(text, str) and isinstance(name, str) and isinstance(first, int)
+    return Source(text, name, first) if is_sound else None
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -94,5 +95,6 @@ def written_origins(ranges: Sequence[tuple[int, Range | None]]) -> bytes:
     ints = t.ListType(t.IntType())
     source_type = t.TupleType([ints, t.IntType(), t.IntType()])
     row_type = t.TupleType([t.IntType(), t.TupleType([source_type, t.IntType(), t.IntType()]), t.IntType()])
-    whole = t.TupleType([t.StringType(), t.TupleType([t.StringType()] * len(table)), t.TupleType([row_type] * len(rows))])
+    words, places = t.TupleType([t.StringType()] * len(table)), t.TupleType([row_type] * len(rows))
+    whole = t.TupleType([t.StringType(), words, places])
     return Pickler().dumped((FORMAT, tuple(table), tuple(rows)), whole)

@@ -21,7 +21,7 @@ from ..source import Range, Source
 from ..text.code_reader import ClassText, Member, read_code
 from ..unit import Function, Unit
 from .debug import Origins
-from .names import Names
+from .names import Closure, Names
 
 _AROUND: dict[str, Callable[..., t.Type]] = {
     "List": t.ListType, "Optional": t.optional_of, "Future": t.FutureType, "Await": t.AwaitType, "RRef": t.RRefType,
@@ -53,6 +53,18 @@ class ArchivedDefinition(Definition):
     def annotation(self, tree: ast.expr) -> t.Type:
         return self.importer.annotation(tree, Range(self.source, tree.col_offset, tree.end_col_offset))  # type: ignore
 
+    def closure(self, tree: ast.FunctionDef) -> Closure:
+        return Closure(self, tree)
+
+    def with_parameters(self, tree: ast.FunctionDef, names: list[str], types: list[t.Type]) -> ArchivedDefinition:
+        """A function inside this one as one of its own, which is given what it reads of its surroundings."""
+        place = {"lineno": 1, "end_lineno": 1, "col_offset": tree.col_offset, "end_col_offset": tree.col_offset}
+        args = [ast.arg(name, ast.Constant(type, **place), **place) for name, type in zip(names, types, strict=True)]
+        parameters = ast.arguments([], args, None, [], [], None, [])
+        made = ast.FunctionDef(name=tree.name, args=parameters, body=tree.body, decorator_list=[], returns=None,
+                               type_comment=None)
+        return ArchivedDefinition(self.importer, ast.copy_location(made, tree), self.source, self.origins)
+
     def default(self, tree: ast.expr) -> Any:
         return self.importer.literal(tree, self.range(tree))
 
@@ -61,13 +73,15 @@ class Importer:
     """The code of one archive. `text_of` gives the text of a member or None, `constants` the archive's table."""
 
     def __init__(self, unit: Unit, version: int, text_of: Callable[[str], str | None],
-                 constants: Callable[[], list[Any]], origins_of: Callable[[str, str], Origins] | None = None) -> None:
+                 constants: Callable[[], list[Any]], origins_of: Callable[[str, str], Origins] | None = None,
+                 upgraded: Callable[[str, int], Any] | None = None) -> None:
         self.unit, self.version, self.constants = unit, version, constants
         self._text_of, self._origins_of = text_of, origins_of
         self._members: dict[str, Member | None] = {}
         self._origins: dict[str, Origins] = {}
         self._types: dict[str, t.Type] = {}
         self._functions: dict[str, Function] = {}
+        self.upgraded = upgraded           # what an op of an older version means; None: all are of today
         self.names = Names(self)
 
     # --- members
@@ -118,8 +132,8 @@ class Importer:
         """The type that an annotation spells."""
         if isinstance(tree, ast.Name) and tree.id in _PLAIN:
             return _PLAIN[tree.id]
-        if isinstance(tree, ast.Constant) and tree.value is None:
-            return t.NoneType()
+        if isinstance(tree, ast.Constant) and (tree.value is None or isinstance(tree.value, t.Type)):
+            return tree.value or t.NoneType()
         if isinstance(tree, ast.Attribute):
             name = _dotted(tree)
             found = self.type(name)

@@ -14,15 +14,16 @@ from .. import types as t
 from ..classes import ClassType, InterfaceType
 from ..constants import insert_constant
 from ..frontend.errors import CompileError
+from ..frontend.forking import emit_fork
 from ..frontend.objects import ClassValue
 from ..frontend.parsing import NOT_FOUND
 from ..frontend.sugared import Builtin, Form, FunctionValue, NamedTupleClass, Simple, Special, Sugared
-from ..ir import Value
+from ..ir import Graph, Value
 from ..source import Range
 
 if TYPE_CHECKING:
     from ..frontend.emitter import Emitter
-    from .imports import Importer
+    from .imports import ArchivedDefinition, Importer
 
 _SPECIAL = ("print", "isinstance", "hasattr", "range", "enumerate", "zip", "list", "dict", "tuple", "int", "float",
             "bool", "str", "complex", "annotate", "reversed")
@@ -37,7 +38,7 @@ class Names:
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
         self._fixed: dict[str, Any] = {
-            "torch": Ops("aten", importer.version), "ops": Namespaces(importer.version),
+            "torch": Ops("aten", importer), "ops": Namespaces(importer),
             "CONSTANTS": Constants(importer), "__torch__": Prefix(importer, "__torch__"),
             "uninitialized": Form("uninitialized", _uninitialized),
             "unchecked_cast": Form("unchecked_cast", _unchecked_cast), "getattr": Form("getattr", _getattr),
@@ -56,7 +57,7 @@ class Names:
             return Builtin(_OPS[name])
         if name in _NUMBERS:
             return Number(_NUMBERS[name])
-        return Special("fork") if name == "fork" else NOT_FOUND
+        return Form("fork", _fork) if name == "fork" else NOT_FOUND
 
 
 class Number(Sugared):
@@ -75,30 +76,29 @@ class Number(Sugared):
 class Ops(Sugared):
     """The ops of one namespace, as programs of the archive's version mean them."""
 
-    def __init__(self, space: str, version: int) -> None:
-        self.space, self.version = space, version
+    def __init__(self, space: str, importer: Importer) -> None:
+        self.space, self.importer = space, importer
 
     def kind(self) -> str:
         return f"namespace '{self.space}'"
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        from .upgraders import upgraded
-
         kind = f"{self.space}::{name}"
-        return upgraded(kind, self.version) or Builtin(kind)
+        old = self.importer.upgraded(kind, self.importer.version) if self.importer.upgraded is not None else None
+        return old or Builtin(kind)
 
 
 class Namespaces(Sugared):
     """`ops`: every namespace there is."""
 
-    def __init__(self, version: int) -> None:
-        self.version = version
+    def __init__(self, importer: Importer) -> None:
+        self.importer = importer
 
     def kind(self) -> str:
         return "ops"
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
-        return Ops(name, self.version)
+        return Ops(name, self.importer)
 
 
 class Constants(Sugared):
@@ -154,6 +154,28 @@ class ArchivedClass(ClassValue):
         return Simple(e.graph.insert("prim::CreateObject", [], self.type).outputs_[0])
 
 
+class Closure(Sugared):
+    """A function inside another; it reads the variables around it."""
+
+    def __init__(self, definition: ArchivedDefinition, tree: ast.FunctionDef) -> None:
+        self.definition, self.tree = definition, tree
+
+    def kind(self) -> str:
+        return "closure"
+
+    def compiled(self, e: Emitter) -> tuple[Graph, t.Type, list[Value]]:
+        """Its graph, what it returns, and the values around it that it takes."""
+        from ..unit import compile_definition
+
+        read = dict.fromkeys(node.id for part in self.tree.body for node in ast.walk(part)
+                             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        values = {name: value for name in read if (value := e.frame.load(name)) is not None}
+        types = [value.type_ for value in values.values()]
+        definition = self.definition.with_parameters(self.tree, list(values), types)
+        graph, schema = compile_definition(e.unit, definition)
+        return graph, schema.return_type(), list(values.values())
+
+
 class EnumClass(Sugared):
     """An enum by its name: its members are constants."""
 
@@ -190,6 +212,16 @@ def _unchecked_cast(e: Emitter, tree: ast.Call, at: Range) -> Sugared:
     kind, held = _given(tree, 2, "unchecked_cast", at)
     value = e.value(held)
     return Simple(e.graph.insert("prim::unchecked_cast", [value], e.definition.annotation(kind)).outputs_[0])
+
+
+def _fork(e: Emitter, tree: ast.Call, at: Range) -> Sugared:
+    """A closure that runs beside the rest; any other call as scripts have it."""
+    called = e.expression(tree.args[0]) if tree.args else None
+    if not isinstance(called, Closure):
+        return Simple(emit_fork(e, tree, at))
+    graph, result, values = called.compiled(e)
+    node = e.graph.insert("prim::fork", values, t.FutureType(result)).set("g", "Subgraph", graph)
+    return Simple(node.outputs_[0])
 
 
 def _getattr(e: Emitter, tree: ast.Call, at: Range) -> Sugared:

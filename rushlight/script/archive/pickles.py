@@ -114,7 +114,8 @@ def _build(u: Any) -> None:
         _check_filled(made)
         return
     if not isinstance(state, dict):
-        raise pickle.UnpicklingError(f"expected the attributes of a '{made.type}' as a dict, got {type(state).__name__}")
+        raise pickle.UnpicklingError(f"expected the attributes of a '{made.type}' as a dict, got a"
+                                     f" {type(state).__name__}")
     for at, slot in enumerate(made.type.slots):
         if slot.name not in state:
             raise pickle.UnpicklingError(f"an object of '{made.type}' lacks attribute '{slot.name}'")

@@ -18,8 +18,9 @@ from ..unit import Unit
 from .debug import Origins, read_origins
 from .imports import Importer
 from .pickles import unpickled
+from .upgraders import NEWEST, upgraded
 
-OLDEST, NEWEST = 1, 10
+OLDEST = 1
 _MOST_CODE = 1 << 28            # bytes of one member
 
 
@@ -43,7 +44,8 @@ class Archive:
         for name in records.get_all_records():
             if name.startswith("code/") and records.size_of(name) <= _MOST_CODE:
                 self._members[name] = b""
-        self.importer = Importer(Unit(), self.version, self.text_of, self.constants, self.origins_of)
+        self.importer = Importer(Unit(), self.version, self.text_of, self.constants, self.origins_of,
+                                 upgraded)
 
     def _version(self) -> int:
         records = self.records

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..frontend.sugared import Builtin, Simple, Sugared
 from ..ir import Value, insert_graph
 from ..matching import Mismatch, _undo, match
 from ..source import Range
+from ..unit import Unit
+from .imports import Importer
 
 if TYPE_CHECKING:
     from ..frontend.emitter import Emitter
@@ -24,7 +26,10 @@ CHANGED_AT: dict[str, dict[str, int]] = {       # op -> overload -> the version 
     "aten::div": {**_DIV, "out": 4, "out_mode": 4}, "aten::div_": _DIV, "aten::full": {"": 5, "out": 5},
     "aten::linspace": {"": 8, "out": 8}, "aten::logspace": {"": 9, "out": 9}, "aten::gelu": {"": 10, "out": 10},
 }
+NEWEST = 10                                     # the version that all ops have their meaning of today in
 _MEMBER = "__torch__.upgraders"
+_MADE_AS = """dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None,
+    pin_memory: Optional[bool]=None) -> Tensor:"""
 # Division of integers cut off, full made floats, linspace and logspace had a default of 100 steps, gelu was exact.
 _OLD = """
 def div__tensor(self: Tensor, other: Tensor) -> Tensor:
@@ -62,7 +67,7 @@ def div_out(self: Tensor, other: Tensor, out: Tensor) -> Tensor:
   else:
     made = torch.div(self, other, rounding_mode="trunc", out=out)
   return made
-def full(size: List[int], fill_value: number, dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:
+def full(size: List[int], fill_value: number, MADE_AS
   if torch.__is__(dtype, None):
     made = torch.full(size, float(fill_value), dtype=None, layout=layout, device=device, pin_memory=pin_memory)
   else:
@@ -70,13 +75,13 @@ def full(size: List[int], fill_value: number, dtype: Optional[int]=None, layout:
   return made
 def full_out(size: List[int], fill_value: number, out: Tensor) -> Tensor:
   return torch.full(size, fill_value, out=out)
-def linspace(start: number, end: number, steps: Optional[int]=None, dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:
+def linspace(start: number, end: number, steps: Optional[int]=None, MADE_AS
   if torch.__is__(steps, None):
     count = 100
   else:
     count = unchecked_cast(int, steps)
   return torch.linspace(start, end, count, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-def logspace(start: number, end: number, steps: Optional[int]=None, base: float=10., dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:
+def logspace(start: number, end: number, steps: Optional[int]=None, base: float=10., MADE_AS
   if torch.__is__(steps, None):
     count = 100
   else:
@@ -92,13 +97,10 @@ _WAYS = {"aten::div": ("div_tensor", "div_float", "div_number", "div_out"),
 
 
 @functools.cache
-def _importer() -> Any:
-    from ..unit import Unit
-    from .imports import Importer
-    from .reader import NEWEST
-
+def _importer() -> Importer:
     path = f"code/{_MEMBER.replace('.', '/')}.py"
-    return Importer(Unit(), NEWEST, lambda asked: _OLD.lstrip() if asked == path else None, list)
+    text = _OLD.replace("MADE_AS", _MADE_AS).lstrip()
+    return Importer(Unit(), NEWEST, lambda asked: text if asked == path else None, list)
 
 
 def upgraded(kind: str, version: int) -> Sugared | None:

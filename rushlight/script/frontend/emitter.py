@@ -165,6 +165,13 @@ class Emitter(Expressions, Conditions):
         with self.graph.at_range(place):
             emit(tree, place)
 
+    def _FunctionDef(self, tree: ast.FunctionDef, at: Range) -> None:
+        """Functions inside others are a form of archives: what a fork calls."""
+        made = self.definition.closure(tree)
+        if made is None:
+            raise UnsupportedNodeError(at, "FunctionDef", _REASONS[ast.FunctionDef])
+        self.frame.keep(tree.name, made, at)
+
     def _Pass(self, tree: ast.Pass, at: Range) -> None:
         pass
 

@@ -61,6 +61,10 @@ class Definition:
         found = next((evaluated.get(name) for name, given in names.items() if given is tree), None)
         return found if found is not None and is_whole(found) else None
 
+    def closure(self, tree: ast.FunctionDef) -> Any:
+        """What a function inside this one means; None: scripts have none."""
+        return None
+
     def default(self, tree: ast.expr) -> Any:
         """The value of a parameter's default: the one that the function itself holds. Refuses those that calls could
         change."""

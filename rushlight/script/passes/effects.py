@@ -15,7 +15,8 @@ _RANDOM = frozenset(f"aten::{name}" for name in (
     "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "_fused_dropout", "_standard_gamma",
     "bernoulli", "multinomial", "native_dropout", "normal", "poisson", "binomial", "rrelu", "rrelu_with_noise", "rand",
     "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "_sample_dirichlet", "empty",
-    "empty_like", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu", "seed", "initial_seed"))
+    "empty_like", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu", "seed", "initial_seed",
+    "is_grad_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled"))
 _TRAINED = {"aten::dropout": 2, "aten::feature_dropout": 2, "aten::alpha_dropout": 2, "aten::feature_alpha_dropout": 2}
 PURE = frozenset(("prim::unchecked_cast", "prim::NumToTensor", "prim::rangelist", "prim::min", "prim::max", "prim::abs",
                   "prim::StringIndex", "prim::EnumName", "prim::itemsize", "prim::nbytes", "prim::unchecked_list_cast",

@@ -293,31 +293,23 @@ class CodeWriter:
         names = [self.name_for(output) for output in node.outputs_]
         for output, name in zip(node.outputs_, names, strict=True):
             self.texts[output] = name
-        ways = zip(node.outputs_, *(block.return_node.inputs_ for block in node.blocks_), strict=True)
-        typed = [isinstance(made.type_, t.UnionType) and made.type_ not in (a.type_, b.type_) for made, a, b in ways]
+        only = node.outputs_[0].type_ if len(names) == 1 else None
+        kind = f" : {self.kind(only)}" if isinstance(only, t.UnionType) else ""
         for word, block, is_first in ((f"if {condition}:", node.blocks_[0], True), ("else:", node.blocks_[1], False)):
             self.line(word)
             self.depth += 1
             start = len(self.lines)
             self.block(block)
             self.split(block.return_node.inputs_)
-            self.targets(names, block.return_node.inputs_,
-                         [output.type_ if flag and is_first else None
-                          for output, flag in zip(node.outputs_, typed, strict=True)])
+            self.targets(names, block.return_node.inputs_, kind if is_first else "")
             if len(self.lines) == start:
                 self.line("pass")
             self.depth -= 1
 
-    def targets(self, names: list[str], values: list[Value], types: list[t.Type | None] | None = None) -> None:
-        """`a, b = x, y`; None is annotated where a union begins with it."""
-        pairs = [(name, value, types[i] if types else None)
-                 for i, (name, value) in enumerate(zip(names, values, strict=True))]
-        annotated = [(n, v, k) for n, v, k in pairs if k is not None and v.type_ != k]
-        for name, value, kind in annotated:
-            self.line(f"{name} : {self.kind(kind)} = {self.use(value)}")  # type: ignore[union-attr]
-        rest = [(n, v) for n, v, k in pairs if k is None or v.type_ == k]
-        if rest:
-            self.line(f"{', '.join(n for n, _ in rest)} = {', '.join(self.use(v) for _, v in rest)}")
+    def targets(self, names: list[str], values: list[Value], kind: str = "") -> None:
+        """`a, b = x, y`; a single one may say its type."""
+        if names:
+            self.line(f"{', '.join(names)}{kind} = {', '.join(map(self.use, values))}")
 
     def _loop(self, node: Node) -> None:
         body = node.blocks_[0]
