@@ -20,7 +20,8 @@ _SAME = """absolute abs, clip clamp, arccos acos, arcsin asin, arctan atan, arct
     not_equal ne, divide div, multiply mul, true_divide div, swapdims transpose, swapaxes transpose"""
 _ALIKE = """ger outer, linalg_matmul matmul, inverse linalg_inv, det linalg_det, concat cat, concatenate cat,
     row_stack vstack, moveaxis movedim, special_erf erf, special_erfc erfc, special_erfinv erfinv,
-    special_expit sigmoid, special_exp2 exp2, special_expm1 expm1, special_gammainc igamma, special_gammaincc igammac, special_gammaln lgamma,
+    special_expit sigmoid, special_exp2 exp2, special_expm1 expm1, special_gammainc igamma,
+    special_gammaincc igammac, special_gammaln lgamma,
     special_i0 i0, special_log_softmax log_softmax, special_logit logit, special_logsumexp logsumexp,
     special_polygamma polygamma, special_psi digamma, special_digamma digamma, special_round round, special_sinc sinc,
     special_softmax softmax, special_multigammaln mvlgamma, special_xlogy xlogy, orgqr linalg_householder_product"""

@@ -169,7 +169,7 @@ class Emitter(Expressions, Conditions):
         pass
 
     def _Expr(self, tree: ast.Expr, at: Range) -> None:
-        if not isinstance(tree.value, ast.Constant):     # a docstring
+        if not isinstance(tree.value, ast.Constant) or tree.value.value is Ellipsis:     # no docstring
             self.expression(tree.value)
 
     def _Return(self, tree: ast.Return, at: Range) -> None:
@@ -260,14 +260,14 @@ class Emitter(Expressions, Conditions):
                 self.store(target.id, given.value(self, at), at)
             else:
                 self._bind(target.id, given, at)
-        elif isinstance(target, (ast.Tuple, ast.List)):
+        elif isinstance(target, ast.Tuple):
             self._unpack(target, given, at)
         elif isinstance(target, ast.Subscript):
             self.set_item(target, given.value(self, at), at)
         elif isinstance(target, ast.Attribute):
             self.expression(target.value).set_attribute(self, at, target.attr, given.value(self, at))
         else:
-            raise NotSupportedError(at, f"cannot assign to {type(target).__name__}")
+            raise CompileError(f"unexpected expression on left-hand side of assignment: {type(target).__name__}", at)
 
     def _bind(self, name: str, given: Sugared, at: Range) -> None:
         try:
