@@ -66,15 +66,15 @@ class Maker:
             return repr(self.pick("a", "b", "ab", ""))
         s, n = self.expression("str", depth + 1), self.expression("int", depth + 1)
         return self.pick(f"({s} + {self.expression('str', depth + 1)})", f"str({n})", f"{s}.upper()",
-                         f"{s}.replace('a', 'cd')", f"f'{{{n}}}-x'", f"'{{}}:{{}}'.format({n}, {n})",
-                         f"({s} + 'z')[0]", f"{s}[1:]", f"{s}[::-1]", f"'%d.' % {n}",
+                         f"{s}.replace('a', 'cd')", f"f'{{{self.pick(*sorted(self.known['int']))}}}-x'", f"'{{}}:{{}}'.format({n}, {n})",
+                         f"({s} + 'z')[0]", f"{s}[1:]", f"{s}[::-1]", f"('%d.' % {n})",
                          f"','.join([str(i) for i in {self.expression('List[int]', 2)}])")
 
     def _List(self, depth: int, leaf: bool) -> str:  # noqa: N802 - by the name of the type
         if leaf:
             return f"[{self.random.randint(0, 5)}, {self.random.randint(0, 5)}]"
         row, n = self.expression("List[int]", depth + 1), self.expression("int", depth + 1)
-        return self.pick(f"({row} + [{n}])", f"[i * 2 for i in {row}]", f"{row}[1:]", f"sorted({row})",
+        return self.pick(f"({row} + [{n}])", f"[i * 2 % 97 for i in {row}]", f"{row}[1:]", f"sorted({row})",
                          f"list(range(min(4, {n})))", f"[{n}, {n}]", f"{row}[::-1]", f"[i + j for i, j in zip({row}, {row})]")
 
     # --- statements
@@ -97,7 +97,7 @@ class Maker:
             return
         kind = self.random.choice((*NAMES, "int", "int"))
         if kind == "List[int]" and self.random.random() < 0.5:
-            row, n = self.pick(*sorted(self.known[kind])), self.expression("int", 1)
+            row, n = self.pick(*sorted(self.known[kind])), f"({self.expression('int', 1)}) % 1009"
             self.put(indent, self.pick(f"{row}.append({n})", f"{row} += [{n}]", f"{row} = {row} + [{n}]"))
             return
         if kind in ("int", "float") and self.random.random() < 0.3:
