@@ -361,10 +361,10 @@ class Expressions(Indexing):
 
     def _special_enumerate(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
         start = tree.args[1] if len(tree.args) > 1 else next((k.value for k in tree.keywords if k.arg == "start"), None)
+        bounds = [] if start is None else [self.value(start)]
+        bounds.append(self._number(2**63 - 1))
         inner = self.walk(tree.args[0])
-        first = self.value(start) if start is not None else self._number(0)
-        most = self._number(2**63 - 1)
-        count = Range_(self, at, [most] if constant_of(first, None) == 0 else [first, most])
+        count = Range_(self, at, bounds)
         return Together([count.iterate(self, at), inner])
 
     def _special_list(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
