@@ -30,12 +30,6 @@ _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _CASTS = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool", "complex": "aten::Complex",
           "str": "aten::str"}
-_REASONS = {
-    ast.Lambda: "lambda expressions (Lambda)", ast.Yield: "yield expressions (Yield)",
-    ast.YieldFrom: "yield from expressions (YieldFrom)", ast.Await: "await expressions (Await)",
-    ast.SetComp: "set comprehensions (SetComp)", ast.Set: "set literals (Set)",
-    ast.NamedExpr: "assignment expressions (NamedExpr)",
-}
 
 
 class Expressions(Indexing):
@@ -48,7 +42,7 @@ class Expressions(Indexing):
         at = self.definition.range(tree)
         emit = getattr(self, f"_{type(tree).__name__}", None)
         if emit is None:
-            raise UnsupportedNodeError(at, type(tree).__name__, _REASONS.get(type(tree), ""))
+            raise UnsupportedNodeError(at, type(tree).__name__)
         with self.graph.at_range(at):
             found = emit(tree, at, hint)
         return Simple(found) if isinstance(found, Value) else found
