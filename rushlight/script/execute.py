@@ -402,7 +402,7 @@ def holds(value: Any, types: tuple[t.Type, ...]) -> bool:
 def raise_exception(message: str, name: str | None = None) -> None:
     """What `raise` does in a script."""
     error = Error(message if name is None else f"{name}: {message}")
-    error.is_named = name is not None
+    error.is_named = name is not None  # type: ignore[attr-defined]
     raise error
 
 
@@ -460,5 +460,7 @@ def told(error: BaseException) -> Error:
     lines = "".join(node.range.highlight(running=True) for node in places_of(error) if node.range is not None)
     head = ("The following operation failed in the TorchScript interpreter.\n"
             "Traceback of TorchScript (most recent call last):\n")
-    kind = f"{type(error).__name__}: " if not isinstance(error, Error) else "" if error.is_named else "RuntimeError: "
+    kind = f"{type(error).__name__}: "
+    if isinstance(error, Error):         # the script's own: by the class that it raised
+        kind = "" if getattr(error, "is_named", False) else "RuntimeError: "
     return Error(f"{head}{lines}{kind}{error}")
