@@ -17,8 +17,8 @@ HEAD = ("# Signatures of TorchScript's builtins, in the order its compiler tries
 PRIM = frozenset("""EnumName EnumValue IfThenElse ModuleContainerIndex NumToTensor Print RaiseException StringIndex
     TupleIndex TupleUnpack Uninitialized VarConcat VarStack abs awaitable_nowait awaitable_wait data device dtype grad
     id index is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse
-    is_sparse_csr is_vulkan is_xla is_xpu itemsize layout max min name nbytes rangelist requires_grad tolist type unchecked_cast
-    unchecked_unwrap_optional isinstance""".split())
+    is_sparse_csr is_vulkan is_xla is_xpu itemsize layout max min name nbytes rangelist requires_grad tolist type
+    unchecked_cast unchecked_unwrap_optional isinstance""".split())
 LEFT_OUT = ("_test_", "_foobar", "cudnn_", "miopen_", "mkldnn_", "mps_", "_mps", "_nnpack", "fbgemm_", "_cudnn",
             "_cufft", "_nested", "_sparse_semi", "_triton", "_cslt", "_philox", "quantized_", "_thnn", "_fused_ada",
             "_fused_sgd",

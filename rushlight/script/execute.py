@@ -401,7 +401,9 @@ def holds(value: Any, types: tuple[t.Type, ...]) -> bool:
 
 def raise_exception(message: str, name: str | None = None) -> None:
     """What `raise` does in a script."""
-    raise Error(message if name is None else f"{name}: {message}")
+    error = Error(message if name is None else f"{name}: {message}")
+    error.is_named = name is not None  # type: ignore[attr-defined]
+    raise error
 
 
 def op_of(schema: Schema) -> Callable[..., Any]:
@@ -455,8 +457,10 @@ def places_of(error: BaseException) -> list[Node]:
 
 def told(error: BaseException) -> Error:
     """An error of a running script with its lines, from the call that was made to the place where it failed."""
-    lines = "".join(node.range.highlight() for node in places_of(error) if node.range is not None)
+    lines = "".join(node.range.highlight(running=True) for node in places_of(error) if node.range is not None)
     head = ("The following operation failed in the TorchScript interpreter.\n"
             "Traceback of TorchScript (most recent call last):\n")
-    kind = "RuntimeError: " if isinstance(error, Error) else f"{type(error).__name__}: "
+    kind = f"{type(error).__name__}: "
+    if isinstance(error, Error):         # the script's own: by the class that it raised
+        kind = "" if getattr(error, "is_named", False) else "RuntimeError: "
     return Error(f"{head}{lines}{kind}{error}")

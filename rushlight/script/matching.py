@@ -15,13 +15,13 @@ from .constants import insert_constant
 from .ir import Graph, Node, Value
 from .schemas import Argument, Schema, bind_variables, substitute, without_optional
 
-
 _SAME = """absolute abs, clip clamp, arccos acos, arcsin asin, arctan atan, arctan2 atan2, arccosh acosh, arcsinh asinh,
     arctanh atanh, fix trunc, negative neg, subtract sub, greater_equal ge, greater gt, less_equal le, less lt,
     not_equal ne, divide div, multiply mul, true_divide div, swapdims transpose, swapaxes transpose"""
 _ALIKE = """ger outer, linalg_matmul matmul, inverse linalg_inv, det linalg_det, concat cat, concatenate cat,
-    row_stack vstack, moveaxis movedim, special_erf erf, special_erfc erfc, special_erfinv erfinv, special_expit sigmoid,
-    special_exp2 exp2, special_expm1 expm1, special_gammainc igamma, special_gammaincc igammac, special_gammaln lgamma,
+    row_stack vstack, moveaxis movedim, special_erf erf, special_erfc erfc, special_erfinv erfinv,
+    special_expit sigmoid, special_exp2 exp2, special_expm1 expm1, special_gammainc igamma,
+    special_gammaincc igammac, special_gammaln lgamma,
     special_i0 i0, special_log_softmax log_softmax, special_logit logit, special_logsumexp logsumexp,
     special_polygamma polygamma, special_psi digamma, special_digamma digamma, special_round round, special_sinc sinc,
     special_softmax softmax, special_multigammaln mvlgamma, special_xlogy xlogy, orgqr linalg_householder_product"""
@@ -131,7 +131,7 @@ def _list_of(graph: Graph, values: Sequence[Value], element: t.Type) -> Value:
 
 def _expected(argument: Argument, found: t.Type, wanted: t.Type) -> str:
     return (f"Expected a value of type '{wanted.annotation_str}' for argument '{argument.name}' but instead found type"
-            f" '{found.annotation_str}'.")
+            f" '{found}'.")
 
 
 def _fitted(graph: Graph, argument: Argument, value: Value, variables: dict[str, t.Type], convert: bool) -> Value:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-CONTEXT = 3          # lines shown above and below
+CONTEXT = 2          # lines shown above and below
 
 
 class Source:
     """The text of one function, class or archive member."""
 
-    def __init__(self, text: str, filename: str | None = None, first_line: int = 0) -> None:
+    def __init__(self, text: str, filename: str | None = None, first_line: int = 0, function: str = "") -> None:
         self.text, self.filename, self.first_line = text, filename, first_line
+        self.function = function         # whose text it is
         self.starts = [0]
         for at, character in enumerate(text):
             if character == "\n":
@@ -55,11 +56,12 @@ class Range(NamedTuple):
     def text(self) -> str:
         return self.source.text[self.start : self.end]
 
-    def highlight(self) -> str:
-        """The lines around it, those that it covers underlined; where it comes from first."""
+    def highlight(self, *, running: bool = False) -> str:
+        """The lines around it, those that it covers underlined; where it comes from first, with the name of the function
+        where that is `running`."""
         source = self.source
         first, last = source.line_of(self.start), source.line_of(max(self.start, self.end - 1))
-        lines = source.text.split("\n")
+        lines = source.text.rstrip("\n").split("\n")
         shown: list[str] = []
         for number in range(max(0, first - CONTEXT), min(len(lines), last + CONTEXT + 1)):
             shown.append(lines[number])
@@ -72,4 +74,5 @@ class Range(NamedTuple):
                 shown.append(" " * begin + mark)
         place = self.file_line_column()
         head = f'  File "{place[0]}", line {place[1]}' if place else "  Serialized"
+        head += f", in {source.function}" if running and place and source.function else ""
         return head + "\n" + "\n".join(shown) + "\n"

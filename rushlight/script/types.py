@@ -238,13 +238,17 @@ class VarType(Type):
 class TensorType(Type):
     """A tensor; a trace knows its dtype, sizes, strides, device and whether it requires a gradient."""
 
-    __slots__ = ("dtype", "sizes_", "strides_", "device_", "requires_grad_", "undefined_")
+    __slots__ = ("dtype", "sizes_", "strides_", "device_", "requires_grad_", "undefined_", "is_inferred")
 
     def __init__(self, dtype: Any = None, sizes: tuple[int | None, ...] | None = None,
                  strides: tuple[int, ...] | None = None, device: Any = None, requires_grad: bool | None = None,
                  undefined: bool | None = None) -> None:
         self.dtype, self.sizes_, self.strides_ = dtype, sizes, strides
         self.device_, self.requires_grad_, self.undefined_ = device, requires_grad, undefined
+        self.is_inferred = False        # of a parameter without annotation
+
+    def __str__(self) -> str:
+        return "Tensor (inferred)" if self.is_inferred else "Tensor"
 
     @classmethod
     def get(cls) -> TensorType:
@@ -355,6 +359,8 @@ class TensorType(Type):
 
 
 TENSOR = TensorType()
+INFERRED = TensorType()
+INFERRED.is_inferred = True
 
 
 class _Around(Type):

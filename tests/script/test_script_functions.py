@@ -121,7 +121,7 @@ def test_refusals_say_what_and_where() -> None:
     def lambdas(x):
         return (lambda y: y)(x)
 
-    with pytest.raises(NotSupportedError, match="lambda"):
+    with pytest.raises(NotSupportedError, match="Lambda"):
         Unit().compile(lambdas).ensure()
 
 

@@ -24,6 +24,7 @@ _SPECIAL = {
     "enumerate": "enumerate", "zip": "zip", "list": "list", "dict": "dict", "tuple": "tuple",
     "int": "int", "float": "float", "bool": "bool", "str": "str", "complex": "complex", "super": "super",
 }
+_NOT_OF_NUMBERS = ("prod", "dist", "comb", "perm", "hypot", "sumprod", "isclose")      # of `math`, not of the language
 _MATH = {"fabs": "aten::fabs", "pow": "aten::pow", "mod": "aten::mathremainder", "remainder": "aten::mathremainder"}
 
 
@@ -45,7 +46,7 @@ def _by_identity() -> dict[int, str]:
     for name, known in _PYTHON.items():
         found[id(getattr(builtins, name))] = known
     for name in dir(math):
-        if callable(getattr(math, name)) and name not in ("prod", "dist", "comb", "perm", "hypot", "sumprod", "isclose"):
+        if callable(getattr(math, name)) and name not in _NOT_OF_NUMBERS:
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
     for obj, known in ((torch.autograd.grad, "aten::grad"), (torch.autograd.backward, "aten::backward")):
         found[id(obj)] = known

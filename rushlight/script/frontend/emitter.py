@@ -34,7 +34,7 @@ _REASONS = {
     ast.AsyncFunctionDef: "async function definitions", ast.ClassDef: "class definitions",
     ast.FunctionDef: "function definitions", ast.Try: "try blocks", ast.Global: "global variables",
     ast.Nonlocal: "nonlocal variables", ast.Import: "import statements", ast.ImportFrom: "import statements",
-    ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements", ast.Match: "match statements",
+    ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements",
 }
 _AUGMENTED = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "fmod",
               ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
@@ -93,7 +93,7 @@ class Emitter(Expressions, Conditions):
     def _parameter_type(self, tree: ast.expr | None) -> tuple[t.Type, int | None]:
         """A parameter's type and, for a list that one value may stand for (`BroadcastingList2[int]`), its length."""
         if tree is None:
-            return t.TENSOR, None
+            return t.INFERRED, None
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
             word = tree.value.id
             if word.startswith("BroadcastingList") and word[16:].isdigit():
@@ -130,7 +130,7 @@ class Emitter(Expressions, Conditions):
         try:
             return converted(default, type)
         except Refused:
-            raise CompileError(f'Expected a default value of type {type} on parameter "{name}"',
+            raise CompileError(f'Expected a default value of type {type} on parameter "{name}".',
                                self.definition.range(self.definition.tree)) from None
 
     def _annotation(self, tree: ast.expr) -> t.Type:
@@ -176,7 +176,7 @@ class Emitter(Expressions, Conditions):
         pass
 
     def _Expr(self, tree: ast.Expr, at: Range) -> None:
-        if not isinstance(tree.value, ast.Constant):     # a docstring
+        if not isinstance(tree.value, ast.Constant) or tree.value.value is Ellipsis:     # no docstring
             self.expression(tree.value)
 
     def _Return(self, tree: ast.Return, at: Range) -> None:
@@ -267,14 +267,14 @@ class Emitter(Expressions, Conditions):
                 self.store(target.id, given.value(self, at), at)
             else:
                 self._bind(target.id, given, at)
-        elif isinstance(target, (ast.Tuple, ast.List)):
+        elif isinstance(target, ast.Tuple):
             self._unpack(target, given, at)
         elif isinstance(target, ast.Subscript):
             self.set_item(target, given.value(self, at), at)
         elif isinstance(target, ast.Attribute):
             self.expression(target.value).set_attribute(self, at, target.attr, given.value(self, at))
         else:
-            raise NotSupportedError(at, f"cannot assign to {type(target).__name__}")
+            raise CompileError(f"unexpected expression on left-hand side of assignment: {type(target).__name__}", at)
 
     def _bind(self, name: str, given: Sugared, at: Range) -> None:
         try:

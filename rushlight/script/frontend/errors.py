@@ -31,7 +31,7 @@ class UnsupportedNodeError(NotSupportedError):
     """A whole kind of statement or expression that scripts do not have."""
 
     def __init__(self, source_range: Range | None, name: str, reason: str = "") -> None:
-        super().__init__(source_range, f"{reason or f'{name} nodes'} aren't supported")
+        super().__init__(source_range, f"{reason or name} aren't supported")
 
 
 class CompileError(RuntimeError):

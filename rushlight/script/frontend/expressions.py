@@ -30,12 +30,6 @@ _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _CASTS = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool", "complex": "aten::Complex",
           "str": "aten::str"}
-_REASONS = {
-    ast.Lambda: "lambda expressions (Lambda)", ast.Yield: "yield expressions (Yield)",
-    ast.YieldFrom: "yield from expressions (YieldFrom)", ast.Await: "await expressions (Await)",
-    ast.SetComp: "set comprehensions (SetComp)", ast.Set: "set literals (Set)",
-    ast.NamedExpr: "assignment expressions (NamedExpr)",
-}
 
 
 class Expressions(Indexing):
@@ -48,7 +42,7 @@ class Expressions(Indexing):
         at = self.definition.range(tree)
         emit = getattr(self, f"_{type(tree).__name__}", None)
         if emit is None:
-            raise UnsupportedNodeError(at, type(tree).__name__, _REASONS.get(type(tree), ""))
+            raise UnsupportedNodeError(at, type(tree).__name__)
         with self.graph.at_range(at):
             found = emit(tree, at, hint)
         return Simple(found) if isinstance(found, Value) else found
@@ -361,10 +355,10 @@ class Expressions(Indexing):
 
     def _special_enumerate(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
         start = tree.args[1] if len(tree.args) > 1 else next((k.value for k in tree.keywords if k.arg == "start"), None)
+        bounds = [] if start is None else [self.value(start)]
+        bounds.append(self._number(2**63 - 1))
         inner = self.walk(tree.args[0])
-        first = self.value(start) if start is not None else self._number(0)
-        most = self._number(2**63 - 1)
-        count = Range_(self, at, [most] if constant_of(first, None) == 0 else [first, most])
+        count = Range_(self, at, bounds)
         return Together([count.iterate(self, at), inner])
 
     def _special_list(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]

@@ -62,13 +62,13 @@ class Indexing:
         if place is None:
             both = t.unify_all(type.elements_) if type.elements_ else None
             if not isinstance(index.type_, t.IntType) or both is None:
-                raise CompileError(f"Cannot index into a {type} with a non-integer literal because we cannot resolve the"
-                                   " output type", at)
+                raise CompileError(f"Cannot index into a {type} with a non-integer literal because we cannot resolve"
+                                   " the output type", at)
             made = both
         else:
             if not -len(type.elements_) <= place < len(type.elements_):
-                raise CompileError(f"Tuple index out of range. Tuple is length {len(type.elements_)} and index is {place}",
-                                   at)
+                raise CompileError(f"Tuple index out of range. Tuple is length {len(type.elements_)} and index is"
+                                   f" {place}", at)
             made = type.elements_[place]
         with self.graph.at_range(None):
             return self.graph.insert("prim::TupleIndex", [held, index], made).outputs_[0]

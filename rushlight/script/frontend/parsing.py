@@ -100,8 +100,8 @@ def definition_of(function: Any, name: str | None = None) -> Definition:
         at = Range(Source(text, filename, first), 0, len(text))
         raise NotSupportedError(at, f"Expected a single top-level function: {filename}:{first}"
                                     " (lambdas and several statements on a line are not compiled)")
-    found = Definition(name or function.__name__, tree[0], Source(text, filename, first), names_of(function), indent,
-                       function)
+    source = Source(text, filename, first, name or function.__name__)
+    found = Definition(name or function.__name__, tree[0], source, names_of(function), indent, function)
     _check_signature(found)
     _apply_type_comment(found)
     return found

@@ -31,8 +31,9 @@ def clean(graph: Graph) -> None:
 
 
 def order_outputs(block: Block) -> None:
-    """Results of branches and loops in the order of their first use."""
-    for node in list(block.nodes()):
+    """Results of branches and loops in the order of their first use, from the last node on: an order follows from what
+    comes after."""
+    for node in list(block.reversed_nodes()):
         if node.kind_ == "prim::If":
             _reorder(node, 0, 0)
         elif node.kind_ == "prim::Loop":

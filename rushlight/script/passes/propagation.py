@@ -21,10 +21,12 @@ from .dead_code import drop_dead
 from .effects import has_side_effects, is_random
 
 _NO = object()
-_SKIPPED = frozenset(("prim::If", "prim::Loop", "prim::Closure", "prim::Constant", "prim::AutogradZero", "prim::Load",
-                      "prim::Store", "prim::Uninitialized", "prim::Guard", "prim::profile", "aten::dequantize",
-                      "prim::unchecked_unwrap_optional", "prim::awaitable", "prim::CreateObject", "prim::GetAttr",
-                      "prim::fork", "aten::wait", "prim::Enter"))
+_SKIPPED = frozenset((
+    "aten::format", "aten::percentFormat", "aten::is_grad_enabled", "prim::If", "prim::Loop",
+    "prim::Closure", "prim::Constant", "prim::AutogradZero", "prim::Load", "prim::Store",
+    "prim::Uninitialized", "prim::Guard", "prim::profile", "aten::dequantize",
+    "prim::unchecked_unwrap_optional", "prim::awaitable", "prim::CreateObject", "prim::GetAttr",
+    "prim::fork", "aten::wait", "prim::Enter"))
 
 
 def propagate_constants(graph: Graph, *, with_aliases: bool = True) -> bool:

@@ -1,0 +1,80 @@
+"""The language of scripts against PyTorch 2.13, by stored answers: graphs, code, results, errors of running programs and
+refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from rushlight.script.text.code_writer import CodeWriter
+from rushlight.script.unit import Unit
+
+HERE = Path(__file__).parent
+
+
+def _loaded(name: str, file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, HERE / file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+asked = _loaded("language_answers", "language_answers.py")
+programs = _loaded("progs", "language_programs.py")
+ANSWERS: dict[str, dict[str, Any]] = json.loads(asked.ANSWERS.read_text())
+TAKEN = [name for name, answer in ANSWERS.items() if "refused" not in answer]
+REFUSED = [name for name, answer in ANSWERS.items() if "refused" in answer]
+# What PyTorch says in words of its C++ library, or with another value's words: the class is the same.
+OWN_WORDS = {
+    "c10": "Python builtin <class 'reversed'>", "e139 ([1],)": "8 is not in list", "x136 (3, 4)": "1 positional argument(s)",
+}
+
+
+def compiled(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Unit().compile(getattr(programs, name)).ensure()
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_pytorch_takes_is_taken(name: str) -> None:
+    answer, function = ANSWERS[name], compiled(name)
+    assert asked.canonical(function.graph).split("\n") == answer["graph"]
+    assert CodeWriter().function(name, function.graph, function.schema).strip().split("\n") == answer["code"]
+    for call, expected in zip(programs.CASES[name], answer["runs"], strict=True):
+        if not expected.startswith("error: "):
+            assert asked.shown(function(*asked.arguments(call))) == expected
+            continue
+        with pytest.raises(RuntimeError) as raised:
+            function(*asked.arguments(call))
+        said = str(raised.value)
+        assert OWN_WORDS.get(f"{name} {call}", expected.removeprefix("error: ")) in said
+        assert "Traceback of TorchScript" in said and "language_programs.py" in said or "Declaration" in said
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_pytorch_refuses_is_refused(name: str) -> None:
+    answer = ANSWERS[name]
+    with pytest.raises(Exception) as refused:
+        compiled(name)
+    assert answer["refused"] in [kind.__name__ for kind in type(refused.value).__mro__]
+    assert OWN_WORDS.get(name, answer["said"].rstrip(":")) in str(refused.value)
+
+
+def test_an_error_of_an_inlined_call_shows_every_line_on_the_way() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        compiled("b1")([1, 2], 5)
+    said = str(raised.value)
+    for line in ("return outer_idx(xs, i)", "y = inner_idx(xs, i)", "return xs[i]"):
+        assert line in said
+
+
+def test_a_refusal_in_a_called_function_names_the_way_there() -> None:
+    with pytest.raises(RuntimeError, match="'bad_helper' is being compiled since it was called from 'x46'"):
+        compiled("x46")
