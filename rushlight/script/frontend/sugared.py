@@ -101,8 +101,8 @@ _OF_DICTS = {"keys", "values", "items", "get", "pop", "popitem", "setdefault", "
 
 
 MAGIC = {
-    **{f"aten::{word}": f"__{word}__" for word in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge", "neg",
-                                                   "len", "round", "hex", "oct", "str")},
+    **{f"aten::{word}": f"__{word}__" for word in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge",
+                                                   "neg", "len", "round", "hex", "oct", "str")},
     **{f"aten::{word}": word for word in ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__contains__",
                                           "__getitem__")},
     "aten::div": "__truediv__", "aten::remainder": "__mod__", "aten::bitwise_not": "__invert__", "aten::Int": "__int__",
