@@ -64,7 +64,7 @@ _ASKED: dict[Any, Callable[[Any, Any], bool]] = {
     t.AnyListType: lambda value, type: isinstance(value, list),
     t.AnyTupleType: lambda value, type: isinstance(value, tuple),
     t.IntType: lambda value, type: isinstance(value, int) and not isinstance(value, bool),
-    t.NumberType: lambda value, type: isinstance(value, (int, float, complex)) and not isinstance(value, bool),
+    t.NumberType: lambda value, type: isinstance(value, (int, float, complex)),
     t.UnionType: _is_union, t.OptionalType: _is_union, t.ListType: _is_list, t.DictType: _is_dict,
     t.TupleType: _is_tuple, t.EnumType: _is_enum, ClassType: _is_object, InterfaceType: _is_object,
 }

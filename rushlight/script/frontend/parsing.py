@@ -157,6 +157,7 @@ def definitions_in(text: str, lookup: Callable[[str], Any]) -> list[Definition]:
         if not isinstance(node, ast.FunctionDef):
             raise RuntimeError("expected the text to define functions and nothing else")
         found.append(Definition(node.name, node, source, lookup))
+        _apply_type_comment(found[-1])
         _check_signature(found[-1])
     return found
 
