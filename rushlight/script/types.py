@@ -422,7 +422,7 @@ class ListType(_Around):
 
 
 class FutureType(_Around):
-    TEXT, IR = "Future[{}]", "Future[{}]"
+    TEXT, IR = "Future[{}]", "Future({})"
 
     def is_subtype_of(self, other: Type) -> bool:
         if isinstance(other, FutureType):

@@ -79,6 +79,8 @@ def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None, at: Ra
     except TypeError:
         return None
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in (typing.List, typing.Dict, typing.Tuple):  # noqa: UP006 - bare ones say nothing of what they hold
+        return None
     if origin is not None:
         return _generic(origin, args, lookup, at)
     if annotation in (typing.List, typing.Dict, typing.Tuple, typing.Optional, typing.Union):  # noqa: UP006
@@ -122,7 +124,7 @@ def _class(annotation: type, at: Range | None) -> t.Type | None:
         return _named_tuple(annotation, at)
     if issubclass(annotation, enum.Enum):
         return enum_type(annotation)
-    if issubclass(annotation, _C.Tensor) or getattr(annotation, "is_tensor_type", False):
+    if issubclass(annotation, _C.Tensor) or type(annotation).__name__ == "LegacyType":
         return t.TENSOR
     return late.provided("script classes")(annotation, at)
 
