@@ -12,9 +12,9 @@ from typing import Any
 
 from .. import _C
 from ..base import late
-from .classes import Object
 from . import types as t
 from .arithmetic import NUMBERS, text_of as number_text
+from .classes import Object
 from .ir import Node
 from .printing import formatted, percent_formatted, printed, show
 

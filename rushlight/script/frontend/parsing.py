@@ -93,8 +93,8 @@ def definition_of(function: Any, name: str | None = None) -> Definition:
     indent = len(text.split("\n", 1)[0]) - len(dedented.split("\n", 1)[0])
     tree = ast.parse(dedented).body
     if len(tree) != 1 or not isinstance(tree[0], ast.FunctionDef):
-        raise RuntimeError(f"Expected a single top-level function: {filename}:{first} (lambdas and several statements on"
-                           " a line are not compiled)")
+        raise RuntimeError(f"Expected a single top-level function: {filename}:{first} (lambdas and several statements"
+                           " on a line are not compiled)")
     found = Definition(name or function.__name__, tree[0], Source(text, filename, first), names_of(function), indent,
                        function)
     _check_signature(found)
