@@ -125,7 +125,9 @@ def _qualified_name(obj: Any, mangle_name: bool = True) -> str:
     if hasattr(obj, "_jit_override_qualname"):
         return obj._jit_override_qualname
     module = getattr(obj, "__module__", None) or "__main__"
-    return f"{'__torch__.' if mangle_name or module == '__main__' else ''}{module}.{obj.__name__}"
+    if module == "__main__":
+        return f"__torch__.{obj.__name__}"
+    return f"{'__torch__.' if mangle_name else ''}{module}.{obj.__name__}"
 
 
 def _overload(func: Callable) -> Callable:

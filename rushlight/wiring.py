@@ -22,6 +22,9 @@ late.provide({
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
     "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
     "known script class": "script.user_classes:known_type",          # instances given to running scripts
+    "script value": "jit._classes:script_value",                     # what jit.script makes of instances, lists, dicts
+    "CompilationUnit": "jit._classes:CompilationUnit",               # jit's names
+    "RecursiveScriptClass": "jit._classes:RecursiveScriptClass",
     "script face": "jit._classes:face",                              # objects of scripts without a Python class
     "script modules": "jit._recursive",                              # what jit.script makes of modules
     "script save": "jit:save",                                       # archives of what was scripted

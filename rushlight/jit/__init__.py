@@ -25,6 +25,7 @@ from .._jit_internal import (
     is_scripting,
     unused,
 )
+from ..base import late
 from ..base.refusals import reason_of, stand_in
 from ._execution import (
     enable_onednn_fusion,
@@ -84,9 +85,7 @@ ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 def __getattr__(name: str) -> Any:
     """Classes that need the compiler, when they are asked for."""
     if name in ("CompilationUnit", "RecursiveScriptClass"):
-        from . import _classes
-
-        return getattr(_classes, name)
+        return late.provided(name)
     raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
 
 

@@ -228,7 +228,8 @@ class CompilationUnit:
         try:
             definitions = definitions_in(lang, lookup)
         except SyntaxError as error:
-            raise RuntimeError(f"expected functions in the text, at line {error.lineno}: {error.msg}\n{error.text}") from None
+            raise RuntimeError(f"expected functions in the text, at line {error.lineno}: {error.msg}\n"
+                               f"{error.text}") from None
         for definition in definitions:
             if definition.name in made or definition.name in self._c.functions:
                 raise RuntimeError(f"method '{definition.name}' already defined.")

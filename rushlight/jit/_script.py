@@ -440,9 +440,7 @@ def _script_class(obj: type) -> type:
 
 
 def _script_other(obj: Any) -> Any:
-    from ._classes import script_value
-
-    return script_value(obj)
+    return late.provided("script value")(obj)
 
 
 def script_if_tracing(fn: Callable) -> Callable:

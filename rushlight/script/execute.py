@@ -238,8 +238,9 @@ class _Writer:
         from .values import holds_objects, outward
 
         result = node.outputs_[0]
-        given = ", ".join(f"{self.bind(outward)}({self.text(value)})" if holds_objects(value.type_) else self.text(value)
-                          for value in node.inputs_)
+        goes_out = [holds_objects(value.type_) for value in node.inputs_]
+        given = ", ".join(f"{self.bind(outward)}({self.text(value)})" if flag else self.text(value)
+                          for value, flag in zip(node.inputs_, goes_out, strict=True))
         call = f"{self.bind(node.pyobj)}({given})"
         self.line(depth, f"{self.result(node)} = {self.bind(functools.partial(answered, type=result.type_))}({call})",
                   node)

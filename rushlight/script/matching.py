@@ -131,7 +131,7 @@ def _list_of(graph: Graph, values: Sequence[Value], element: t.Type) -> Value:
 
 def _expected(argument: Argument, found: t.Type, wanted: t.Type) -> str:
     return (f"Expected a value of type '{wanted.annotation_str}' for argument '{argument.name}' but instead found type"
-            f" '{found}'.")
+            f" '{found}'." + (f"\n{reason}" if (reason := found.why_not(wanted)) else ""))
 
 
 def _fitted(graph: Graph, argument: Argument, value: Value, variables: dict[str, t.Type], convert: bool) -> Value:

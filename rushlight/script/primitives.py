@@ -14,6 +14,7 @@ from .. import _C
 from ..base import late
 from . import types as t
 from .arithmetic import NUMBERS, text_of as number_text
+from .classes import Object
 from .ir import Node
 from .printing import formatted, percent_formatted, printed, show
 
@@ -222,6 +223,13 @@ def warned(message: str, level: int = 2) -> None:
     warnings.warn(message, stacklevel=level)
 
 
+def hashed(value: Any) -> int:
+    """`hash`. Refuses objects."""
+    if isinstance(value, Object):
+        raise RuntimeError(f"unhashable type: '{value.type}'")
+    return hash(value)
+
+
 TEXTS = {
     "aten::add": "({0} + {1})", "aten::sub": "({0} - {1})", "aten::mul": "({0} * {1})", "aten::neg": "(-{0})",
     "aten::floordiv": "({0} // {1})", "aten::remainder": "({0} % {1})", "aten::lt": "({0} < {1})",
@@ -266,7 +274,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::FloatImplicit": to_float, "aten::ComplexImplicit": lambda x: complex(x.item()),
     "aten::ScalarImplicit": lambda x: x.item(), "aten::_unwrap_optional": unwrapped,
     "aten::ord": ord, "aten::chr": character, "aten::divmod": divmod,
-    "aten::hash": hash, "aten::split": split_words, "prim::Print": show, "aten::any": any,
+    "aten::hash": hashed, "aten::split": split_words, "prim::Print": show, "aten::any": any,
     "aten::all": all, "aten::__contains__": lambda held, key: key in held, "aten::get": lambda d, k, *x: d.get(k, *x),
     "aten::is_grad_enabled": _C.is_grad_enabled, "aten::set_grad_enabled": _C._set_grad_enabled,
     "prim::EnumName": lambda member: member.name, "prim::EnumValue": lambda member: member.value,

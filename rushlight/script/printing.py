@@ -6,6 +6,7 @@ kind and sizes below. Refuses: format specifiers that the language does not have
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 from typing import Any
@@ -18,6 +19,8 @@ _LINE = 80
 
 def printed(value: Any) -> str:
     """One value."""
+    if isinstance(value, enum.Enum):
+        return f"Enum<{type(value).__name__}.{value.name}>"
     if isinstance(value, (bool, str, int)) or value is None:
         return str(value)
     if isinstance(value, float):

@@ -6,6 +6,7 @@ ops (rushlight/aten/schemas.txt) and TorchScript's own (schemas.txt here). Refus
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -117,6 +118,8 @@ def _default_text(value: Any) -> str:
 
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_default_text, value))}]"
+    if isinstance(value, enum.Enum):
+        return f"Enum<{type(value).__name__}.{value.name}>"
     return shown(value)
 
 

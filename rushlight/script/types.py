@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..base import late
+
 SCALAR_NAMES = {
     "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
     "float32": "Float", "float64": "Double", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
@@ -426,7 +428,7 @@ class ListType(_Around):
 
 
 class FutureType(_Around):
-    TEXT, IR = "Future[{}]", "Future[{}]"
+    TEXT, IR = "Future[{}]", "Future({})"
 
     def is_subtype_of(self, other: Type) -> bool:
         if isinstance(other, FutureType):
@@ -480,9 +482,7 @@ class DictType(Type):
 
 def _default_text(value: Any) -> str:
     """The default of a field, as graphs print it."""
-    from .text.values import shown
-
-    return shown(value)
+    return late.provided("script text").shown(value)
 
 
 class TupleType(Type):

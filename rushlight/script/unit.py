@@ -174,6 +174,10 @@ class Unit:
 
     def compile(self, function: Any) -> Function:
         inner = inspect.unwrap(function)
+        if _get_fn_overloads(_qualified_name(inner)):
+            raise RuntimeError(f"Function {qualified_name(inner)} cannot be directly compiled because it is overloaded."
+                               " It must be used in a context of a function where its inputs can determine which"
+                               " overload to call.")
         if inner not in self.functions:
             definition = definition_of(inner)
             self.functions[inner] = Function(self, self.take_name(qualified_name(inner)), definition)

@@ -17,8 +17,7 @@ from typing import Any
 
 from .._jit_internal import get_torchscript_modifier, is_ignored_fn, should_drop
 from ..nn import Module
-from . import contexts
-from . import types as t
+from . import contexts, types as t
 from .classes import ClassType, InterfaceType, Property
 from .frontend.annotations import qualified_name, try_type
 from .frontend.errors import CompileError, NotSupportedError, compiling
@@ -52,8 +51,8 @@ def can_compile(python_class: type) -> bool:
     """Whether all methods of a class have code to compile, and it is none of those with a meaning of their own."""
     if is_ignored_fn(python_class) or issubclass(python_class, (Module, tuple, list, dict, set, Exception, type)):
         return False
-    if python_class.__module__ == "builtins":
-        return False
+    if python_class.__module__.partition(".")[0] in ("builtins", __name__.partition(".")[0]):
+        return False         # ours have other ways into scripts
     found = [getattr(python_class, name, None) for name in vars(python_class)]
     return all(hasattr(fn, "__code__") for fn in found if inspect.isroutine(fn))
 
@@ -61,8 +60,8 @@ def can_compile(python_class: type) -> bool:
 def script_class(python_class: type) -> type:
     """What `jit.script` does with a class: compile it; the class itself is what programs go on with."""
     if issubclass(python_class, Module):
-        raise RuntimeError(f"Type '{python_class}' cannot be compiled since it inherits from nn.Module, pass an instance"
-                           " instead")
+        raise RuntimeError(f"Type '{python_class}' cannot be compiled since it inherits from nn.Module, pass an"
+                           " instance instead")
     if len(python_class.mro()) > 2:
         raise RuntimeError(f"TorchScript classes does not support inheritance yet: {python_class.__name__} has other"
                            " bases. Please directly inherit from 'object'.")
@@ -193,8 +192,8 @@ def _init(python_class: type) -> Definition:
     body = []
     for field in dataclasses.fields(python_class):
         if field.default_factory is not dataclasses.MISSING:
-            raise NotImplementedError(f"field '{field.name}' of {python_class.__name__}: Default factory initializers are"
-                                      " not supported in TorchScript dataclasses")
+            raise NotImplementedError(f"field '{field.name}' of {python_class.__name__}: Default factory initializers"
+                                      " are not supported in TorchScript dataclasses")
         if field.name in signature.parameters:
             body.append(f"self.{field.name} = {field.name}")
     if hasattr(python_class, "__post_init__"):

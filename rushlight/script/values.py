@@ -64,7 +64,7 @@ _ASKED: dict[Any, Callable[[Any, Any], bool]] = {
     t.AnyListType: lambda value, type: isinstance(value, list),
     t.AnyTupleType: lambda value, type: isinstance(value, tuple),
     t.IntType: lambda value, type: isinstance(value, int) and not isinstance(value, bool),
-    t.NumberType: lambda value, type: isinstance(value, (int, float, complex)) and not isinstance(value, bool),
+    t.NumberType: lambda value, type: isinstance(value, (int, float, complex)),
     t.UnionType: _is_union, t.OptionalType: _is_union, t.ListType: _is_list, t.DictType: _is_dict,
     t.TupleType: _is_tuple, t.EnumType: _is_enum, ClassType: _is_object, InterfaceType: _is_object,
 }
@@ -312,8 +312,8 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     listed = schema.arguments[skip:]
     positional = sum(not argument.kwarg_only for argument in listed)
     if positional < len(args) <= len(listed):
-        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)} was/were"
-                           f" given. Declaration: {schema}")
+        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)}"
+                           f" was/were given. Declaration: {schema}")
     if len(args) + len(kwargs) > len(listed):
         raise RuntimeError(f"{schema.name}() expected at most {len(listed)} argument(s) but received"
                            f" {len(args) + len(kwargs)} argument(s). Declaration: {schema}")

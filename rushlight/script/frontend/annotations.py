@@ -79,6 +79,8 @@ def try_type(annotation: Any, lookup: Callable[[str], Any] | None = None, at: Ra
     except TypeError:
         return None
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in (typing.List, typing.Dict, typing.Tuple):  # noqa: UP006 - bare ones say nothing of what they hold
+        return None
     if origin is not None:
         return _generic(origin, args, lookup, at)
     if annotation in (typing.List, typing.Dict, typing.Tuple, typing.Optional, typing.Union):  # noqa: UP006
@@ -122,13 +124,13 @@ def _class(annotation: type, at: Range | None) -> t.Type | None:
         return _named_tuple(annotation, at)
     if issubclass(annotation, enum.Enum):
         return enum_type(annotation)
-    if issubclass(annotation, _C.Tensor) or getattr(annotation, "is_tensor_type", False):
+    if issubclass(annotation, _C.Tensor) or type(annotation).__name__ == "LegacyType":
         return t.TENSOR
     return late.provided("script classes")(annotation, at)
 
 
 def _named_tuple(annotation: Any, at: Range | None) -> t.Type | None:
-    """A NamedTuple. Fields without annotation are tensors. Refuses: fields that may be anything, tensors as defaults."""
+    """A NamedTuple. Fields without annotation are tensors. Refuses fields that may be anything, tensors as defaults."""
     name = qualified_name(annotation)
     space = getattr(sys.modules.get(annotation.__module__), "__dict__", {})
     hints = inspect.get_annotations(annotation)
@@ -157,8 +159,8 @@ def enum_type(annotation: Any) -> t.EnumType:
     one = t.unify_all([value or t.AnyType() for value in values])
     if one is None:
         odd = next(i for i, value in enumerate(values) if value != values[0])
-        raise RuntimeError(f"Could not unify type list since element {odd} of type {values[odd]} did not match the types"
-                           f" before it ({values[0]}): values of enum '{annotation.__name__}'")
+        raise RuntimeError(f"Could not unify type list since element {odd} of type {values[odd]} did not match the"
+                           f" types before it ({values[0]}): values of enum '{annotation.__name__}'")
     if not isinstance(one, (t.IntType, t.FloatType, t.StringType)):
         raise RuntimeError(f"Cannot create Enum with value type '{one}', only int, float and string are supported")
     return t.EnumType(qualified_name(annotation), one, tuple((m.name, m.value) for m in annotation), annotation)

@@ -81,7 +81,8 @@ class Conditions:
         left, right = self.value(tree.left), self.value(tree.comparators[0])
         is_not = isinstance(tree.ops[0], ast.IsNot)
         asked = [isinstance(side.type_, t.NoneType) for side in (left, right)]
-        never = [not t.NoneType().is_subtype_of(side.type_) for side in (left, right)]
+        never = [not isinstance(side.type_, t.UnionType) or not t.NoneType().is_subtype_of(side.type_)
+                 for side in (left, right)]        # of Any neither: it is not asked
         if all(asked) or (asked[0] and never[1]) or (asked[1] and never[0]):
             answer = all(asked) is not is_not
             return Condition(insert_constant(self.graph, answer), {}, {}, answer)

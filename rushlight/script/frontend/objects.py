@@ -70,8 +70,8 @@ def set_attribute(e: Emitter, at: Range, held: Value, name: str, value: Value) -
                                " __init__()?", at)
         check_no_cycle(type, name, value.type_, at)
         if e.frame.block is not e.graph.block:
-            raise CompileError(f"First assignment cannot be in a control-flow block. Initialize the field '{name}' at the"
-                               " top level first", at)
+            raise CompileError(f"First assignment cannot be in a control-flow block. Initialize the field '{name}' at"
+                               " the top level first", at)
         type.add_slot(name, t.plain(value.type_))
     else:
         value = e.as_slot(value, wanted, name, at)
@@ -81,8 +81,8 @@ def set_attribute(e: Emitter, at: Range, held: Value, name: str, value: Value) -
 def check_no_cycle(type: ClassType, name: str, held: t.Type, at: Range) -> None:
     """Refuse an attribute whose type holds the class itself."""
     if held is type or any(_holds(part, type) for part in held.contained()):
-        raise CompileError(f"Assignment to attribute '{name}' cannot be of a type that contains class '{type}'.\nClasses"
-                           " that recursively contain instances of themselves are not yet supported", at)
+        raise CompileError(f"Assignment to attribute '{name}' cannot be of a type that contains class '{type}'.\n"
+                           "Classes that recursively contain instances of themselves are not yet supported", at)
 
 
 def _holds(held: t.Type, type: ClassType) -> bool:
@@ -94,8 +94,8 @@ def why_missing(type: t.Type, name: str) -> str:
     if not isinstance(type, ClassType):
         return ""
     if type.python_class is not None and name in vars(type.python_class) and not type.is_module_:
-        return (f" '{name}' is defined as a class attribute which currently is not supported. Consider converting this to"
-                " an instance attribute.")
+        return (f" '{name}' is defined as a class attribute which currently is not supported. Consider converting this"
+                " to an instance attribute.")
     return " Did you forget to initialize an attribute in __init__()?"
 
 
@@ -114,8 +114,8 @@ def check_context(held: Value, at: Range) -> t.Type:
         raise CompileError(f"__exit__ must have four arguments, has {len(leave.arguments)}", at)
     for place, argument in enumerate(leave.arguments[1:], 1):
         if not isinstance(argument.type, t.AnyType):
-            raise CompileError(f"argument {place} of __exit__ must have Any type; TorchScript does not currently support"
-                               " passing exception type, value, or traceback to the __exit__ function.", at)
+            raise CompileError(f"argument {place} of __exit__ must have Any type; TorchScript does not currently"
+                               " support passing exception type, value, or traceback to the __exit__ function.", at)
     return enter.return_type()
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..._jit_internal import _overloaded_methods, _qualified_name
 from ..constants import constant_of
 from ..ir import Value
+from ..matching import _undo, match_any, refusal
 from ..source import Range
 from .errors import CompileError
 from .parsing import Definition, definition_of
@@ -82,14 +83,14 @@ class Overloaded(Sugared):
         return "overloaded function"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        reasons = []
-        for function in self.functions:
-            function.ensure(at)
-            try:
-                return FunctionValue(function).call(e, at, args, kwargs)
-            except CompileError as error:
-                reasons.append(error.msg)
-        raise CompileError("no overload fits this call:\n" + "\n".join(reasons), at)
+        schemas = [function.ensure(at).schema for function in self.functions]
+        mark = e.graph.insert_at.prev_
+        matched, reasons = match_any(e.graph, schemas, args, kwargs)
+        if matched is None:
+            raise CompileError(refusal(schemas[0].name, reasons), at)
+        _undo(e.graph, mark)  # type: ignore[arg-type]
+        chosen = next(f for f, schema in zip(self.functions, schemas, strict=True) if schema is matched.schema)
+        return FunctionValue(chosen).call(e, at, args, kwargs)
 
 
 class Dispatched(Sugared):

@@ -97,9 +97,8 @@ def definition_of(function: Any, name: str | None = None) -> Definition:
     indent = len(text.split("\n", 1)[0]) - len(dedented.split("\n", 1)[0])
     tree = ast.parse(dedented).body
     if len(tree) != 1 or not isinstance(tree[0], ast.FunctionDef):
-        at = Range(Source(text, filename, first), 0, len(text))
-        raise NotSupportedError(at, f"Expected a single top-level function: {filename}:{first}"
-                                    " (lambdas and several statements on a line are not compiled)")
+        raise RuntimeError(f"Expected a single top-level function: {filename}:{first} (lambdas and several statements"
+                           " on a line are not compiled)")
     source = Source(text, filename, first, name or function.__name__)
     found = Definition(name or function.__name__, tree[0], source, names_of(function), indent, function)
     _check_signature(found)
@@ -121,9 +120,9 @@ def type_line(text: str) -> str | None:
                        " lines:\n" + "\n".join(marked))
 
 
-def _apply_type_comment(definition: Definition) -> None:
-    """Put the types of a type comment where annotations stand."""
-    line = type_line(definition.source.text)
+def _apply_type_comment(definition: Definition, text: str | None = None) -> None:
+    """Put the types of a type comment, in a function's own text, where annotations stand."""
+    line = type_line(definition.source.text if text is None else text)
     if line is None:
         return
     given, arrow, result = line.partition(_COMMENT)[2].strip().rpartition("->")
@@ -161,6 +160,7 @@ def definitions_in(text: str, lookup: Callable[[str], Any]) -> list[Definition]:
         if not isinstance(node, ast.FunctionDef):
             raise RuntimeError("expected the text to define functions and nothing else")
         found.append(Definition(node.name, node, source, lookup))
+        _apply_type_comment(found[-1], "\n".join(dedented.split("\n")[node.lineno - 1 : node.end_lineno]))
         _check_signature(found[-1])
     return found
 

@@ -101,8 +101,8 @@ _OF_DICTS = {"keys", "values", "items", "get", "pop", "popitem", "setdefault", "
 
 
 MAGIC = {
-    **{f"aten::{word}": f"__{word}__" for word in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge", "neg",
-                                                   "len", "round", "hex", "oct", "str")},
+    **{f"aten::{word}": f"__{word}__" for word in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge",
+                                                   "neg", "len", "round", "hex", "oct", "str")},
     **{f"aten::{word}": word for word in ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__contains__",
                                           "__getitem__")},
     "aten::div": "__truediv__", "aten::remainder": "__mod__", "aten::bitwise_not": "__invert__", "aten::Int": "__int__",
@@ -155,6 +155,8 @@ class Simple(Sugared):
         for kind, names in methods:
             if isinstance(type, kind) and name in names:
                 return Builtin(f"aten::{name}", held)
+        if isinstance(type, t.FutureType) and name == "wait":
+            return Builtin("aten::wait", held)
         if isinstance(type, t.EnumType) and name in ("name", "value"):
             made = t.StringType() if name == "name" else type.value_type
             with e.graph.at_range(None):
@@ -364,6 +366,9 @@ class PythonValue(Sugared):
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
         held = self.held
+        if isinstance(held, type) and held.__module__.startswith(f"{__name__.partition('.')[0]}."):
+            raise CompileError(f"Unknown builtin op: aten::{held.__name__}. Objects of this class cannot be made in"
+                               " scripts", at)
         if isinstance(held, type) and hasattr(held, "__dict__") and "__init__" in vars(held) and (
                 inspect.isfunction(vars(held)["__init__"])):
             raise FrontendError(at, f"Cannot instantiate class '{held.__name__}' in a script function")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from ..ir import Block, Graph, Node, Value
@@ -53,6 +54,8 @@ class _Pool:
 def _key(node: Node) -> Any:
     if node.pyobj is not None:
         return ("function", id(node.pyobj))
+    if isinstance(node.attributes.get("value"), enum.Enum):       # members stay apart, as the printed graphs have them
+        return ("member", node)
     names = sorted(node.attributes)
     return (node.outputs_[0].type_, tuple((name, node.attribute_kinds[name], attribute_key(node.attributes[name]))
                                           for name in names))

@@ -183,7 +183,8 @@ def _same_constant(a: Value, b: Value) -> bool:
 def run_node(node: Node, values: list[Any]) -> Any:
     """What a node gives for some values; `_NO` where it raises, or where only running the program can tell."""
     if node.kind_ == "prim::TupleConstruct":
-        return tuple(values)
+        owner = getattr(node.outputs_[0].type_, "python_class", None)
+        return tuple(values) if owner is None else owner(*values)
     try:
         if not any(may_change(value.type_) for value in node.inputs_):
             function = FUNCTIONS.get(node.kind_) or _written(TEXTS.get(node.kind_, ""))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._C import Tensor
+from ..._jit_internal import _qualified_name
 
 WHOLE = 1e10                # whole floats below print as digits and a point
 SHOWN_ELEMENTS = 10         # tensors of more print as a word
@@ -47,9 +48,7 @@ def shown_complex(value: complex) -> str:
 def shown(value: Any, string: Callable[[str], str] = quoted) -> str:
     """A constant as an attribute prints it."""
     if isinstance(value, enum.Enum):
-        from ..frontend.annotations import qualified_name
-
-        return f"{qualified_name(type(value))}.{value.name}"
+        return f"{_qualified_name(type(value))}.{value.name}"
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, float):
