@@ -18,6 +18,7 @@ from .dead_code import drop_dead
 
 _CONVOLUTIONS = {"aten::conv1d": 1, "aten::conv2d": 2, "aten::conv3d": 3}
 _DROPOUTS = frozenset(("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::feature_dropout_"))
+_QUESTIONS = frozenset(("aten::dim", "aten::size", "aten::numel", "prim::dtype", "prim::device"))
 _NO = object()
 
 
@@ -78,9 +79,14 @@ def _layers(graph: Graph, behind: tuple[str, ...], kinds: Callable[[str], bool])
     for node in graph.all_nodes():
         if node.kind_ in behind:
             layer = node.inputs_[0].node_
-            if kinds(layer.kind_) and len(layer.outputs_[0].uses_) == 1 and layer.block is node.block:
+            if kinds(layer.kind_) and _is_read_by(layer.outputs_[0], node) and layer.block is node.block:
                 found.append((layer, node))
     return found
+
+
+def _is_read_by(value: Value, node: Node) -> bool:
+    """Whether only a node reads the elements of a value; others may ask for its shape."""
+    return all((user is node and offset == 0) or user.kind_ in _QUESTIONS for user, offset in value.uses_)
 
 
 def _norm(node: Node) -> tuple[Any, Any, Any, Any, float] | None:
