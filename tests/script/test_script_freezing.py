@@ -66,6 +66,14 @@ def test_attributes_become_constants_and_norms_part_of_weights() -> None:
     assert "norm" in dict(scripted.named_children()) and "prim::CallMethod" in kinds(scripted.graph)
 
 
+def test_traces_are_frozen_too() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(6, 4)).eval()
+    x = rl.randn(2, 1, 5, 3)
+    frozen = jit.freeze(jit.trace(net, x))
+    rl.testing.assert_close(frozen(x), net(x))
+    assert "aten::batch_norm" not in kinds(frozen.graph) and not list(frozen.parameters())
+
+
 def test_what_is_asked_for_stays() -> None:
     scripted, x = jit.script(network()), rl.randn(2, 1, 6, 5)
     frozen = jit.freeze(scripted, preserved_attrs=["names", "extra"], optimize_numerics=False)

@@ -145,6 +145,25 @@ WRITTEN = {
             b = a
             a = c
         return (a, b)""",
+    "a loop whose variable becomes another tensor": """
+        a = x + 1
+        b = y + 1
+        for i in range(n):
+            a.add_(1)
+            a = b
+        return (b, b * 2)""",
+    "what was appended, written through the list": """
+        z = x + 1
+        held = [y]
+        held.append(z)
+        a = z * 2
+        held[1].add_(1)
+        b = z * 2
+        return (a, b)""",
+    "a sum with nothing, written": """
+        a = x + 0
+        a.add_(1)
+        return (x * 2, a * 3)""",
     "a branch that writes what both name": """
         a = x + 0
         if flag:
