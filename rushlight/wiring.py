@@ -19,6 +19,7 @@ late.provide({
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "script function": "jit._script:ScriptFunction",                 # functions made of graphs
+    "jit core": "jit._core_names",                                   # torch._C's passes over scripted modules
     "script core": "script.core_names",                              # torch._C's graphs, types and passes
     "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
     "known script class": "script.user_classes:known_type",          # instances given to running scripts

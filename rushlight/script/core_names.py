@@ -18,6 +18,7 @@ from .passes.alias_text import AliasDb
 from .passes.cse import drop_duplicates
 from .passes.dead_code import drop_dead
 from .passes.effects import is_random
+from .passes.frozen import fold_conv_bn, fold_conv_product, fold_conv_sum, fold_linear_bn, run_frozen_passes
 from .passes.inline import inline
 from .passes.list_peephole import fold_containers
 from .passes.mutation import remove_inplace_ops, remove_mutation
@@ -159,6 +160,9 @@ NAMES: dict[str, Any] = {
     "_jit_pass_erase_shape_information": erase_shapes, "_jit_pass_loop_unrolling": unroll_loops,
     "_jit_pass_constant_loop_unrolling": unroll_constant_loops, "_jit_pass_remove_mutation": remove_mutation,
     "_jit_pass_remove_inplace_ops": remove_inplace_ops, "_jit_pass_propagate_shapes_on_graph": propagate_shapes,
+    "_jit_pass_fold_frozen_conv_bn": fold_conv_bn, "_jit_pass_fold_frozen_conv_add_or_sub": fold_conv_sum,
+    "_jit_pass_fold_frozen_conv_mul_or_div": fold_conv_product, "_jit_pass_fold_frozen_linear_bn": fold_linear_bn,
+    "_jit_pass_optimize_frozen_graph": run_frozen_passes,
     "_jit_pass_complete_shape_analysis": _jit_pass_complete_shape_analysis,
     "_jit_pass_custom_pattern_based_rewrite_graph": _jit_pass_custom_pattern_based_rewrite_graph,
     "_jit_erase_non_input_shape_information": _jit_erase_non_input_shape_information,

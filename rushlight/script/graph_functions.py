@@ -6,10 +6,10 @@ from typing import Any
 
 from . import types as t
 from .classes import ClassType
-from .execute import Program
 from .ir import Graph
 from .schemas import Argument, Schema
 from .unit import Function
+from .values import leaving
 
 
 class NoSource:
@@ -26,12 +26,9 @@ class GraphFunction(Function):
 
     def __init__(self, unit: Any, name: str, graph: Graph, owner: ClassType | None = None,
                  schema: Schema | None = None) -> None:
-        self.unit, self.qualified_name, self.owner, self.make_self = unit, name, owner, None
-        self.name = name.rpartition(".")[2]
-        self.definition = NoSource(self.name)  # type: ignore[assignment]
+        super().__init__(unit, name, NoSource(name.rpartition(".")[2]), owner)  # type: ignore[arg-type]
         self._graph, self._schema = graph, schema or schema_for(self.name, graph)
-        self._is_compiling = False
-        self._program: Program | None = None
+        self._leaving = leaving(self._schema.return_type())
 
 
 def schema_for(name: str, graph: Graph) -> Schema:

@@ -101,7 +101,8 @@ class Locals:
         for output, inside in zip(node.outputs_, carried, strict=True):
             self._join(inside, output)
         for inside, result in zip(carried, body.return_node.inputs_[1:], strict=True):
-            if self._is_made_in(result, body) and not self._meet(inside, result):
+            others = {self._find(other) for other in carried if other is not inside}     # one value, handed on twice
+            if self._is_made_in(result, body) and self._find(result) not in others and not self._meet(inside, result):
                 self._join(inside, result)
 
     def _is_made_in(self, value: Value, block: Block) -> bool:

@@ -53,6 +53,26 @@ class Argument(NamedTuple):
     def is_write(self) -> bool:
         return self.alias is not None and self.alias.is_write
 
+    # The names that programs which read signatures ask for.
+    @property
+    def default_value(self) -> Any:
+        return self.default if self.has_default else None
+
+    def has_default_value(self) -> bool:
+        return self.has_default
+
+    @property
+    def N(self) -> int | None:  # noqa: N802
+        return self.length
+
+    @property
+    def alias_info(self) -> Alias | None:
+        return self.alias
+
+    @property
+    def is_out(self) -> bool:
+        return self.kwarg_only and self.is_write
+
 
 class Schema(NamedTuple):
     """A signature: a builtin's, a function's or a method's."""
@@ -69,6 +89,10 @@ class Schema(NamedTuple):
         return self.text or schema_text(self)
 
     __repr__ = __str__
+
+    @property
+    def overload_name(self) -> str:
+        return self.overload
 
     @property
     def is_mutable(self) -> bool:

@@ -155,8 +155,9 @@ _autograd = _ProfilerView("rushlight._C._autograd", "AUTOGRAD")
 def __getattr__(name: str) -> Any:
     """Graphs, types and passes of scripts, made when they are first asked for."""
     if name in SCRIPT_NAMES or name.startswith(("_jit_", "_create_function", "_freeze", "_GeneratorType")):
-        found = late.provided("script core").NAMES
-        if name in found:
-            return found[name]
+        for role in ("script core", "jit core"):
+            found = late.provided(role).NAMES
+            if name in found:
+                return found[name]
     raise AttributeError(f"module 'rushlight._C' has no attribute {name!r}")
 

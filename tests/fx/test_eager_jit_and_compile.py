@@ -87,11 +87,6 @@ def test_traced_modules_share_parameters() -> None:
         jit.trace(lambda a: {"a": a}, x)
     with pytest.warns(jit.TracerWarning, match="nondeterministic"):
         jit.trace(lambda a: a + rl.rand(2), x)
-    frozen = jit.freeze(net)
-    net[0].weight.data.zero_()
-    assert frozen[0].weight.abs().sum() > 0 and not frozen[0].weight.requires_grad
-    with pytest.raises(RuntimeError, match="eval"):
-        jit.freeze(net.train())
 
 
 @pytest.mark.parametrize("call",
@@ -189,39 +184,3 @@ def test_futures() -> None:
     failed.set_exception(ValueError("no"))
     with pytest.raises(ValueError, match="no"):
         failed.wait()
-
-
-@pytest.mark.parametrize(
-    "wrap", [lambda m, x: m, lambda m, x: jit.script(m), jit.trace], ids=["module", "script", "trace"]
-)
-def test_optimize_for_inference_compiles_a_frozen_copy(wrap) -> None:
-    class Network(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.norm = nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16)
-
-        def forward(self, x):
-            return self.norm(self.conv(x)).relu()
-
-        @jit.export
-        def scores(self, x):
-            return self.forward(x).mean((2, 3))
-
-    model, x = Network(), rl.randn(2, 3, 9, 10)
-    model(x)      # statistics that are not those of a new norm
-    model.eval()
-    expected, scores = model(x).detach(), model.scores(x).detach()
-    given = wrap(model, x)
-    others = ["scores"] if hasattr(given, "scores") else []
-    fast = jit.optimize_for_inference(given, others)
-    with rl.no_grad():
-        model.conv.weight.mul_(2)      # the copy does not follow
-    before = rushlight._dynamo.utils.counters["stats"]["unique_graphs"]
-    for _ in range(2):
-        rl.testing.assert_close(fast(x), expected)
-        if others:
-            rl.testing.assert_close(fast.scores(x), scores)
-    assert rushlight._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1 + len(others)
-    assert not fast.training and not any(p.requires_grad for p in fast.parameters())
-    with pytest.raises(AttributeError):
-        jit.optimize_for_inference(model, ["no_such_method"])

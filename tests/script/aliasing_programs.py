@@ -62,7 +62,8 @@ class _Maker:
 
     def nested(self, kind: str, tensors: list[str], lists: list[str], depth: int, pad: str, held: str) -> None:
         """A branch or a loop: what is defined inside is not known outside, what was there may be exchanged."""
-        self.lines.append(f"{pad}if flag:" if kind == "if" else f"{pad}for i{self.count} in range({self.random.choice('23n')}):")
+        count = self.random.choice("23n")
+        self.lines.append(f"{pad}if flag:" if kind == "if" else f"{pad}for i{self.count} in range({count}):")
         inner, rows = list(tensors), list(lists)
         for _ in range(self.random.randint(1, 3)):
             self.statement(inner, rows, depth + 1, kind)

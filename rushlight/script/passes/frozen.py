@@ -16,8 +16,9 @@ from ..constants import constant_of, insert_constant
 from ..ir import Graph, Node, Value
 from .dead_code import drop_dead
 
-_CONVOLUTIONS = {"aten::conv1d": 1, "aten::conv2d": 2, "aten::conv3d": 3}
+_CONVOLUTIONS = frozenset(("aten::conv1d", "aten::conv2d", "aten::conv3d"))
 _DROPOUTS = frozenset(("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::feature_dropout_"))
+_QUESTIONS = frozenset(("aten::dim", "aten::size", "aten::numel", "prim::dtype", "prim::device"))
 _NO = object()
 
 
@@ -72,15 +73,30 @@ def _replace(graph: Graph, layer: Node, gone: Node, weight: Any, bias: Any, suff
     return True
 
 
-def _layers(graph: Graph, behind: tuple[str, ...], kinds: Callable[[str], bool]) -> list[tuple[Node, Node]]:
+def _is_convolution(node: Node) -> bool:
+    """Convolutions, those of traces included where they are not transposed."""
+    return node.kind_ in _CONVOLUTIONS or (
+        node.kind_ == "aten::_convolution" and constant_of(node.inputs_[6], None) is False)
+
+
+def _is_linear(node: Node) -> bool:
+    return node.kind_ == "aten::linear"
+
+
+def _layers(graph: Graph, behind: tuple[str, ...], is_layer: Callable[[Node], bool]) -> list[tuple[Node, Node]]:
     """Pairs of a layer and the only node that reads it."""
     found = []
     for node in graph.all_nodes():
         if node.kind_ in behind:
             layer = node.inputs_[0].node_
-            if kinds(layer.kind_) and len(layer.outputs_[0].uses_) == 1 and layer.block is node.block:
+            if is_layer(layer) and _is_read_by(layer.outputs_[0], node) and layer.block is node.block:
                 found.append((layer, node))
     return found
+
+
+def _is_read_by(value: Value, node: Node) -> bool:
+    """Whether only a node reads the elements of a value; others may ask for its shape."""
+    return all((user is node and offset == 0) or user.kind_ in _QUESTIONS for user, offset in value.uses_)
 
 
 def _norm(node: Node) -> tuple[Any, Any, Any, Any, float] | None:
@@ -105,9 +121,9 @@ def _fuse_norm(weight: Any, bias: Any, norm: tuple[Any, Any, Any, Any, float]) -
     return weight * factor.reshape(-1, *[1] * (weight.ndim - 1)).to(weight.dtype), fused.to(weight.dtype)
 
 
-def _fold_norm(graph: Graph, kinds: Callable[[str], bool]) -> bool:
+def _fold_norm(graph: Graph, is_layer: Callable[[Node], bool]) -> bool:
     changed = False
-    for layer, node in _layers(graph, ("aten::batch_norm",), kinds):
+    for layer, node in _layers(graph, ("aten::batch_norm",), is_layer):
         found, norm = _weights(layer), _norm(node)
         if found is None or norm is None or found[0].shape[0] != norm[2].shape[0]:
             continue
@@ -116,23 +132,23 @@ def _fold_norm(graph: Graph, kinds: Callable[[str], bool]) -> bool:
 
 
 def fold_conv_bn(graph: Graph) -> bool:
-    return _fold_norm(graph, lambda kind: kind in _CONVOLUTIONS)
+    return _fold_norm(graph, _is_convolution)
 
 
 def fold_linear_bn(graph: Graph) -> bool:
-    return _fold_norm(graph, lambda kind: kind == "aten::linear")
+    return _fold_norm(graph, _is_linear)
 
 
-def _per_channel(layer: Node, value: Value, weight: Any) -> Any:
+def _per_channel(value: Value, weight: Any) -> Any:
     """A constant that has one value, or one for each channel of a convolution's result, as a row; else None."""
     held, channels = constant_of(value, _NO), weight.shape[0]
     if isinstance(held, (int, float)) and not isinstance(held, bool):
         return late.provided("package").full([channels], float(held), dtype=weight.dtype)
     if not isinstance(held, _C.Tensor) or held.dtype != weight.dtype or held.device != weight.device:
         return None
-    if held.numel() == 1 and held.ndim <= _CONVOLUTIONS[layer.kind_] + 1:
+    spatial = weight.ndim - 2
+    if held.numel() == 1 and held.ndim <= spatial + 1:
         return held.reshape(1).expand(channels)
-    spatial = _CONVOLUTIONS[layer.kind_]
     shape = tuple(held.shape)
     fits = shape in ((channels, *[1] * spatial), (1, channels, *[1] * spatial))
     return held.reshape(channels) if fits else None
@@ -141,11 +157,11 @@ def _per_channel(layer: Node, value: Value, weight: Any) -> Any:
 def fold_conv_sum(graph: Graph) -> bool:
     """`conv(x) + c` and `conv(x) - c`."""
     changed = False
-    for layer, node in _layers(graph, ("aten::add", "aten::sub"), lambda kind: kind in _CONVOLUTIONS):
+    for layer, node in _layers(graph, ("aten::add", "aten::sub"), _is_convolution):
         found = _weights(layer)
         if found is None or constant_of(node.inputs_[2], None) != 1:
             continue
-        row = _per_channel(layer, node.inputs_[1], found[0])
+        row = _per_channel(node.inputs_[1], found[0])
         if row is None or not found[0].dtype.is_floating_point:
             continue
         weight, bias = found
@@ -158,12 +174,12 @@ def fold_conv_sum(graph: Graph) -> bool:
 def fold_conv_product(graph: Graph) -> bool:
     """`conv(x) * c` and `conv(x) / c`."""
     changed = False
-    for layer, node in _layers(graph, ("aten::mul", "aten::div"), lambda kind: kind in _CONVOLUTIONS):
+    for layer, node in _layers(graph, ("aten::mul", "aten::div"), _is_convolution):
         found = _weights(layer)
         if found is None or len(node.inputs_) != 2:
             continue
         weight, bias = found
-        row = _per_channel(layer, node.inputs_[1], weight)
+        row = _per_channel(node.inputs_[1], weight)
         if row is None or not weight.dtype.is_floating_point:
             continue
         factor = row if node.kind_ == "aten::mul" else 1 / row

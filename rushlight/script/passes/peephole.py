@@ -167,12 +167,20 @@ def _size(type: t.TensorType, node: Node) -> Any:
     return type.sizes_[at]
 
 
+_CONVOLVED = {"aten::conv1d": 3, "aten::conv2d": 4, "aten::conv3d": 5}       # in batches, as layers take them
+
+
+def _rank(type: t.TensorType, node: Node) -> Any:
+    found = type.dim()
+    return found if found is not None else _CONVOLVED.get(node.inputs_[0].node_.kind_)
+
+
 def _device_answer(type: t.TensorType, node: Node) -> Any:
     return None if type.device_ is None else type.device_.type == _KNOWN_DEVICES[node.kind_]
 
 
 _SHAPES: dict[str, Callable[[t.TensorType, Node], Any]] = {
-    "aten::size": _size, "aten::dim": lambda type, node: type.dim(),
+    "aten::size": _size, "aten::dim": _rank,
     "prim::dtype": lambda type, node: None if type.dtype is None else DTYPE_NUMBERS[type.dtype],
     "prim::device": lambda type, node: type.device_,
     "aten::is_floating_point": lambda type, node: None if type.dtype is None else bool(type.dtype.is_floating_point),

@@ -14,48 +14,15 @@ from ...nn import Module
 from .. import types as t
 from ..classes import ClassType, Object
 from ..constants import type_of
-from ..execute import Program
+from ..graph_functions import GraphFunction
 from ..ir import Graph
 from ..passes.dead_code import drop_dead
 from ..passes.tuples import lower_simple_tuples
-from ..schemas import Argument, Schema
 from ..unit import Function
 from ..values import bound
 from .mode import TracingMode, warn
 from .recorder import Recorder, current
 from .scopes import ATTRIBUTE, to_flat, to_methods
-
-
-class _NoSource:
-    """What stands for the source of a function that has none."""
-
-    function = None
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class GraphFunction(Function):
-    """A function or method whose graph is there from the beginning."""
-
-    def __init__(self, unit: Any, name: str, graph: Graph, owner: ClassType | None = None) -> None:
-        self.unit, self.qualified_name = unit, name
-        self.definition = _NoSource(name.rpartition(".")[2])  # type: ignore[assignment]
-        self.owner, self.make_self = owner, None
-        self.name = name.rpartition(".")[2]
-        self._graph, self._schema = graph, schema_for(self.name, graph)
-        self._is_compiling = False
-        self._program: Program | None = None
-
-
-def schema_for(name: str, graph: Graph) -> Schema:
-    """The signature that a graph has by itself: names of its inputs, types without shapes."""
-    arguments = []
-    for at, value in enumerate(graph.inputs()):
-        base, dot, last = value.name.rpartition(".")
-        own = (base if dot and last.isdigit() else value.name) if value.has_name() else f"argument_{at}"
-        arguments.append(Argument(own, t.plain(value.type_)))
-    return Schema(name, "", tuple(arguments), tuple(Argument("", t.plain(v.type_)) for v in graph.outputs()))
 
 
 def clean(graph: Graph) -> None:

@@ -1,0 +1,209 @@
+"""Passes over graphs: the texts that PyTorch 2.13 makes (passes_answers.txt), and results that no pass changes, however
+memory is shared (aliasing_programs.py)."""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.script.execute import Program
+from rushlight.script.ir import Graph
+from rushlight.script.unit import Unit
+
+HERE = Path(__file__)
+
+
+def _loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, HERE.with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+programs, aliasing = _loaded("pass_programs"), _loaded("aliasing_programs")
+
+
+def answers() -> dict[str, str]:
+    parts = HERE.with_name("passes_answers.txt").read_text().split("## ")[1:]
+    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+
+
+def canonical(graph: Graph) -> str:
+    names: dict[str, str] = {}
+    text = re.sub(r"%[\w.]+", lambda m: names.setdefault(m.group(0), f"%{len(names)}"), str(graph))
+    return re.sub(r" # .*", "", text).strip()
+
+
+def graph_of(source: str | Callable[..., Any]) -> Graph:
+    return rl._C.parse_ir(source) if isinstance(source, str) else Unit().compile(source).graph
+
+
+@pytest.mark.parametrize("name", sorted(answers()))
+def test_graphs_after_passes_are_pytorchs(name: str) -> None:
+    source, passes = programs.CASES[name]
+    graph = graph_of(source)
+    for each in passes:
+        if isinstance(each, tuple):
+            rl._C._jit_pass_custom_pattern_based_rewrite_graph(each[1], each[2], graph)
+        else:
+            getattr(rl._C, each)(graph)
+        graph.lint()
+    assert canonical(graph) == answers()[name]
+
+
+PASSES = ("cse", "dce_graph", "dce", "constant_propagation", "constant_pooling", "peephole", "loop_unrolling",
+          "constant_loop_unrolling", "remove_mutation", "peephole_list_idioms")
+
+
+def compiled(text: str, name: str) -> Callable[..., Any]:
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"torch": rl}
+    exec(compile(text, name, "exec"), space)  # noqa: S102 - a program of this test
+    return space["program"]
+
+
+def results(function: Callable[..., Any], flag: bool, turns: int) -> list[rl.Tensor] | str:
+    x, y = rl.arange(4.0).reshape(2, 2), rl.arange(4.0).reshape(2, 2) + 1
+    try:
+        found = function(x, y, flag, turns)
+    except (IndexError, RuntimeError):
+        return "raises"
+    return [*(value.clone() for value in found), x, y]
+
+
+def are_equal(a: list[rl.Tensor] | str, b: list[rl.Tensor] | str) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    return len(a) == len(b) and all(rl.equal(one, other) for one, other in zip(a, b, strict=True))
+
+
+def assert_passes_keep(text: str, name: str, orders: list[tuple[str, ...]]) -> None:
+    function = compiled(text, name)
+    graph = Unit().compile(function).graph
+    calls = [(True, 2), (False, 0)]
+    expected = [results(function, *call) for call in calls]
+    for order in orders:
+        changed = graph.copy()
+        for each in order:
+            getattr(rl._C, f"_jit_pass_{each}")(changed)
+            changed.lint()
+        run = Program(changed).run
+        for call, wanted in zip(calls, expected, strict=True):
+            assert are_equal(results(run, *call), wanted), f"{order} on\n{text}"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_pass_changes_results(seed: int) -> None:
+    shuffled = random.Random(seed).sample(PASSES, len(PASSES))
+    assert_passes_keep(aliasing.program(seed), f"<aliasing {seed}>", [*((each,) for each in PASSES), tuple(shuffled)])
+
+
+WRITTEN = {
+    "equal expressions around a write through a view": """
+        a = x * 3
+        x.view([4]).add_(1)
+        b = x * 3
+        return (a, b)""",
+    "a list read before and after what it holds is written": """
+        held = [x, y]
+        a = torch.stack(held).sum(0)
+        x.add_(1)
+        b = torch.stack(held).sum(0)
+        return (a, b)""",
+    "an element of a list, written": """
+        z = x + 1
+        held = [z]
+        held[0].add_(1)
+        return (z, z * 2)""",
+    "a length before and after a list grows through another name": """
+        held = [x]
+        other = held
+        n = len(held)
+        other.append(y)
+        return (x * n, x * len(held))""",
+    "constants that are written are not computed before": """
+        a = torch.zeros([2, 2])
+        b = torch.zeros([2, 2])
+        if flag:
+            a.add_(1)
+        return (a + x, b + x)""",
+    "what a turn wrote, the next one reads": """
+        a = x * 1
+        b = a
+        for i in range(n):
+            c = a * 2
+            b.add_(1)
+            b = a
+            a = c
+        return (a, b)""",
+    "a loop whose variable becomes another tensor": """
+        a = x + 1
+        b = y + 1
+        for i in range(n):
+            a.add_(1)
+            a = b
+        return (b, b * 2)""",
+    "what was appended, written through the list": """
+        z = x + 1
+        held = [y]
+        held.append(z)
+        a = z * 2
+        held[1].add_(1)
+        b = z * 2
+        return (a, b)""",
+    "a sum with nothing, written": """
+        a = x + 0
+        a.add_(1)
+        return (x * 2, a * 3)""",
+    "a branch that writes what both name": """
+        a = x + 0
+        if flag:
+            b = a
+        else:
+            b = y
+        b.add_(1)
+        return (a, b)""",
+    "a dict's value, written": """
+        z = x + 1
+        d = {"k": z}
+        a = d["k"] * 2
+        d["k"].zero_()
+        return (a, z, d["k"] * 2)""",
+    "memory that a list's slice shares": """
+        held = [x + 1, y + 1]
+        part = held[1:]
+        a = part[0] * 2
+        held[1].fill_(7)
+        return (a, part[0] * 2, held[0])""",
+    "views in a list": """
+        z = x + 1
+        parts = torch.unbind(z)
+        parts[0].zero_()
+        return (z, parts[1])""",
+    "a tuple that holds what is written": """
+        z = x + 1
+        pair = (z, y)
+        a = pair[0] * 2
+        z.add_(1)
+        return (a, pair[0] * 2)""",
+    "a list that is replaced under two names": """
+        held = [x, y]
+        both = [held, held]
+        both[0][1] = x + 5
+        return (held[1], both[1][1])""",
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRITTEN))
+def test_no_pass_changes_what_is_written_through_other_names(name: str) -> None:
+    text = "def program(x, y, flag: bool, n: int):" + WRITTEN[name].replace("\n        ", "\n    ") + "\n"
+    assert_passes_keep(text, f"<{name}>", [*((each,) for each in PASSES), PASSES, PASSES[::-1]])
