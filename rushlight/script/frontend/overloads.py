@@ -82,13 +82,15 @@ class Overloaded(Sugared):
         return "overloaded function"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        reasons = []
-        for function in self.functions:
-            function.ensure(at)
-            try:
-                return FunctionValue(function).call(e, at, args, kwargs)
-            except CompileError as error:
-                reasons.append(error.msg)
+        reasons: list[str] = []
+        for convert in (False, True):
+            reasons = []
+            for function in self.functions:
+                function.ensure(at)
+                try:
+                    return FunctionValue(function).call(e, at, args, kwargs, convert=convert)
+                except CompileError as error:
+                    reasons.append(error.msg)
         raise CompileError("no overload fits this call:\n" + "\n".join(reasons), at)
 
 
