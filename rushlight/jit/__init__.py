@@ -1,9 +1,5 @@
-"""rushlight.jit: TorchScript's names, run as Python.
-
-Until TorchScript itself is here, decorated code runs eagerly, which is what PyTorch does with PYTORCH_JIT=0: `script`
-returns what it is given, `is_scripting()` is False, `fork` runs at once. `trace` records the calls of one run as a
-graph. What needs TorchScript's own form (`save`, `load`, `graph`, `code`) raises NotImplementedError when used.
-"""
+"""rushlight.jit: TorchScript. Names only; the machine is `rushlight.script`, imported when something is compiled, traced
+or loaded. With PYTORCH_JIT=0 decorated code runs as Python, and `script` hands back what it is given."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ from ._execution import (
     strict_fusion,
     wait,
 )
-from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
 from ._script import (
     Attribute,
     RecursiveScriptModule,
@@ -82,11 +77,20 @@ _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = 
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 
 
+_LATE = {"CompilationUnit": "_classes", "RecursiveScriptClass": "_classes", "freeze": "_freeze",
+         "optimize_for_inference": "_freeze", "run_frozen_optimizations": "_freeze"}
+
+
 def __getattr__(name: str) -> Any:
-    """Classes that need the compiler, when they are asked for."""
-    if name in ("CompilationUnit", "RecursiveScriptClass"):
-        return late.provided(name)
-    raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
+    """Names that need the compiler, when they are asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
+    globals()[name] = found = getattr(late.import_module(f".{_LATE[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

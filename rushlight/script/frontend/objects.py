@@ -135,10 +135,11 @@ class Method(Sugared):
         schema = type.methods[self.name].ensure(at).schema  # type: ignore[attr-defined]
         return schema._replace(arguments=schema.arguments[1:], text="")
 
-    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value], *,
+             convert: bool = True) -> Sugared:
         schema = self._schema(at)
         try:
-            matched = match(e.graph, schema, args, kwargs, convert=True)
+            matched = match(e.graph, schema, args, kwargs, convert=convert)
         except Mismatch as mismatch:
             raise CompileError(f"\n{schema}:\n{mismatch}\n", at) from None
         node = e.graph.insert("prim::CallMethod", [self.held, *matched.inputs], schema.return_type())

@@ -269,12 +269,13 @@ class FunctionValue(Sugared):
             node.range = None
             return e.graph.insert_node(node).outputs_[0]
 
-    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
+    def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value], *,
+             convert: bool = True) -> Sugared:
         function = self.function.ensure(at)
         schema = function.schema
         mark = e.graph.insert_at.prev_
         try:
-            matched = match(e.graph, schema, args, kwargs, convert=True)
+            matched = match(e.graph, schema, args, kwargs, convert=convert)
         except Mismatch as mismatch:
             from ..matching import _undo
 
@@ -359,6 +360,8 @@ class PythonValue(Sugared):
                            " so, please consider passing it in as an argument or use a local variable instead.", at)
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
+        if isinstance(self.held, type) and isinstance(inspect.getattr_static(self.held, name, None), staticmethod):
+            return sugared_of(getattr(self.held, name), at, e)
         raise CompileError(f"attribute lookup is not defined on {self.kind()}", at)
 
     def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
@@ -510,6 +513,17 @@ class SugaredTuple(Sugared):
 
     def iterate(self, e: Emitter, at: Range) -> Walk:
         return Walk(None, None, self.parts)
+
+    def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
+        place = e.known_integer(index)
+        if place is None:
+            return Simple(e._of_tuple(self.value(e, at), index, at))
+        if not -len(self.parts) <= place < len(self.parts):
+            raise CompileError(f"Tuple index out of range: {place} of {len(self.parts)}", at)
+        return self.parts[place]
+
+    def slice(self, e: Emitter, at: Range, where: slice) -> Sugared:
+        return SugaredTuple(self.parts[where])
 
     def length(self, e: Emitter, at: Range) -> Value:
         return insert_constant(e.graph, len(self.parts))

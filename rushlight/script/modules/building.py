@@ -16,7 +16,7 @@ from ...nn import Module, ModuleDict, ModuleList, Sequential
 from ..classes import ClassType, InterfaceType, Object, Property
 from ..frontend.annotations import qualified_name
 from ..frontend.overloads import overloaded_methods
-from ..frontend.parsing import definition_of, definitions_in
+from ..frontend.parsing import Definition, definition_of, definitions_in
 from ..functional import method_of
 from ..unit import PYTHON, Function, Unit
 from ..values import Refused, converted
@@ -90,6 +90,7 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
         held = getattr(inner, "__script_object__", None)
         made.set(name, held if held is not None else _made(inner, type_of(inner, unit, types), unit, None, types))
         if isinstance(wanted, InterfaceType):
+            _answer(inner, made.get(name).type, wanted, unit)
             problem = wanted.missing_in(made.get(name).type)
             if problem:
                 raise RuntimeError(f"attribute '{name}' of {type}: {problem}")
@@ -103,6 +104,16 @@ def _made(module: Module, type: ClassType, unit: Unit, methods: dict[str, Callab
                 _known[concrete.python_class].remove(concrete)
             raise
     return made
+
+
+def _answer(module: Module, type: ClassType, wanted: InterfaceType, unit: Unit) -> None:
+    """Compile the methods of a module that an interface asks for. Refuses modules without one of them."""
+    for name in wanted.methods:
+        if name not in type.methods:
+            if not hasattr(module, name):
+                raise AttributeError(f"'{module.__class__.__name__}' object has no attribute '{name}', which interface"
+                                     f" '{wanted}' asks for")
+            unit.add_method(type, name, _source_of(module, name), ModuleValue).ensure()
 
 
 def owned(held: Any) -> Any:
@@ -183,8 +194,22 @@ def _hooks(type: ClassType, concrete: Concrete, unit: Unit) -> None:
     for target, hooks in ((type.pre_hooks, concrete.pre_hooks), (type.hooks, concrete.hooks)):
         for hook in hooks:
             definition = definition_of(hook)
+            _check_hook(definition, type, "Pre-hook" if target is type.pre_hooks else "Hook")
             made = Function(unit, f"{type.name_}.{definition.name}", definition, type, ModuleValue)
             target.append(made.ensure())
+
+
+def _check_hook(definition: Definition, type: ClassType, kind: str) -> None:
+    """Refuse hooks whose signature does not say what they take and give."""
+    tree, count = definition.tree, 2 if kind == "Pre-hook" else 3
+    where = f"{kind} '{definition.name}' on module '{type.name()}'"
+    if len(tree.args.args) != count:
+        raise RuntimeError(f"{where} is expected to have exactly {count} parameters: the module, its input"
+                           f"{' and its output' if count == 3 else ''}, it has {len(tree.args.args)}")
+    if tree.args.args[1].annotation is None:
+        raise RuntimeError(f"{where} is missing a type annotation of its input: a Tuple of what forward takes")
+    if tree.returns is None and kind == "Pre-hook":
+        raise RuntimeError(f"{where} is missing a return annotation. Return annotations are required, please add one.")
 
 
 def _container(module: Module, type: ClassType, unit: Unit) -> None:

@@ -21,7 +21,7 @@ from ..classes import ClassType, InterfaceType, Object
 from ..frontend.annotations import try_type
 from ..frontend.builtins import builtin_of
 from ..frontend.errors import CompileError
-from ..functional import constants_of, is_layer, layer_of, row_of
+from ..functional import constants_of, is_layer, layer_of, row_of, script_of
 from .inference import NoType, inferred
 
 # what every Python module has for itself
@@ -229,6 +229,9 @@ class Reader:
                 self.found.failed[name] = (f"(This function exists as an attribute on the Python module, but we failed"
                                            f" to compile it to a TorchScript function. \nThe error stack is reproduced"
                                            f" here:\n{error}")
+            return
+        if callable(held) and script_of(held) is not None:
+            self.found.functions[name] = self.script(script_of(held))
             return
         builtin = builtin_of(held) if callable(held) else None
         if builtin is not None:

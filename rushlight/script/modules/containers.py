@@ -101,12 +101,14 @@ class OverloadedMethod(Sugared):
         return "overloaded method"
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
-        reasons = []
-        for name in self.names:
-            try:
-                return Method(self.held, name).call(e, at, args, kwargs)
-            except CompileError as error:
-                reasons.append(error.msg)
+        reasons: list[str] = []
+        for convert in (False, True):
+            reasons = []
+            for name in self.names:
+                try:
+                    return Method(self.held, name).call(e, at, args, kwargs, convert=convert)
+                except CompileError as error:
+                    reasons.append(error.msg)
         raise CompileError("no overload fits this call:\n" + "\n".join(reasons), at)
 
 

@@ -423,7 +423,7 @@ class CodeWriter:
             return f"{{{pairs}}}" if plain else f"annotate({self.kind(made)}, {{{pairs}}})"
         if kind == "prim::TupleIndex":
             return f"({given[0]})[{given[1]}]"
-        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, t.ListType):
+        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType)):
             return f"{given[0]}[{given[1]}]" if given[0].isidentifier() else f"({given[0]})[{given[1]}]"
         if kind == "prim::CallFunction":
             return f"{given[0]}({', '.join(given[1:])}, )" if given[1:] else f"{given[0]}()"
