@@ -1,7 +1,6 @@
 """Modules that archives are made of. `torch` is given from outside: the tests run these with Rushlight and PyTorch."""
 
-import enum  # noqa: I001
-from typing import Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035
+from typing import NamedTuple  # noqa: UP035
 
 
 def programs(torch):  # noqa: ANN001, ANN201, C901
@@ -39,10 +38,10 @@ def programs(torch):  # noqa: ANN001, ANN201, C901
     class Kinds(nn.Module):
         """Attributes of every kind, loops, optional values, a dict and a list."""
 
-        names: List[str]
-        table: Dict[str, int]
-        maybe: Optional[Tensor]
-        rows: List[Tensor]
+        names: list[str]
+        table: dict[str, int]
+        maybe: Tensor | None
+        rows: list[Tensor]
 
         def __init__(self) -> None:
             super().__init__()
@@ -54,7 +53,7 @@ def programs(torch):  # noqa: ANN001, ANN201, C901
             self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
             self.layers[1].weight = self.layers[0].weight
 
-        def forward(self, x: Tensor, n: int = 3) -> Tuple[Tensor, int, str]:
+        def forward(self, x: Tensor, n: int = 3) -> tuple[Tensor, int, str]:
             y = torch.matmul(x, self.weight)
             total = 0
             for i in range(n):
@@ -67,20 +66,10 @@ def programs(torch):  # noqa: ANN001, ANN201, C901
             if maybe is not None:
                 y = y + maybe
             word = ",".join(self.names) + self.pair[1]
-            found: List[int] = []
+            found: list[int] = []
             while len(found) < n:
                 found.append(len(found) + total)
             return y * self.scale, sum(found), word
 
     return {"Step": (Step, lambda: (torch.linspace(-1, 1, 4).reshape(1, 4),)),
             "Kinds": (Kinds, lambda: (torch.linspace(-1, 1, 6).reshape(2, 3),))}
-
-
-class Color(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
-class Point(NamedTuple):
-    x: int
-    y: float
