@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ..base import late
 from ..nn import Module
+from .mobile import _save_for_lite_interpreter
 
 
 class _Enabled:
@@ -219,6 +220,8 @@ class ScriptModule(Module, metaclass=ScriptMeta):
     def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
         """An archive as bytes."""
         return _to_bytes(self.__dict__.get("_actual_script_module", self), _extra_files)
+
+    _save_for_lite_interpreter = _save_to_buffer_for_lite_interpreter = _save_for_lite_interpreter
 
     def _replicate_for_data_parallel(self) -> Any:
         return self._actual_script_module._replicate_for_data_parallel()

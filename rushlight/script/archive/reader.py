@@ -30,7 +30,6 @@ class Loaded(NamedTuple):
     root: Object
     importer: Importer
     extra: dict[str, bytes]
-    inputs: Any                  # of a trace, by method; None where the archive has none
 
 
 class Archive:
@@ -111,7 +110,7 @@ def _no_storage(key: Any) -> Any:
     raise RuntimeError("a debug file holds no tensors")
 
 
-def read_archive(f: Any, map_location: Any = None, extra: Any = (), with_inputs: bool = False) -> Loaded:
+def read_archive(f: Any, map_location: Any = None, extra: Any = ()) -> Loaded:
     """Open an archive and read all of it."""
     if is_path(f):
         path = os.fspath(f)
@@ -129,6 +128,5 @@ def read_archive(f: Any, map_location: Any = None, extra: Any = (), with_inputs:
         if not isinstance(root, Object) or not root.type.is_module():
             raise RuntimeError("the archive holds no module: it was not made by jit.save. Try torch.load.")
         found = {name: records.get_record(f"extra/{name}") for name in extra if records.has_record(f"extra/{name}")}
-        inputs = archive.unpickle("traced_inputs") if with_inputs and records.has_record("traced_inputs.pkl") else None
     archive.records = None  # type: ignore[assignment]
-    return Loaded(root, archive.importer, found, inputs)
+    return Loaded(root, archive.importer, found)

@@ -18,8 +18,9 @@ from ...serialization.sources import FileSink, is_path, replaced, stream_sink
 from ...serialization.write import _host_view
 from .. import types as t
 from ..classes import ClassType, Object
+from ..graph_functions import GraphFunction
 from ..ir import Block
-from ..schemas import overload_of
+from ..schemas import Argument, overload_of
 from ..text.class_writer import ProgramWriter
 from .debug import written_origins
 from .pickler import Pickler
@@ -33,27 +34,14 @@ def module_around(function: Any) -> Object:
     """A module whose `forward` is a function, as functions are kept in archives."""
     made = ClassType("__torch__.PlaceholderModule", is_module=True, unit=function.unit)
     made.add_slot("training", t.BoolType())
-    made.methods["forward"] = _Method(function, made)
+    graph = function.graph.copy()
+    first = graph.block.params.insert_output(0)
+    first.type_ = made
+    first.set_debug_name("self")
+    schema = function.schema._replace(name="forward", arguments=(Argument("self", made), *function.schema.arguments),
+                                      text="")
+    made.methods["forward"] = GraphFunction(function.unit, f"{made.name_}.forward", graph, made, schema)
     return Object(made, [True])
-
-
-class _Method:
-    """A function as a method that does not look at its object."""
-
-    def __init__(self, function: Any, owner: ClassType) -> None:
-        from ..schemas import Argument
-
-        self.name, self.unit, self.owner = "forward", function.unit, owner
-        self.qualified_name = f"{owner.name_}.forward"
-        self.graph = function.graph.copy()
-        first = self.graph.block.params.insert_output(0)
-        first.type_ = owner
-        first.set_debug_name("self")
-        self.schema = function.schema._replace(
-            name="forward", arguments=(Argument("self", owner), *function.schema.arguments), text="")
-
-    def ensure(self, called_from: Any = None) -> _Method:
-        return self
 
 
 class _Archive:
@@ -64,8 +52,6 @@ class _Archive:
         for name, held in extra.items():
             data = held.encode() if isinstance(held, str) else bytes(held)
             self.records.append((f"extra/{name}", data, len(data) > _WORTH_DEFLATING))
-        if inputs is not None:
-            self._pickle("traced_inputs", inputs, None, None)
         constants: list[Any] = []
         self.program = ProgramWriter(constants)
         pickler = self._pickle("data", root, root.type, self.program)
@@ -75,6 +61,8 @@ class _Archive:
             self.records.append((file.path, text, len(text) > _WORTH_DEFLATING))
             self.records.append((f"{file.path}.debug_pkl", places, len(places) > _WORTH_DEFLATING))
         self._pickle("constants", tuple(constants), None, self.program)
+        if inputs is not None:
+            self._pickle("traced_inputs", inputs, None, None)
         self.version = version_of(self.program.functions)
 
     def _pickle(self, name: str, value: Any, type: t.Type | None, program: ProgramWriter | None) -> Pickler:

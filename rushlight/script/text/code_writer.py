@@ -423,7 +423,7 @@ class CodeWriter:
             return f"{{{pairs}}}" if plain else f"annotate({self.kind(made)}, {{{pairs}}})"
         if kind == "prim::TupleIndex":
             return f"({given[0]})[{given[1]}]"
-        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType)):
+        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType, t.StringType)):
             return f"{given[0]}[{given[1]}]" if given[0].isidentifier() else f"({given[0]})[{given[1]}]"
         if kind == "prim::CallFunction":
             return f"{given[0]}({', '.join(given[1:])}, )" if given[1:] else f"{given[0]}()"
@@ -504,11 +504,11 @@ class CodeWriter:
             return text if any(c in text for c in ".en") else text + "."
         if isinstance(held, complex):
             return shown_complex(held)
-        if isinstance(held, str):
+        if isinstance(held, str) and held.isascii():
             return quoted(held)
         if isinstance(held, enum.Enum) and type is not None:
             return f"{self.kind(type)}.{held.name}"
-        if isinstance(held, (_C.Tensor, Object)):
+        if isinstance(held, (_C.Tensor, Object, str)):
             return f"CONSTANTS.c{self.place_of(held)}"
         if isinstance(held, tuple):
             parts = [self.literal(item) for item in held]
