@@ -415,6 +415,8 @@ def _op_named(full: str, overload: str) -> Callable[..., Any]:
     from ..aten.adapters import ADAPTERS
 
     space, _, name = full.partition("::")
+    if space == "aten" and name in ADAPTERS:         # our op of this name has another signature
+        return ADAPTERS[name]
     found = getattr(getattr(ops, space), name, None)
     if space == "aten" and name in ADAPTERS:        # ours of that name takes or gives something else
         return getattr(found, overload or "default")

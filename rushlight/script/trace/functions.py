@@ -11,6 +11,7 @@ from typing import Any
 
 from ...fx.patching import _Patcher
 from ...nn import Module
+from ...nn.modules.rnn import RNNBase, RNNCellBase
 from .. import types as t
 from ..classes import ClassType, Object
 from ..constants import type_of
@@ -21,6 +22,7 @@ from ..passes.tuples import lower_simple_tuples
 from ..schemas import Argument, Schema
 from ..unit import Function
 from ..values import bound
+from .layers import cell, recurrent
 from .mode import TracingMode, warn
 from .recorder import Recorder, current
 from .scopes import ATTRIBUTE, to_flat, to_methods
@@ -93,10 +95,11 @@ def recording(recorder: Recorder) -> Iterator[TracingMode]:
     try:
         with _Patcher() as patcher:
             patcher.patch_method(Module, "__call__", _scoped, deduplicate=False)
+            patcher.patch_method(RNNBase, "_forward", recurrent(RNNBase._forward), deduplicate=False)
+            patcher.patch_method(RNNCellBase, "_next", cell(RNNCellBase._next), deduplicate=False)
             patcher.patch_method(Function, "__call__", _kept_call(Function.__call__), deduplicate=False)
             with mode:
                 yield mode
-        mode.finish()
     finally:
         current.recorder = before
 

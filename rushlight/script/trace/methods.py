@@ -138,20 +138,26 @@ def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return _to_dtype(self, made, non_blocking, None)
 
 
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    return call_with("copy_", lambda target, source, _: Tensor.copy_(target, source), (self, src, non_blocking), {})
+
+
+def conj(self: Any) -> Any:
+    if not ignored(lambda: self.is_complex()):
+        return self
+    return call_with("_conj", Tensor.conj, (self,), {})
+
+
 def contiguous(self: Any, memory_format: Any = None) -> Any:
     torch = late.provided("package")
     return call("contiguous", self, memory_format=memory_format or torch.contiguous_format)
-
-
-def clamp(input: Any, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
-    return call("clamp", input, min, max, **kwargs)
 
 
 _CONVERSIONS = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
                 "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
                 "cfloat": "complex64", "cdouble": "complex128"}
 OPERATORS.update({name: _converting(dtype) for name, dtype in _CONVERSIONS.items()})
-OPERATORS.update({"to": to, "cpu": cpu, "contiguous": contiguous})
+OPERATORS.update({"to": to, "cpu": cpu, "contiguous": contiguous, "copy_": copy_, "conj": conj})
 
 
 # --- methods that are functions of Python here ------------------------------------------------------------------------
