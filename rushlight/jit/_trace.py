@@ -14,15 +14,9 @@ from typing import Any
 
 from .._C import Tensor
 from ..nn import Module
-from ..script.trace.mode import TracerWarning
-from ..script.trace.recorder import current
+from ..script.trace.state import TracerWarning, is_tracing
 from ._script import RecursiveScriptModule, ScriptFunction, ScriptModule, _enabled
 from ._trace_check import TracingCheckError, check
-
-
-def is_tracing() -> bool:
-    """Whether `jit.trace` is running the program now."""
-    return current.recorder is not None and not current.recorder.is_paused
 
 
 class TracedModule(ScriptModule):
@@ -89,7 +83,7 @@ def _name_faces(original: Any, face: RecursiveScriptModule) -> None:
     for name, child in original._modules.items():
         inner = face.__dict__["_modules"].get(name) if child is not None else None
         if inner is not None and not hasattr(child, "__script_object__"):
-            inner.__dict__["_get_name"] = lambda kind=type(child).__name__: kind
+            inner.__dict__["_get_name"] = type(child).__name__.__str__
             _name_faces(child, inner)
 
 
@@ -218,7 +212,7 @@ def _runs(mod: Module, name: str, example: Any, is_kwarg: bool) -> tuple[Callabl
     method = mod if name == "forward" else getattr(mod, name)
     own = getattr(mod, name)
     if is_kwarg and isinstance(example, dict):
-        run, inputs, names = _called(own, example)
+        _, inputs, names = _called(own, example)
         return (lambda *given: method(**dict(zip(names, given, strict=True)))), inputs, names
     return method, _as_tuple(example), _argument_names(own)
 

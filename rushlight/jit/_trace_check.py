@@ -15,7 +15,7 @@ from typing import Any
 from .._C import Tensor
 from ..autograd import no_grad
 from ..random import fork_rng
-from ..script.trace.mode import TracerWarning
+from ..script.trace.state import TracerWarning
 from ..utils._pytree import tree_leaves, tree_map
 
 _RANDOM = ("aten::dropout", "aten::rand", "aten::bernoulli", "aten::normal", "aten::feature_dropout",
@@ -68,8 +68,7 @@ def check(traced: Any, program: Callable, again: Callable[[tuple], Any], inputs:
 
 def _results(function: Callable, inputs: tuple[Any, ...], what: str, differences: tuple[str | None, ...]) -> list[Any]:
     try:
-        with fork_rng(devices=[]):
-            return [leaf for leaf in tree_leaves(function(*tree_map(_copied, inputs))) if isinstance(leaf, Tensor)]
+        return [leaf for leaf in tree_leaves(function(*tree_map(_copied, inputs))) if isinstance(leaf, Tensor)]
     except Exception as error:
         raise TracingCheckError(*differences, extra_msg=f"Encountered an exception while running the {what} with test"
                                 f" inputs.\nException:\n{_indented(str(error))}") from error
@@ -116,8 +115,9 @@ def _canonical(graph: Any) -> str:
 
 
 def _graph_difference(first: Any, second: Any) -> str | None:
-    mine, theirs = (_canonical(made.inlined_graph if hasattr(made, "inlined_graph") else made.graph)
-                    for made in (first, _shown(second)))
+    from ..script.passes.inline import inlined
+
+    mine, theirs = (_canonical(inlined(made.graph)) for made in (first, second))
     if mine == theirs:
         return None
     lines = difflib.ndiff(mine.splitlines(True), theirs.splitlines(True))
@@ -127,20 +127,15 @@ def _graph_difference(first: Any, second: Any) -> str | None:
             f"{_indented(f'- {at}{chr(10)}+ {other}')}")
 
 
-def _shown(function: Any) -> Any:
-    from ._script import _shown as shown
-
-    return shown(function)
-
-
 def _constant_difference(first: Any, second: Any) -> str | None:
     """The first tensor of the graph that is another when traced again."""
+    from ..script.passes.inline import inlined
+
     def constants(graph: Any) -> list[Any]:
         return [node for node in graph.all_nodes()
                 if node.kind_ == "prim::Constant" and node.attribute_kinds.get("value") == "t"]
 
-    for mine, theirs in zip(constants(_shown(first.function if hasattr(first, "function") else first).inlined_graph),
-                            constants(_shown(second).inlined_graph), strict=False):
+    for mine, theirs in zip(constants(inlined(first.graph)), constants(inlined(second.graph)), strict=False):
         a, b = mine.attributes["value"], theirs.attributes["value"]
         if a.shape != b.shape or not a.eq(b).logical_or(a.ne(a)).all().item():
             return f"Node:\n{_indented(str(mine))}Source Location:\n\t{mine.range}\nComparison exception:\n{a}\n{b}"

@@ -9,7 +9,7 @@ from ...aten.adapters import ADAPTERS
 from ...aten.namespaces import namespace
 from ...dispatch.modes import below, state
 from .calls import record
-from .recorder import current
+from .state import current
 
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:

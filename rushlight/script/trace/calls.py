@@ -89,8 +89,8 @@ def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any
     if lists and len(lists) == 1 and lists[0] < len(args) and _is_integer(args[lists[0]]) and (
             len(args) > len(positional) or
             (lists[0] == len(positional) - 1 and positional[lists[0]].length is None) or
-            all(_is_integer(a) for a in args[lists[0]:]) and len(args) > lists[0] + 1 and
-            not isinstance(positional[lists[0] + 1].type, (t.IntType, t.ListType))):
+            (all(_is_integer(a) for a in args[lists[0]:]) and len(args) > lists[0] + 1 and
+             not isinstance(positional[lists[0] + 1].type, (t.IntType, t.ListType)))):
         args = [*args[:lists[0]], args[lists[0]:]]          # sizes one by one
     if len(args) > len(positional):
         return None
@@ -98,7 +98,7 @@ def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any
     known = {p.name for p in params}
     for key, value in kwargs.items():
         at = key if key in known else _SAME.get(key, key)
-        if at in by_name or (at not in known and not (key in ("requires_grad", "out", "names", "_stacklevel"))):
+        if at in by_name or (at not in known and key not in ("requires_grad", "out", "names", "_stacklevel")):
             return None
         by_name[at] = value
     found = []

@@ -354,7 +354,7 @@ def _max_pooling(dims: int) -> Callable:
 
 def _full_size(input: Any, output_size: Any, dims: int) -> Any:
     """Sizes with those that are None taken from the input."""
-    if not isinstance(output_size, (list, tuple)) or len(output_size) == 1 and output_size[0] is not None:
+    if not isinstance(output_size, (list, tuple)) or (len(output_size) == 1 and output_size[0] is not None):
         return output_size
     return [size(input, _dims(input) - dims + i) if wanted is None else wanted for i, wanted in enumerate(output_size)]
 

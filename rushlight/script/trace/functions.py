@@ -24,8 +24,9 @@ from ..unit import Function
 from ..values import bound
 from .layers import cell, recurrent
 from .mode import TracingMode, warn
-from .recorder import Recorder, current
+from .recorder import Recorder
 from .scopes import ATTRIBUTE, to_flat, to_methods
+from .state import current
 
 
 class _NoSource:

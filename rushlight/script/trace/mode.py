@@ -20,17 +20,9 @@ from . import functional, indexing, methods
 from .aten import lifted
 from .calls import record
 from .recorder import _PACKAGE, Recorder
+from .state import TracerWarning
 
 Tensor = _C.Tensor
-
-
-class TracerWarning(Warning):
-    """What a trace cannot know."""
-
-    @staticmethod
-    def ignore_lib_warnings() -> None:
-        """Leave out warnings about code of this package."""
-        warnings.filterwarnings("ignore", category=TracerWarning, module=r"rushlight.(?!jit)")
 
 
 _FLOW = (" might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,13 +26,6 @@ _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 # frames that stand between the program and the recorder
 _MACHINERY = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("dispatch", "op", "aten", "base", "tensors"))
 _BODIES = ("functional.py", "methods.py", "layers.py")        # bodies of functions that the program calls
-
-
-class _Current(threading.local):
-    recorder: Recorder | None = None
-
-
-current = _Current()
 
 
 class PlaceSource(Source):
