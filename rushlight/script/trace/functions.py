@@ -42,13 +42,8 @@ class GraphFunction(Function):
     """A function or method whose graph is there from the beginning."""
 
     def __init__(self, unit: Any, name: str, graph: Graph, owner: ClassType | None = None) -> None:
-        self.unit, self.qualified_name = unit, name
-        self.definition = _NoSource(name.rpartition(".")[2])  # type: ignore[assignment]
-        self.owner, self.make_self = owner, None
-        self.name = name.rpartition(".")[2]
+        super().__init__(unit, name, _NoSource(name.rpartition(".")[2]), owner)  # type: ignore[arg-type]
         self._graph, self._schema = graph, schema_for(self.name, graph)
-        self._is_compiling = False
-        self._program: Program | None = None
 
 
 def schema_for(name: str, graph: Graph) -> Schema:
