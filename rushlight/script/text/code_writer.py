@@ -195,7 +195,8 @@ class CodeWriter:
         parts: list[str] = []
         for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
             is_self = not parts and argument.name == "self" and isinstance(argument.type, ClassType)
-            self.texts[value] = "self" if is_self else self.name_for(value)
+            self.texts[value] = "self" if is_self else (
+                self.name_for(value) if value.has_name() else self.fresh(argument.name))
             default = f"={self.literal(argument.default)}" if argument.has_default else ""
             is_bare = bare_self and not parts
             parts.append(self.texts[value] if is_bare else
@@ -431,7 +432,7 @@ class CodeWriter:
             return f"{{{pairs}}}" if plain else f"annotate({self.kind(made)}, {{{pairs}}})"
         if kind == "prim::TupleIndex":
             return f"({given[0]})[{given[1]}]"
-        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, t.ListType):
+        if kind == "aten::__getitem__" and isinstance(node.inputs_[0].type_, (t.ListType, t.DictType)):
             return f"{given[0]}[{given[1]}]" if given[0].isidentifier() else f"({given[0]})[{given[1]}]"
         if kind == "prim::CallFunction":
             return f"{given[0]}({', '.join(given[1:])}, )" if given[1:] else f"{given[0]}()"

@@ -29,6 +29,14 @@ def size(tensor: Any, dim: int) -> Any:
         return current.recorder.size(tensor, dim)  # type: ignore[union-attr]
 
 
+def named(tensor: Any, name: str) -> Any:
+    """A tensor whose value is called so, unless it has a name."""
+    found = current.recorder.known(tensor)
+    if found is not None and not found.has_name():
+        found.set_debug_name(name)
+    return tensor
+
+
 def ignored(call: Callable[[], Any]) -> Any:
     """What a call answers, unseen by the trace."""
     with below(state.function_modes):

@@ -73,12 +73,20 @@ def _rank(schema: Schema) -> float:
 
 
 def bind(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound | None:
-    """The first signature of an op that takes the arguments; None where there is none."""
-    for schema in _candidates(name):
-        given = _given(schema, name, args, kwargs)
-        if given is not None:
-            return Bound(schema, given)
+    """The first signature of an op that takes the arguments, without tensors that stand for numbers before with them;
+    None where there is none."""
+    for with_sizes in (False, True):
+        for schema in _candidates(name):
+            given = _given(schema, name, args, kwargs)
+            if given is not None and (with_sizes or not any(map(_is_size_for, schema.arguments, given))):
+                return Bound(schema, given)
     return None
+
+
+def _is_size_for(p: Argument, held: Any) -> bool:
+    """Whether a tensor is given for a number."""
+    inner = p.type.element if isinstance(p.type, t.OptionalType) else p.type
+    return isinstance(held, Tensor) and isinstance(inner, (t.IntType, t.NumberType))
 
 
 def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .aten import call, ignored, size
+from .aten import call, ignored, named, size
 
 _LAYERS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
 
@@ -38,7 +38,8 @@ def _states(self: Any, input: Any, max_batch_size: Any) -> tuple[Any, ...]:
     count = self.num_layers * (2 if self.bidirectional else 1)
     dtype, device = ignored(lambda: (input.dtype, input.device))
     widths = [self.proj_size or self.hidden_size, self.hidden_size] if self.mode == "LSTM" else [self.hidden_size]
-    return tuple(call("zeros", [count, max_batch_size, width], dtype=dtype, device=device) for width in widths)
+    made = [call("zeros", [count, max_batch_size, width], dtype=dtype, device=device) for width in widths]
+    return tuple(named(state, "hx") for state in made)
 
 
 def cell(plain: Any) -> Any:

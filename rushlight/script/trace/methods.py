@@ -12,73 +12,13 @@ from typing import Any
 from ... import _C
 from ...base import late
 from .aten import call, call_with, ignored
+from .operators import WRITTEN_IN_PYTHON
 
 Tensor = _C.Tensor
 NAMES = {
     "__eq__": "eq", "__ne__": "ne", "__invert__": "bitwise_not", "cross_entropy": "cross_entropy_loss",
     "__div__": "div", "__idiv__": "div_", "__itruediv__": "div_", "__pow__": "pow", "__ipow__": "pow_",
     "__matmul__": "matmul", "logsigmoid": "log_sigmoid",
-}
-
-
-# --- operators that PyTorch writes in Python --------------------------------------------------------------------------
-
-
-def rsub(self: Any, other: Any) -> Any:
-    return call("rsub", self, other)
-
-
-def rdiv(self: Any, other: Any) -> Any:
-    return call("mul", call("reciprocal", self), other)
-
-
-def floordiv(self: Any, other: Any) -> Any:
-    return call("floor_divide", self, other)
-
-
-def rfloordiv(self: Any, other: Any) -> Any:
-    return call("floor_divide", other, self)
-
-
-def rpow(self: Any, other: Any) -> Any:
-    return call("pow", other, self)
-
-
-def rmatmul(self: Any, other: Any) -> Any:
-    return call("matmul", other, self)
-
-
-def rmod(self: Any, other: Any) -> Any:
-    return call("remainder", other, self)
-
-
-def split(self: Any, split_size: Any, dim: int = 0) -> Any:
-    if isinstance(split_size, (list, tuple)):
-        return call("split_with_sizes", self, split_size, dim)
-    return call("split", self, split_size, dim)
-
-
-def norm(self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """The vector norm, and of two dimensions the nuclear one."""
-    if p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2):
-        return call("linalg_vector_norm", self, 2, _dims(dim), keepdim, dtype=dtype)
-    if p == "nuc":
-        return call("linalg_matrix_norm", self, "nuc", [0, 1] if dim is None else dim, keepdim, dtype=dtype)
-    dims = list(range(self.dim())) if dim is None else _dims(dim)
-    return call("linalg_vector_norm", self, p if p != "fro" else 2.0, dims, keepdim, dtype=dtype)
-
-
-def _dims(dim: Any) -> Any:
-    return dim if dim is None or isinstance(dim, (list, tuple)) else [dim]
-
-
-def unflatten(self: Any, dim: int, sizes: Any) -> Any:
-    return call("unflatten", self, dim, sizes)
-
-
-OPERATORS: dict[str, Callable] = {
-    "__rsub__": rsub, "__rdiv__": rdiv, "__rtruediv__": rdiv, "__floordiv__": floordiv, "__rfloordiv__": rfloordiv,
-    "__rpow__": rpow, "__rmatmul__": rmatmul, "__rmod__": rmod, "split": split, "unflatten": unflatten, "norm": norm,
 }
 
 
@@ -156,6 +96,7 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
 _CONVERSIONS = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
                 "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
                 "cfloat": "complex64", "cdouble": "complex128"}
+OPERATORS: dict[str, Callable] = dict(WRITTEN_IN_PYTHON)
 OPERATORS.update({name: _converting(dtype) for name, dtype in _CONVERSIONS.items()})
 OPERATORS.update({"to": to, "cpu": cpu, "contiguous": contiguous, "copy_": copy_, "conj": conj})
 

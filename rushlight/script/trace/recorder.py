@@ -25,7 +25,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 # frames that stand between the program and the recorder
 _MACHINERY = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("dispatch", "op", "aten", "base", "tensors"))
-_BODIES = ("functional.py", "methods.py", "layers.py")        # bodies of functions that the program calls
+_BODIES = ("functional.py", "operators.py", "layers.py")        # bodies of functions that the program calls
 
 
 class PlaceSource(Source):
