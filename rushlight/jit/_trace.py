@@ -165,7 +165,7 @@ def _trace_function(func: Callable, example_inputs: Any, keywords: Any, check_tr
         run, inputs, names = _called(run, keywords)
     else:
         if example_inputs is None:
-            raise RuntimeError("example_inputs is None: give example_inputs, or example_kwarg_inputs as a dict")
+            raise TypeError("example_inputs: 'NoneType' object is not iterable. Give tensors, or example_kwarg_inputs")
         inputs, names = _as_tuple(example_inputs), _argument_names(func)
     name = getattr(func, "__name__", type(func).__name__)
     full = qualified_name(func) if hasattr(func, "__name__") else f"__torch__.{name}"
@@ -205,6 +205,30 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
             for name, example in given.items():
                 _check_method(mod, result, name, example, strict, check_tolerance, example_inputs_is_kwarg)
     return result
+
+
+def _get_trace_graph(f: Callable, args: Any = (), kwargs: dict[str, Any] | None = None, strict: bool = True,
+                     _force_outplace: bool = False, return_inputs: bool = False,
+                     _return_inputs_states: bool = False) -> tuple[Any, ...]:
+    """The flat graph of one run, with the tensors of the inputs, then those of the module's state, as its inputs; and
+    what the run answered."""
+    from ..script.trace.functions import trace_flat
+    from ..utils._pytree import tree_flatten, tree_unflatten
+
+    given, spec = tree_flatten((_as_tuple(args), kwargs or {}))
+    at = [i for i, leaf in enumerate(given) if isinstance(leaf, Tensor)]
+    state = list(dict.fromkeys(f.state_dict(keep_vars=True).values())) if isinstance(f, Module) else []
+
+    def run(*tensors: Any) -> Any:
+        leaves = list(given)
+        for i, tensor in zip(at, tensors, strict=False):
+            leaves[i] = tensor
+        positional, named = tree_unflatten(leaves, spec)
+        return f(*positional, **named)
+
+    graph, result = trace_flat(run, [given[i] for i in at], state, strict)
+    extra = (tuple(given[i] for i in at),) if return_inputs or _return_inputs_states else ()
+    return (graph, result, *extra)
 
 
 def _runs(mod: Module, name: str, example: Any, is_kwarg: bool) -> tuple[Callable, tuple[Any, ...], list[str]]:

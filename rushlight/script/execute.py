@@ -293,7 +293,8 @@ class _Writer:
         by_name = False
         for argument, value in zip(schema.arguments, node.inputs_, strict=True):
             held = constant_of(value, _NOT)
-            if argument.has_default and _is_default(held, value, argument):
+            if argument.has_default and (_is_default(held, value, argument) or (
+                    schema.name == "aten::to" and argument.name == "layout" and held == 0)):
                 by_name = True
                 continue
             text = self.argument(argument, value, held)

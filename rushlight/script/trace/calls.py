@@ -230,7 +230,7 @@ def _record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str
 
 def _recorded(p: Argument, held: Any, bound: Bound) -> Any:
     """What is written for an argument: factories name the device they make tensors on, and pin nothing."""
-    if held is None and p.name == "pin_memory" and p.kwarg_only:
+    if held is None and p.name == "pin_memory" and p.kwarg_only and bound.schema.name != "aten::to":
         return False
     if held is None and p.name == "device" and p.kwarg_only and not _takes_tensor(bound.schema):
         return late.provided("package").get_default_device()

@@ -45,9 +45,11 @@ def warn(message: str) -> None:
         warnings.warn(message, TracerWarning, stacklevel=level)
 
 
+_PASSED = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("script", "dispatch", "base", "tensors", "jit"))
+
+
 def _is_passed(filename: str) -> bool:
-    return filename.startswith((os.path.join(_PACKAGE, "script"), os.path.join(_PACKAGE, "dispatch"),
-                                os.path.join(_PACKAGE, "base"), os.path.join(_PACKAGE, "tensors")))
+    return filename.startswith(_PASSED)
 
 
 class TracingMode(TorchFunctionMode):
