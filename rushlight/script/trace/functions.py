@@ -15,7 +15,6 @@ from ...nn.modules.rnn import RNNBase, RNNCellBase
 from .. import types as t
 from ..classes import ClassType, Object
 from ..constants import type_of
-from ..execute import Program
 from ..ir import Graph
 from ..passes.dead_code import drop_dead
 from ..passes.tuples import lower_simple_tuples

@@ -60,9 +60,11 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         return call_with("to", run, (self, dtype, *flags), {})
     if device is not None and dtype is not None:
         return call_with("to", run, (self, _C.device(device), dtype, *flags), {})
-    dtype = ignored(lambda: self.dtype) if device is not None else None
-    options = {"dtype": dtype, "layout": None if device is None else torch.strided, "device": None if device is None else _C.device(device),
-               "pin_memory": None, "non_blocking": flags[0], "copy": flags[1], "memory_format": flags[2]}
+    made: tuple[Any, ...] = (None, None, None)
+    if device is not None:
+        made = (ignored(lambda: self.dtype), torch.strided, _C.device(device))
+    options = {"dtype": made[0], "layout": made[1], "device": made[2], "pin_memory": None, "non_blocking": flags[0],
+               "copy": flags[1], "memory_format": flags[2]}
     return call_with("to", run, (self,), options)
 
 
