@@ -263,6 +263,16 @@ def call(overload: Any, args: tuple) -> Any:
     return _C.call_below(AUTOCAST, overload, args)
 
 
+def converted(overload: Any, args: tuple) -> tuple:
+    """The arguments of a call as its policy converts them; themselves where there is none."""
+    if (overload.autocast or find_policy(overload)) != CAST:
+        return args
+    device = device_of_call(args)
+    chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
+    made = None if chosen is None else chosen(args, device)
+    return args if made is None else tuple(made)
+
+
 def device_of_call(args: tuple) -> str:
     """The kind of device that a call's tensors are on: the first that is not the CPU, which lends single numbers."""
     found = ""

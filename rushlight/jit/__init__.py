@@ -51,6 +51,7 @@ from ._trace import (
     TracedModule,
     TracerWarning,
     TracingCheckError,
+    _get_trace_graph,
     is_tracing,
     trace,
     trace_module,

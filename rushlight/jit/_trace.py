@@ -14,15 +14,9 @@ from typing import Any
 
 from .._C import Tensor
 from ..nn import Module
-from ..script.trace.mode import TracerWarning
-from ..script.trace.recorder import current
+from ..script.trace.state import TracerWarning, is_tracing
 from ._script import RecursiveScriptModule, ScriptFunction, ScriptModule, _enabled
 from ._trace_check import TracingCheckError, check
-
-
-def is_tracing() -> bool:
-    """Whether `jit.trace` is running the program now."""
-    return current.recorder is not None and not current.recorder.is_paused
 
 
 class TracedModule(ScriptModule):
@@ -89,7 +83,7 @@ def _name_faces(original: Any, face: RecursiveScriptModule) -> None:
     for name, child in original._modules.items():
         inner = face.__dict__["_modules"].get(name) if child is not None else None
         if inner is not None and not hasattr(child, "__script_object__"):
-            inner.__dict__["_get_name"] = lambda kind=type(child).__name__: kind
+            inner.__dict__["_get_name"] = type(child).__name__.__str__
             _name_faces(child, inner)
 
 
@@ -171,7 +165,7 @@ def _trace_function(func: Callable, example_inputs: Any, keywords: Any, check_tr
         run, inputs, names = _called(run, keywords)
     else:
         if example_inputs is None:
-            raise RuntimeError("example_inputs is None: give example_inputs, or example_kwarg_inputs as a dict")
+            raise TypeError("example_inputs: 'NoneType' object is not iterable. Give tensors, or example_kwarg_inputs")
         inputs, names = _as_tuple(example_inputs), _argument_names(func)
     name = getattr(func, "__name__", type(func).__name__)
     full = qualified_name(func) if hasattr(func, "__name__") else f"__torch__.{name}"
@@ -213,12 +207,36 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
     return result
 
 
+def _get_trace_graph(f: Callable, args: Any = (), kwargs: dict[str, Any] | None = None, strict: bool = True,
+                     _force_outplace: bool = False, return_inputs: bool = False,
+                     _return_inputs_states: bool = False) -> tuple[Any, ...]:
+    """The flat graph of one run, with the tensors of the inputs, then those of the module's state, as its inputs; and
+    what the run answered."""
+    from ..script.trace.functions import trace_flat
+    from ..utils._pytree import tree_flatten, tree_unflatten
+
+    given, spec = tree_flatten((_as_tuple(args), kwargs or {}))
+    at = [i for i, leaf in enumerate(given) if isinstance(leaf, Tensor)]
+    state = list(dict.fromkeys(f.state_dict(keep_vars=True).values())) if isinstance(f, Module) else []
+
+    def run(*tensors: Any) -> Any:
+        leaves = list(given)
+        for i, tensor in zip(at, tensors, strict=False):
+            leaves[i] = tensor
+        positional, named = tree_unflatten(leaves, spec)
+        return f(*positional, **named)
+
+    graph, result = trace_flat(run, [given[i] for i in at], state, strict)
+    extra = (tuple(given[i] for i in at),) if return_inputs or _return_inputs_states else ()
+    return (graph, result, *extra)
+
+
 def _runs(mod: Module, name: str, example: Any, is_kwarg: bool) -> tuple[Callable, tuple[Any, ...], list[str]]:
     """How a method is run, on which inputs, and what they are called."""
     method = mod if name == "forward" else getattr(mod, name)
     own = getattr(mod, name)
     if is_kwarg and isinstance(example, dict):
-        run, inputs, names = _called(own, example)
+        _, inputs, names = _called(own, example)
         return (lambda *given: method(**dict(zip(names, given, strict=True)))), inputs, names
     return method, _as_tuple(example), _argument_names(own)
 

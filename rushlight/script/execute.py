@@ -294,7 +294,8 @@ class _Writer:
         by_name = False
         for argument, value in zip(schema.arguments, node.inputs_, strict=True):
             held = constant_of(value, _NOT)
-            if argument.has_default and _is_default(held, value, argument):
+            if argument.has_default and (_is_default(held, value, argument) or (
+                    schema.name == "aten::to" and argument.name == "layout" and held == 0)):
                 by_name = True
                 continue
             text = self.argument(argument, value, held)
@@ -418,6 +419,8 @@ def _op_named(full: str, overload: str) -> Callable[..., Any]:
     from ..aten.adapters import ADAPTERS
 
     space, _, name = full.partition("::")
+    if space == "aten" and name in ADAPTERS:         # our op of this name has another signature
+        return ADAPTERS[name]
     found = getattr(getattr(ops, space), name, None)
     if space == "aten" and name in ADAPTERS:        # ours of that name takes or gives something else
         return getattr(found, overload or "default")

@@ -39,8 +39,11 @@ def _log_api_usage_metadata(event: str, metadata: dict[str, str]) -> None:
     """Nothing is counted or sent."""
 
 
-def _get_tracing_state() -> None:
-    """No TorchScript trace is being recorded."""
+def _get_tracing_state() -> Any:
+    """What writes down the calls of this thread; None where nothing is traced."""
+    from ..script.trace.state import current
+
+    return current.recorder
 
 
 def _get_default_device() -> str:

@@ -97,9 +97,9 @@ class _Sweeper:
 
     def _writes_constant(self, node: Node) -> bool:
         """A constant lives longer than a call."""
-        found = self.aliases.writes.get(node, ())  # type: ignore[union-attr]
-        return bool(found) and any(self.aliases.may_alias(value, each)  # type: ignore[union-attr]
-                                   for value in node.inputs_ for each in self._constants())
+        written = self.aliases.written(node)  # type: ignore[union-attr]
+        return bool(written) and any(meet(written, self.aliases.contents(each))  # type: ignore[union-attr]
+                                     for each in self._constants())
 
     def _constants(self) -> list[Value]:
         return [node.outputs_[0] for node in self.block.all_nodes() if node.kind_ == "prim::Constant" and node.outputs_]

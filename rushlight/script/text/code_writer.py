@@ -195,7 +195,8 @@ class CodeWriter:
         parts: list[str] = []
         for value, argument in zip(graph.inputs(), schema.arguments, strict=True):
             is_self = not parts and argument.name == "self" and isinstance(argument.type, ClassType)
-            self.texts[value] = "self" if is_self else self.name_for(value)
+            self.texts[value] = "self" if is_self else (
+                self.name_for(value) if value.has_name() else self.fresh(argument.name))
             default = f"={self.literal(argument.default)}" if argument.has_default else ""
             is_bare = bare_self and not parts
             parts.append(self.texts[value] if is_bare else

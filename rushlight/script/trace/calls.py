@@ -7,11 +7,15 @@ for it in the trace. Refuses: calls that none of the op's signatures takes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ... import _C
 from ...base import late
+from ...dispatch import autocast
+from ...dispatch.keys import AUTOCAST
+from ...op import ops
 from .. import types as t
 from ..constants import as_number
 from ..schemas import Argument, Schema, schemas_of
@@ -55,19 +59,34 @@ def canonical_name(name: str) -> str:
 def _candidates(name: str) -> tuple[Schema, ...]:
     found = [s for s in schemas_of(f"aten::{name}") if any(isinstance(r.type, (t.TensorType, t.ListType))
                                                           for r in s.returns) and not s.is_vararg]
-    found.sort(key=lambda s: len(s.arguments))          # the sort is stable: forms of tensors before those of numbers
+    found.sort(key=_rank)          # the sort is stable: forms of tensors before those of numbers
     return tuple(s for s in found if not any(a.name == "out" for a in s.arguments)
                  and not any(isinstance(a.type, t.ListType) and isinstance(a.type.element, t.StringType)
                              for a in s.arguments))
 
 
+def _rank(schema: Schema) -> float:
+    """Short signatures are tried first; of variances the plain one last, and that with a correction before it."""
+    if len(schema.arguments) == 2 and schema.arguments[1].name == "unbiased":
+        return 99
+    return len(schema.arguments) + (0.5 if schema.overload == "correction" else 0)
+
+
 def bind(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound | None:
-    """The first signature of an op that takes the arguments; None where there is none."""
-    for schema in _candidates(name):
-        given = _given(schema, name, args, kwargs)
-        if given is not None:
-            return Bound(schema, given)
+    """The first signature of an op that takes the arguments, without tensors that stand for numbers before with them;
+    None where there is none."""
+    for with_sizes in (False, True):
+        for schema in _candidates(name):
+            given = _given(schema, name, args, kwargs)
+            if given is not None and (with_sizes or not any(map(_is_size_for, schema.arguments, given))):
+                return Bound(schema, given)
     return None
+
+
+def _is_size_for(p: Argument, held: Any) -> bool:
+    """Whether a tensor is given for a number."""
+    inner = p.type.element if isinstance(p.type, t.OptionalType) else p.type
+    return isinstance(held, Tensor) and isinstance(inner, (t.IntType, t.NumberType))
 
 
 def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any] | None:
@@ -76,9 +95,10 @@ def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any
     args = list(args)
     lists = [i for i, p in enumerate(positional) if _is_numbers(p.type)]
     if lists and len(lists) == 1 and lists[0] < len(args) and _is_integer(args[lists[0]]) and (
-            len(args) > len(positional) or lists[0] == len(positional) - 1 or
-            all(_is_integer(a) for a in args[lists[0]:]) and len(args) > lists[0] + 1 and
-            not isinstance(positional[lists[0] + 1].type, (t.IntType, t.ListType))):
+            len(args) > len(positional) or
+            (lists[0] == len(positional) - 1 and positional[lists[0]].length is None) or
+            (all(_is_integer(a) for a in args[lists[0]:]) and len(args) > lists[0] + 1 and
+             not isinstance(positional[lists[0] + 1].type, (t.IntType, t.ListType)))):
         args = [*args[:lists[0]], args[lists[0]:]]          # sizes one by one
     if len(args) > len(positional):
         return None
@@ -86,16 +106,16 @@ def _given(schema: Schema, name: str, args: Sequence[Any], kwargs: dict[str, Any
     known = {p.name for p in params}
     for key, value in kwargs.items():
         at = key if key in known else _SAME.get(key, key)
-        if at in by_name or (at not in known and not (key in ("requires_grad", "out", "names", "_stacklevel"))):
+        if at in by_name or (at not in known and key not in ("requires_grad", "out", "names", "_stacklevel")):
             return None
         by_name[at] = value
     found = []
     for p in params:
         value = by_name.get(p.name, _MISSING)
         if value is _MISSING:
-            if not p.has_default and not isinstance(p.type, t.OptionalType):
+            if not p.has_default:
                 return None
-            value = p.default if p.has_default else None
+            value = p.default
         elif not _fits(p, value, name):
             return None
         found.append(value)
@@ -158,8 +178,40 @@ def _fits_list(element: t.Type, p: Argument, held: Any, name: str) -> bool:
     return isinstance(held, (int, float)) and isinstance(element, t.FloatType)
 
 
-def record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-    """Run a call and write it down. Results that are no tensors are not the trace's."""
+def record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str, Any],
+           run: Callable[..., Any]) -> Any:
+    """Run a call and write it down, conversions of mixed precision before it."""
+    if autocast.is_active():
+        with below_autocast():
+            return _record(recorder, name, _cast(recorder, name, args), kwargs, run)
+    return _record(recorder, name, args, kwargs, run)
+
+
+@contextmanager
+def below_autocast() -> Iterator[None]:
+    """Within, nothing is converted."""
+    keys, excluded = _C.get_thread_keys()
+    _C.set_thread_keys(keys, excluded | AUTOCAST)
+    try:
+        yield
+    finally:
+        _C.set_thread_keys(keys, excluded)
+
+
+def _cast(recorder: Recorder, name: str, args: Sequence[Any]) -> Sequence[Any]:
+    """Arguments as mixed precision hands them to an op; what it converts is written down, the last first."""
+    op = ops.get({"_convolution": "conv2d"}.get(name, name))
+    if op is None:
+        return args
+    made = autocast.converted(op.overload_list[0], tuple(args))
+    for before, after in reversed(list(zip(args, made, strict=True))):
+        if isinstance(before, Tensor) and after is not before:
+            _record(recorder, "to", (before, after.dtype, False, False, None), {}, lambda *_, made=after: made)
+    return made
+
+
+def _record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str, Any],
+            run: Callable[..., Any]) -> Any:
     bound = bind(name, args, kwargs)
     if bound is None:
         raise RuntimeError(f"trace: no signature of aten::{name} takes"
@@ -170,7 +222,7 @@ def record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str,
     outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
     inputs += [recorder.value(tensor) for tensor in outs]
     node = recorder.node(f"aten::{canonical_name(name)}", inputs, len(bound.schema.returns))
-    result = run()
+    result = run(*map(without_sizes, args), **{key: without_sizes(held) for key, held in kwargs.items()})
     several = len(bound.schema.returns) > 1
     recorder.results(node, tuple(result) if several else (list(result) if isinstance(result, tuple) else result,))
     return result
@@ -178,7 +230,7 @@ def record(recorder: Recorder, name: str, args: Sequence[Any], kwargs: dict[str,
 
 def _recorded(p: Argument, held: Any, bound: Bound) -> Any:
     """What is written for an argument: factories name the device they make tensors on, and pin nothing."""
-    if held is None and p.name == "pin_memory" and p.kwarg_only:
+    if held is None and p.name == "pin_memory" and p.kwarg_only and bound.schema.name != "aten::to":
         return False
     if held is None and p.name == "device" and p.kwarg_only and not _takes_tensor(bound.schema):
         return late.provided("package").get_default_device()

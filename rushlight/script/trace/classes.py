@@ -15,11 +15,19 @@ from ..frontend.annotations import qualified_name
 from ..unit import Unit
 
 
-def object_of(module: Module, unit: Unit) -> Object:
-    """The state of a module, of a class that is new in the unit."""
+def object_of(module: Module, unit: Unit, made_of: dict[int, Object] | None = None) -> Object:
+    """The state of a module, of a class that is new in the unit; `made_of` has those of modules met before."""
+    made_of = {} if made_of is None else made_of
+    held = getattr(module, "__script_object__", None) or made_of.get(id(module))
+    if held is None:
+        held = made_of[id(module)] = _made(module, unit, made_of)
+    return held
+
+
+def _made(module: Module, unit: Unit, made_of: dict[int, Object]) -> Object:
     if module._backward_hooks:
         raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
-    children = [(name, getattr(child, "__script_object__", None) or object_of(child, unit))
+    children = [(name, object_of(child, unit, made_of))
                 for name, child in module._modules.items() if child is not None]
     made = ClassType(unit.take_name(qualified_name(type(module))), is_module=True, python_class=type(module), unit=unit)
     values: list[Any] = []

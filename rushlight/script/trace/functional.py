@@ -7,9 +7,11 @@ functions: values of the trace are called after them. `BODIES` has them by the i
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ...base import late
+from ..functional import _by_identity as scripts_by_identity
 from .aten import call, call_with, ignored, size
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -352,7 +354,7 @@ def _max_pooling(dims: int) -> Callable:
 
 def _full_size(input: Any, output_size: Any, dims: int) -> Any:
     """Sizes with those that are None taken from the input."""
-    if not isinstance(output_size, (list, tuple)) or len(output_size) == 1 and output_size[0] is not None:
+    if not isinstance(output_size, (list, tuple)) or (len(output_size) == 1 and output_size[0] is not None):
         return output_size
     return [size(input, _dims(input) - dims + i) if wanted is None else wanted for i, wanted in enumerate(output_size)]
 
@@ -508,12 +510,50 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return call("tensordot", a, b, dims_a, dims_b)
 
 
+# --- bodies that are scripts ------------------------------------------------------------------------------------------
+
+
+class _Torch:
+    """`torch` of the bodies in `script.functional` while a program is traced."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("is_floating_point", "is_complex"):
+            return lambda tensor: ignored(lambda: getattr(tensor, name)())
+        return lambda *args, **kwargs: call(name, *args, **kwargs)
+
+
+def _canonical_mask(mask: Any, mask_name: str, target: Any, check_other: bool = True) -> Any:
+    if mask is None or ignored(lambda: mask.is_floating_point()):
+        return mask
+    made = call("zeros_like", mask, dtype=ignored(lambda: target.dtype))
+    return call("masked_fill_", made, mask, float("-inf"))
+
+
+def _scripted() -> dict[int, Callable]:
+    """Functions that are written as scripts, as Python runs them: their `torch` writes ops down."""
+    found, spaces = {}, {}
+    for key, body in scripts_by_identity().items():
+        name = body.__module__
+        if name not in spaces:
+            spaces[name] = space = dict(body.__globals__)
+            space.update(__name__="traced_functional", torch=_Torch(), _canonical_mask=_canonical_mask)
+        found[key] = FunctionType(body.__code__, spaces[name], body.__name__, body.__defaults__, body.__closure__)
+        found[key].__kwdefaults__ = body.__kwdefaults__
+    for space in spaces.values():
+        for name, held in list(space.items()):
+            if isinstance(held, FunctionType) and held.__module__ in spaces and held.__globals__ is not space:
+                space[name] = FunctionType(held.__code__, spaces[held.__module__], name, held.__defaults__,
+                                           held.__closure__)
+    return found
+
+
 class _Bodies(dict[int, Callable]):
     """Bodies by the identity of the function; filled when first asked, with the package whole."""
 
     def get(self, key: int, default: Any = None) -> Any:
         if not self:
             torch = _package()
+            self.update(_scripted())
             for space, named in ((torch.nn.functional, _BODIES), (torch, _TORCH_BODIES)):
                 for name, body in named.items():
                     self[id(getattr(space, name))] = body

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...fx.patching import _Patcher
 from ...nn import Module
+from ...nn.modules.rnn import RNNBase, RNNCellBase
 from .. import types as t
 from ..classes import ClassType, Object
 from ..constants import type_of
@@ -20,9 +21,11 @@ from ..passes.dead_code import drop_dead
 from ..passes.tuples import lower_simple_tuples
 from ..unit import Function
 from ..values import bound
+from .layers import cell, recurrent
 from .mode import TracingMode, warn
-from .recorder import Recorder, current
+from .recorder import Recorder
 from .scopes import ATTRIBUTE, to_flat, to_methods
+from .state import current
 
 
 def clean(graph: Graph) -> None:
@@ -35,10 +38,10 @@ def input_type(held: Any) -> t.Type:
     """The type of an example: that of the value, with shapes for tensors that are no elements of lists and dicts."""
     if isinstance(held, tuple):
         return t.TupleType([input_type(item) for item in held])
-    found = type_of(held) if not isinstance(held, (list, dict)) else _container_type(held)
-    if found is None:
-        raise RuntimeError("Type 'Tuple[...]' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and"
-                           f" Tuples of Tensors can be traced, got {type(held).__name__}")
+    found = _container_type(held) if isinstance(held, (list, dict)) else type_of(held)
+    if not isinstance(found, (t.TensorType, t.ListType, t.DictType)):
+        raise RuntimeError(f"Type '{type(held).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists,"
+                           " Dicts, and Tuples of Tensors can be traced")
     return found
 
 
@@ -60,10 +63,11 @@ def recording(recorder: Recorder) -> Iterator[TracingMode]:
     try:
         with _Patcher() as patcher:
             patcher.patch_method(Module, "__call__", _scoped, deduplicate=False)
+            patcher.patch_method(RNNBase, "_forward", recurrent(RNNBase._forward), deduplicate=False)
+            patcher.patch_method(RNNCellBase, "_next", cell(RNNCellBase._next), deduplicate=False)
             patcher.patch_method(Function, "__call__", _kept_call(Function.__call__), deduplicate=False)
             with mode:
                 yield mode
-        mode.finish()
     finally:
         current.recorder = before
 
@@ -75,8 +79,29 @@ def _scoped(self: Any, *args: Any, **kwargs: Any) -> Any:
     run = self._compiled_call_impl or self._call_impl
     if path is None or path == "__module":
         return run(*args, **kwargs)
-    with recorder.inside(path):  # type: ignore[union-attr]
+    if not (self._forward_hooks or self._forward_pre_hooks):
+        with recorder.inside(path):
+            return run(*args, **kwargs)
+    return _beside_hooks(self, recorder, path, run, args, kwargs)
+
+
+def _beside_hooks(module: Any, recorder: Recorder, path: str, run: Callable, args: tuple, kwargs: dict) -> Any:
+    """What hooks do is the caller's: only `forward` itself runs in the scope."""
+    own = module.__dict__.get("forward")
+    forward = module.forward
+
+    def scoped(*given: Any, **named: Any) -> Any:
+        with recorder.inside(path):
+            return forward(*given, **named)
+
+    module.__dict__["forward"] = scoped
+    try:
         return run(*args, **kwargs)
+    finally:
+        if own is None:
+            del module.__dict__["forward"]
+        else:
+            module.__dict__["forward"] = own
 
 
 def _kept_call(plain: Callable) -> Callable:
@@ -125,6 +150,29 @@ def trace_function(unit: Any, name: str, function: Callable, inputs: Sequence[An
     return GraphFunction(unit, name, recorder.graph), result
 
 
+def trace_flat(function: Callable, inputs: Sequence[Any], state: Sequence[Any], strict: bool) -> tuple[Graph, Any]:
+    """A run as one graph whose inputs are tensors: those given, then those of a module's state."""
+    recorder = Recorder(strict, names_variables=False)
+    given = _begin(recorder, inputs, ())
+    for tensor in state:
+        if recorder.known(tensor) is None:
+            recorder.add_input(tensor, t.TensorType.of(tensor), recorder.graph.add_input())
+    with recording(recorder):
+        result = function(*given)
+    for leaf in _tensors_in(result):
+        recorder.graph.register_output(recorder.output(leaf, warn))
+    to_flat(recorder.graph, clean)
+    return recorder.graph, result
+
+
+def _tensors_in(held: Any) -> Iterator[Any]:
+    for item in held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else (held,):
+        if isinstance(item, (dict, list, tuple)):
+            yield from _tensors_in(item)
+        else:
+            yield item
+
+
 def trace_method(unit: Any, name: str, function: Callable, inputs: Sequence[Any], names: Sequence[str], strict: bool,
                  module: Module, held: Object) -> tuple[GraphFunction, Any]:
     """The trace of a method of a module whose state `held` is."""
@@ -153,7 +201,7 @@ def trace_method(unit: Any, name: str, function: Callable, inputs: Sequence[Any]
 def _gather(recorder: Recorder, module: Any, held: Object, path: str) -> None:
     """Parameters, buffers and submodules as values at the head of the graph."""
     if not hasattr(module, "__script_object__"):
-        recorder.module_paths[id(module)] = path
+        recorder.module_paths.setdefault(id(module), path)
     for slot, value in held.items():
         inner = f"{path}.{slot.name}"
         with recorder.graph.at_range(None):

@@ -12,73 +12,13 @@ from typing import Any
 from ... import _C
 from ...base import late
 from .aten import call, call_with, ignored
+from .operators import WRITTEN_IN_PYTHON
 
 Tensor = _C.Tensor
 NAMES = {
     "__eq__": "eq", "__ne__": "ne", "__invert__": "bitwise_not", "cross_entropy": "cross_entropy_loss",
     "__div__": "div", "__idiv__": "div_", "__itruediv__": "div_", "__pow__": "pow", "__ipow__": "pow_",
     "__matmul__": "matmul", "logsigmoid": "log_sigmoid",
-}
-
-
-# --- operators that PyTorch writes in Python --------------------------------------------------------------------------
-
-
-def rsub(self: Any, other: Any) -> Any:
-    return call("rsub", self, other)
-
-
-def rdiv(self: Any, other: Any) -> Any:
-    return call("mul", call("reciprocal", self), other)
-
-
-def floordiv(self: Any, other: Any) -> Any:
-    return call("floor_divide", self, other)
-
-
-def rfloordiv(self: Any, other: Any) -> Any:
-    return call("floor_divide", other, self)
-
-
-def rpow(self: Any, other: Any) -> Any:
-    return call("pow", other, self)
-
-
-def rmatmul(self: Any, other: Any) -> Any:
-    return call("matmul", other, self)
-
-
-def rmod(self: Any, other: Any) -> Any:
-    return call("remainder", other, self)
-
-
-def split(self: Any, split_size: Any, dim: int = 0) -> Any:
-    if isinstance(split_size, (list, tuple)):
-        return call("split_with_sizes", self, split_size, dim)
-    return call("split", self, split_size, dim)
-
-
-def norm(self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """The vector norm, and of two dimensions the nuclear one."""
-    if p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2):
-        return call("linalg_vector_norm", self, 2, _dims(dim), keepdim, dtype=dtype)
-    if p == "nuc":
-        return call("linalg_matrix_norm", self, "nuc", [0, 1] if dim is None else dim, keepdim, dtype=dtype)
-    dims = list(range(self.dim())) if dim is None else _dims(dim)
-    return call("linalg_vector_norm", self, p if p != "fro" else 2.0, dims, keepdim, dtype=dtype)
-
-
-def _dims(dim: Any) -> Any:
-    return dim if dim is None or isinstance(dim, (list, tuple)) else [dim]
-
-
-def unflatten(self: Any, dim: int, sizes: Any) -> Any:
-    return call("unflatten", self, dim, sizes)
-
-
-OPERATORS: dict[str, Callable] = {
-    "__rsub__": rsub, "__rdiv__": rdiv, "__rtruediv__": rdiv, "__floordiv__": floordiv, "__rfloordiv__": rfloordiv,
-    "__rpow__": rpow, "__rmatmul__": rmatmul, "__rmod__": rmod, "split": split, "unflatten": unflatten, "norm": norm,
 }
 
 
@@ -120,8 +60,11 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         return call_with("to", run, (self, dtype, *flags), {})
     if device is not None and dtype is not None:
         return call_with("to", run, (self, _C.device(device), dtype, *flags), {})
-    options = {"dtype": None, "layout": None, "device": None if device is None else _C.device(device),
-               "pin_memory": None, "non_blocking": flags[0], "copy": flags[1], "memory_format": flags[2]}
+    made: tuple[Any, ...] = (None, None, None)
+    if device is not None:
+        made = (ignored(lambda: self.dtype), torch.strided, _C.device(device))
+    options = {"dtype": made[0], "layout": made[1], "device": made[2], "pin_memory": None, "non_blocking": flags[0],
+               "copy": flags[1], "memory_format": flags[2]}
     return call_with("to", run, (self,), options)
 
 
@@ -138,20 +81,27 @@ def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return _to_dtype(self, made, non_blocking, None)
 
 
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    return call_with("copy_", lambda target, source, _: Tensor.copy_(target, source), (self, src, non_blocking), {})
+
+
+def conj(self: Any) -> Any:
+    if not ignored(lambda: self.is_complex()):
+        return self
+    return call_with("_conj", Tensor.conj, (self,), {})
+
+
 def contiguous(self: Any, memory_format: Any = None) -> Any:
     torch = late.provided("package")
     return call("contiguous", self, memory_format=memory_format or torch.contiguous_format)
 
 
-def clamp(input: Any, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
-    return call("clamp", input, min, max, **kwargs)
-
-
 _CONVERSIONS = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
                 "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
                 "cfloat": "complex64", "cdouble": "complex128"}
+OPERATORS: dict[str, Callable] = dict(WRITTEN_IN_PYTHON)
 OPERATORS.update({name: _converting(dtype) for name, dtype in _CONVERSIONS.items()})
-OPERATORS.update({"to": to, "cpu": cpu, "contiguous": contiguous})
+OPERATORS.update({"to": to, "cpu": cpu, "contiguous": contiguous, "copy_": copy_, "conj": conj})
 
 
 # --- methods that are functions of Python here ------------------------------------------------------------------------

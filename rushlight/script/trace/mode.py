@@ -18,30 +18,21 @@ from ...base import late
 from ...dispatch.modes import TorchFunctionMode
 from . import functional, indexing, methods
 from .aten import lifted
-from .calls import record, without_sizes
+from .calls import record
 from .recorder import _PACKAGE, Recorder
+from .state import TracerWarning
 
 Tensor = _C.Tensor
-
-
-class TracerWarning(Warning):
-    """What a trace cannot know."""
-
-    @staticmethod
-    def ignore_lib_warnings() -> None:
-        """Leave out warnings about code of this package."""
-        warnings.filterwarnings("ignore", category=TracerWarning, module=r"rushlight.(?!jit)")
 
 
 _FLOW = (" might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be"
          " treated as a constant in the future. This means that the trace might not generalize to other inputs!")
 _LEAVING = {
     "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a Python integer",
-    "__float__": "Converting a tensor to a Python float", "__index__": "Converting a tensor to a Python index",
+    "__float__": "Converting a tensor to a Python float",
     "__complex__": "Converting a tensor to a Python complex", "item": "Converting a tensor to a Python number",
     "tolist": "Converting a tensor to a Python list", "numpy": "Converting a tensor to a NumPy array",
-    "__array__": "Converting a tensor to a NumPy array", "is_nonzero": "Converting a tensor to a Python boolean",
-    "equal": "Converting a tensor to a Python boolean", "allclose": "Converting a tensor to a Python boolean",
+    "__array__": "Converting a tensor to a NumPy array",
 }
 
 
@@ -54,9 +45,11 @@ def warn(message: str) -> None:
         warnings.warn(message, TracerWarning, stacklevel=level)
 
 
+_PASSED = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("script", "dispatch", "base", "tensors", "jit"))
+
+
 def _is_passed(filename: str) -> bool:
-    return filename.startswith((os.path.join(_PACKAGE, "script"), os.path.join(_PACKAGE, "dispatch"),
-                                os.path.join(_PACKAGE, "base")))
+    return filename.startswith(_PASSED)
 
 
 class TracingMode(TorchFunctionMode):
@@ -66,15 +59,13 @@ class TracingMode(TorchFunctionMode):
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.pending: list[tuple[Any, Callable[[], None]]] = []     # conversions that a following op may explain
 
     # --- the ways in
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if isinstance(func, _C.Op):
-            self._explain(args, kwargs)
-            if name == "unbind" and _is_iteration():
+            if name == "unbind" and len(args) == 1 and not kwargs and _is_iteration():
                 warn("Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different"
                      " shape won't change the number of iterations executed (and might lead to errors or silently give"
                      " incorrect results).")
@@ -89,7 +80,6 @@ class TracingMode(TorchFunctionMode):
             return handle(func, args, kwargs)
         body = functional.BODIES.get(id(func)) or methods.METHODS.get(name)
         if body is not None:
-            self._explain(args, kwargs)
             return self._inside(body, args, kwargs)
         if callable(func) and hasattr(func, "__code__"):          # a function of Python: what it calls is seen
             with self:
@@ -104,12 +94,7 @@ class TracingMode(TorchFunctionMode):
         """One op, as one node."""
         if "::" in name:
             return func(*args, **kwargs)
-
-        def run() -> Any:
-            plain = tuple(map(without_sizes, args))
-            return func(*plain, **{key: without_sizes(held) for key, held in kwargs.items()})
-
-        return record(self.recorder, methods.NAMES.get(name, name), args, kwargs, run)
+        return record(self.recorder, methods.NAMES.get(name, name), args, kwargs, func)
 
     # --- sizes
     def _attribute(self, func: Any, args: tuple) -> Any:
@@ -144,41 +129,21 @@ class TracingMode(TorchFunctionMode):
 
     # --- values that leave
     def _leaving(self, name: str, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        result = func(*args, **kwargs)
-        if name == "__index__":
-            self.pending.append((args[0], _kept_warning(_LEAVING[name] + _FLOW)))
-        else:
-            warn(_LEAVING[name] + _FLOW)
-        return result
-
-    def _explain(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Tensors that an op takes for numbers do not leave the trace."""
-        if self.pending:
-            taken = {id(item) for held in (*args, *kwargs.values())
-                     for item in (held if isinstance(held, (list, tuple)) else (held,))}
-            for tensor, tell in self.pending:
-                if id(tensor) not in taken:
-                    tell()
-            self.pending = []
-
-    def finish(self) -> None:
-        self._explain((), {})
+        warn(_LEAVING[name] + _FLOW)
+        return func(*args, **kwargs)
 
     # --- indexing, iteration, tensors from numbers
     def _on_getitem(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        self._explain(args[1:], {})
         with self:
             return indexing.read(self.recorder, *args)
 
     def _on_setitem(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        self._explain(args[1:], {})
         with self:
             return indexing.write(self.recorder, *args)
 
     def _on_tensor(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        warn("torch.tensor results are registered as constants in the trace. You can safely ignore this warning if you"
-             " use this function to create tensors out of constant variables that would be the same every time you"
-             " call this function. In any other case, this might cause the trace to be incorrect.")
+        warn(f"torch.{func.__name__} results are registered as constants in the trace. That is right for numbers that"
+             " are the same at every call; in any other case, this might cause the trace to be incorrect.")
         made = func(*args, **kwargs)
         with self:
             return lifted(made, "detach")
@@ -188,29 +153,21 @@ class TracingMode(TorchFunctionMode):
             return func(*args, **kwargs)
         return self._on_tensor(func, args, kwargs)
 
+    def _on_from_numpy(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        warn("torch.from_numpy results are registered as constants in the trace. That is right for arrays that are the"
+             " same at every call; in any other case, this might cause the trace to be incorrect.")
+        return func(*args, **kwargs)
+
     def _on_detach(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        return record(self.recorder, func.__name__, args, kwargs, lambda: func(*args))
+        return record(self.recorder, func.__name__, args, kwargs, func)
 
     def _on_detach_(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         return self._on_detach(func, args, kwargs)
 
 
 def _is_iteration() -> bool:
-    """Whether the op that is called now walks over a tensor: then the program did not name it."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith((os.path.join(_PACKAGE, "script"),
-                                                                     os.path.join(_PACKAGE, "dispatch"))):
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and frame.f_code.co_filename.startswith(os.path.join(_PACKAGE, "tensors"))
-
-
-def _kept_warning(message: str) -> Callable[[], None]:
-    """A warning about the line that the program is at now, to be given later or not."""
+    """Whether the op that is called now walks over a tensor: then the program's code does not name it."""
     frame = sys._getframe(2)
     while frame is not None and _is_passed(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
-    if frame is None or frame.f_code.co_filename.startswith(_PACKAGE + os.sep):
-        return lambda: None
-    name, line = frame.f_code.co_filename, frame.f_lineno
-    module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
-    return lambda: warnings.warn_explicit(message, TracerWarning, name, line, module, registry)
+    return frame is not None and "unbind" not in frame.f_code.co_names

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,14 +25,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 # frames that stand between the program and the recorder
 _MACHINERY = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("dispatch", "op", "aten", "base", "tensors"))
-_BODIES = ("functional.py", "methods.py", "layers.py")        # bodies of functions that the program calls
-
-
-class _Current(threading.local):
-    recorder: Recorder | None = None
-
-
-current = _Current()
+_BODIES = ("functional.py", "operators.py", "layers.py")        # bodies of functions that the program calls
 
 
 class PlaceSource(Source):
@@ -335,18 +327,15 @@ class Recorder:
             parts = [self.output(item, warn) for item in held]
             element = t.unify_all([t.plain(part.type_) for part in parts]) or t.TENSOR
             return self.row(parts, element)
+        if held is None:
+            raise RuntimeError("The traced function didn't return any values! Side-effects are not captured in traces,"
+                               " so it would be a no-op.")
         words = "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
         raise RuntimeError(f"{words}, got {type(held).__name__}")
 
     def _tuple(self, held: tuple, warn: Callable[[str], None]) -> Value:
         parts = [self.output(item, warn) for item in held]
-        made: t.Type = t.TupleType([part.type_ for part in parts])
-        if hasattr(held, "_fields"):
-            from ..frontend.annotations import try_type
-
-            named = try_type(type(held))
-            if isinstance(named, t.TupleType):
-                made = named
+        made = t.TupleType([part.type_ for part in parts])
         with self.graph.at_range(None):
             return self.graph.insert("prim::TupleConstruct", parts, made).outputs_[0]
 
