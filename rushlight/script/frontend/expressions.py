@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import types as t
-from ..constants import constant_of, insert_constant
+from ..constants import insert_constant
 from ..ir import Value
 from ..source import Range
 from .errors import CompileError, FrontendError, NotSupportedError, UnsupportedNodeError
