@@ -57,8 +57,8 @@ class Range(NamedTuple):
         return self.source.text[self.start : self.end]
 
     def highlight(self, *, running: bool = False) -> str:
-        """The lines around it, those that it covers underlined; where it comes from first, with the name of the function
-        where that is `running`."""
+        """The lines around it, those that it covers underlined; where it comes from first, with the name of the
+        function where that is `running`."""
         source = self.source
         first, last = source.line_of(self.start), source.line_of(max(self.start, self.end - 1))
         lines = source.text.rstrip("\n").split("\n")

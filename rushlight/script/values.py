@@ -312,8 +312,8 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     listed = schema.arguments[skip:]
     positional = sum(not argument.kwarg_only for argument in listed)
     if positional < len(args) <= len(listed):
-        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)}"
-                           f" was/were given. Declaration: {schema}")
+        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)} were"
+                           f" given. Declaration: {schema}")
     if len(args) + len(kwargs) > len(listed):
         raise RuntimeError(f"{schema.name}() expected at most {len(listed)} argument(s) but received"
                            f" {len(args) + len(kwargs)} argument(s). Declaration: {schema}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import random
 
-NAMES = {"int": ("a", "b", "c", "d"), "float": ("f", "g"), "bool": ("p", "q"), "str": ("s", "t"), "List[int]": ("xs", "ys")}
+NAMES = {"int": ("a", "b", "c", "d"), "float": ("f", "g"), "bool": ("p", "q"), "str": ("s", "t"),
+         "List[int]": ("xs", "ys")}
 
 
 class Maker:
@@ -36,11 +37,12 @@ class Maker:
             return str(self.random.randint(-9, 9))
         a, b = self.expression("int", depth + 1), self.expression("int", depth + 1)
         row = self.expression("List[int]", depth + 1)
+        p = self.expression("bool", depth + 1)
         return self.pick(f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} // {self.random.choice((2, 3, -4))})",
                          f"({a} % {self.random.choice((5, 7, -3))})", f"min({a}, {b})", f"max({a}, {b})", f"abs({a})",
                          f"len({row})", f"len({self.expression('str', depth + 1)})", f"({a} & {b})", f"({a} ^ {b})",
-                         f"({a} if {self.expression('bool', depth + 1)} else {b})", f"sum({row} + [1])", f"-{a}",
-                         f"({row} + [{a}])[{self.random.choice((0, -1))}]", f"int({self.expression('bool', depth + 1)})")
+                         f"({a} if {p} else {b})", f"sum({row} + [1])", f"-{a}", f"int({p})",
+                         f"({row} + [{a}])[{self.random.choice((0, -1))}]")
 
     def _float(self, depth: int, leaf: bool) -> str:
         if leaf:
@@ -65,8 +67,9 @@ class Maker:
         if leaf:
             return repr(self.pick("a", "b", "ab", ""))
         s, n = self.expression("str", depth + 1), self.expression("int", depth + 1)
+        name = self.pick(*sorted(self.known["int"]))
         return self.pick(f"({s} + {self.expression('str', depth + 1)})", f"str({n})", f"{s}.upper()",
-                         f"{s}.replace('a', 'cd')", f"f'{{{self.pick(*sorted(self.known['int']))}}}-x'", f"'{{}}:{{}}'.format({n}, {n})",
+                         f"{s}.replace('a', 'cd')", f"f'{{{name}}}-x'", f"'{{}}:{{}}'.format({n}, {n})",
                          f"({s} + 'z')[0]", f"{s}[1:]", f"{s}[::-1]", f"('%d.' % {n})",
                          f"','.join([str(i) for i in {self.expression('List[int]', 2)}])")
 
@@ -75,7 +78,8 @@ class Maker:
             return f"[{self.random.randint(0, 5)}, {self.random.randint(0, 5)}]"
         row, n = self.expression("List[int]", depth + 1), self.expression("int", depth + 1)
         return self.pick(f"({row} + [{n}])", f"[i * 2 % 97 for i in {row}]", f"{row}[1:]", f"sorted({row})",
-                         f"list(range(min(4, {n})))", f"[{n}, {n}]", f"{row}[::-1]", f"[i + j for i, j in zip({row}, {row})]")
+                         f"list(range(min(4, {n})))", f"[{n}, {n}]", f"{row}[::-1]",
+                         f"[i + j for i, j in zip({row}, {row})]")
 
     # --- statements
     def body(self, indent: int, depth: int) -> None:
@@ -101,7 +105,8 @@ class Maker:
             self.put(indent, self.pick(f"{row}.append({n})", f"{row} += [{n}]", f"{row} = {row} + [{n}]"))
             return
         if kind in ("int", "float") and self.random.random() < 0.3:
-            self.put(indent, f"{self.pick(*sorted(self.known[kind]))} {self.pick('+=', '-=')} {self.expression(kind, 1)}")
+            name = self.pick(*sorted(self.known[kind]))
+            self.put(indent, f"{name} {self.pick('+=', '-=')} {self.expression(kind, 1)}")
             return
         name = self.random.choice(NAMES[kind])
         text = self.expression(kind)

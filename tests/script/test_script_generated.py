@@ -12,7 +12,7 @@ import rushlight as rl
 from rushlight.script.frontend.errors import CompileError, FrontendError
 from rushlight.script.unit import Unit
 
-SEEDS = range(60)
+SEEDS = range(40)
 CALLS = ((3, -2, 1.5, True, "ab", [4, 1, 3]), (-7, 11, -0.25, False, "", []))
 
 

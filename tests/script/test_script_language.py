@@ -1,5 +1,5 @@
-"""The language of scripts against PyTorch 2.13, by stored answers: graphs, code, results, errors of running programs and
-refusals."""
+"""The language of scripts against PyTorch 2.13, by stored answers: graphs, code, results, errors of running programs
+and refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ TAKEN = [name for name, answer in ANSWERS.items() if "refused" not in answer]
 REFUSED = [name for name, answer in ANSWERS.items() if "refused" in answer]
 # What PyTorch says in words of its C++ library, or with another value's words: the class is the same.
 OWN_WORDS = {
-    "c10": "Python builtin <class 'reversed'>", "e139 ([1],)": "8 is not in list", "x136 (3, 4)": "1 positional argument(s)",
+    "c10": "Python builtin <class 'reversed'>", "e139 ([1],)": "8 is not in list",
+    "x136 (3, 4)": "1 positional argument(s)",
 }
 
 
@@ -55,7 +56,7 @@ def test_what_pytorch_takes_is_taken(name: str) -> None:
             function(*asked.arguments(call))
         said = str(raised.value)
         assert OWN_WORDS.get(f"{name} {call}", expected.removeprefix("error: ")) in said
-        assert "Traceback of TorchScript" in said and "language_programs.py" in said or "Declaration" in said
+        assert ("Traceback of TorchScript" in said and "language_programs.py" in said) or "Declaration" in said
 
 
 @pytest.mark.parametrize("name", REFUSED)

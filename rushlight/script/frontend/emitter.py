@@ -202,7 +202,7 @@ class Emitter(Expressions, Conditions):
         """A value for a return whose type was declared."""
         from ..matching import _converted
 
-        value = _converted(self.graph, declared, value, convert=False)
+        value = _converted(self.graph, declared, value, convert=True)
         if not value.type_.is_subtype_of(declared):
             raise CompileError(f"Return value was annotated as having type {declared} but is actually of type"
                                f" {value.type_}", at)

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import types as t
-from ..constants import constant_of, insert_constant
+from ..constants import insert_constant
 from ..ir import Value
 from ..source import Range
 from .errors import CompileError, FrontendError, NotSupportedError, UnsupportedNodeError
 from .forking import emit_fork
 from .indexing import Indexing
-from .sugared import Builtin, Form, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
+from .sugared import Builtin, Form, Nothing, Range_, Simple, Special, Sugared, SugaredTuple, Together, Walk
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -299,11 +299,11 @@ class Expressions(Indexing):
             return values[0]
         return self.builtin(_CASTS[name], at, values)
 
-    def _special_print(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
+    def _special_print(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Sugared:  # type: ignore[misc]
         if tree.keywords:
             raise CompileError("print doesn't accept any keyword arguments", at)
         self.graph.insert("prim::Print", [self.value(arg) for arg in tree.args], outputs=0)
-        return insert_constant(self.graph, None)
+        return Nothing()
 
     def _special_annotate(self: Emitter, tree: ast.Call, at: Range, hint: Any) -> Value:  # type: ignore[misc]
         type = self._annotation(tree.args[0])

@@ -108,8 +108,10 @@ class Indexing:
         parts = ((tree.lower, None), (tree.upper, None), (tree.step, 1))
         found = [None if part is None else self.value(part) for part, _ in parts]
         with self.graph.at_range(None):
-            return [insert_constant(self.graph, missing) if value is None else value
-                    for value, (_, missing) in zip(found, parts, strict=True)]
+            for place in (2, 0, 1):
+                if found[place] is None:
+                    found[place] = insert_constant(self.graph, parts[place][1])
+        return found  # type: ignore[return-value]
 
     # --- tensors
     def _of_tensor(self: Emitter, held: Value, tree: ast.expr, at: Range) -> Value:  # type: ignore[misc]

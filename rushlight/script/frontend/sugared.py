@@ -529,6 +529,13 @@ class SugaredTuple(Sugared):
         return insert_constant(e.graph, len(self.parts))
 
 
+class Nothing(Sugared):
+    """What `print` gives: no value."""
+
+    def kind(self) -> str:
+        return "None"
+
+
 class Special(Sugared):
     """Something with a form of its own: `print`, `isinstance`, `annotate`; the emitter knows it by name."""
 

@@ -9,7 +9,7 @@ SIDE_EFFECTS = frozenset((
     "prim::Print", "prim::RaiseException", "prim::SetAttr", "prim::Enter", "prim::Exit", "prim::CallFunction",
     "prim::CallMethod", "prim::PythonOp", "prim::IgnoredPythonOp", "prim::AddStatValue", "prim::TimePoint",
     "prim::BailOut", "prim::BailoutTemplate", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote", "aten::warn",
-    "aten::save", "aten::manual_seed", "aten::set_grad_enabled", "aten::_set_grad_enabled",
+    "aten::save", "aten::backward", "aten::manual_seed", "aten::set_grad_enabled", "aten::_set_grad_enabled",
 ))
 _RANDOM = frozenset(f"aten::{name}" for name in (
     "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "_fused_dropout", "_standard_gamma",
