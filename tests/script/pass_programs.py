@@ -32,6 +32,43 @@ def cse_view(x):
 
 
 @case(*CSE)
+def cse_outputs(x):
+    a = torch.tanh(x)
+    b = torch.tanh(x)
+    return a, b
+
+
+@case(*CSE)
+def cse_random(x):
+    return torch.rand_like(x) + torch.rand_like(x)
+
+
+@case(*CP)
+def cp_random():
+    return torch.rand([2]) + torch.zeros([2])
+
+
+@case(*CP, *PO)
+def pooled_outputs(x):
+    a = torch.ones([2])
+    b = torch.ones([2])
+    return a, b, x
+
+
+@case(*CP)
+def cp_tensors():
+    return torch.ones([2]), 1
+
+
+@case(*DCE)
+def dce_print(x):
+    y = x + 1
+    print(y)
+    z = x + 2
+    return x
+
+
+@case(*CSE)
 def cse_plain(x,y):
     a=torch.tanh(x+y)
     b=torch.tanh(x+y)

@@ -164,6 +164,34 @@ WRITTEN = {
         a = x + 0
         a.add_(1)
         return (x * 2, a * 3)""",
+    "what one turn writes, the turn after the next adds": """
+        a = x + 1
+        b = y + 1
+        for i in range(n):
+            a = a + b
+            t = y * 2
+            t.add_(1)
+            b = t
+        return (a, a)""",
+    "an error is a result too": """
+        if n == 0:
+            raise RuntimeError("none")
+        return (x * n, y)""",
+    "a sum of lists of which one grew": """
+        held = [x]
+        other = [y]
+        other.append(x)
+        both = held + other
+        return (torch.stack(both).sum(0), y)""",
+    "a tensor and its view come out of a branch": """
+        if flag:
+            a = x + 1
+            b = a.t()
+        else:
+            a = x + 2
+            b = y
+        a.add_(1)
+        return (a, b)""",
     "a branch that writes what both name": """
         a = x + 0
         if flag:
@@ -207,3 +235,28 @@ WRITTEN = {
 def test_no_pass_changes_what_is_written_through_other_names(name: str) -> None:
     text = "def program(x, y, flag: bool, n: int):" + WRITTEN[name].replace("\n        ", "\n    ") + "\n"
     assert_passes_keep(text, f"<{name}>", [*((each,) for each in PASSES), PASSES, PASSES[::-1]])
+
+
+def test_a_pattern_whose_inputs_are_written_in_between_is_left_alone() -> None:
+    text = """graph(%a : Tensor, %b : Tensor, %c : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %m : Tensor = aten::mm(%a, %b)
+  {}
+  %r : Tensor = aten::add(%m, %c, %one)
+  return (%r)"""
+    pattern = """graph(%a, %b, %c):
+  %m : Tensor = aten::mm(%a, %b)
+  %one : int = prim::Constant[value=1]()
+  %r : Tensor = aten::add(%m, %c, %one)
+  return (%r)"""
+    replacement = """graph(%a, %b, %c):
+  %one : int = prim::Constant[value=1]()
+  %r : Tensor = aten::addmm(%c, %a, %b, %one, %one)
+  return (%r)"""
+    for line, is_found in (("%z : Tensor = aten::relu(%b)", True), ("%z : Tensor = aten::zero_(%b)", False)):
+        graph = rl._C.parse_ir(text.format(line))
+        rl._C._jit_pass_custom_pattern_based_rewrite_graph(pattern, replacement, graph)
+        graph.lint()
+        assert ("aten::addmm" in str(graph)) == is_found
+        a, b, c = rl.ones(2, 2), rl.ones(2, 2), rl.ones(2, 2)
+        assert rl.equal(Program(graph).run(a, b, c), rl.full([2, 2], 3.0))

@@ -30,7 +30,9 @@ class _Pool:
 
     def constant(self, node: Node) -> None:
         key, output = _key(node), node.outputs_[0]
-        if key in self.known and self.may_be(output, self.known[key]):
+        if key in self.known:
+            if not self.may_be(output, self.known[key]):
+                return
             if output.has_name() and not self.known[key].has_name():
                 name = output.name
                 output.set_debug_name("")
@@ -38,7 +40,7 @@ class _Pool:
             output.replace_all_uses_with(self.known[key])
             node.destroy()
             return
-        self.known.setdefault(key, output)
+        self.known[key] = output
         first = self.graph.block.params.next_
         if node is not first:
             node.move_before(first)  # type: ignore[arg-type]

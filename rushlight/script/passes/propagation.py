@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import types as t
-from ..constants import constant_of, set_constant
+from ..constants import constant_of, set_constant, type_of
 from ..ir import Block, Graph, Node, Value
 from ..primitives import FUNCTIONS, TEXTS
 from .aliases import Aliases, may_change
@@ -137,6 +137,10 @@ def result_type(given: t.Type, held: Any) -> t.Type | None:
     """The type of a constant that stands for a value: what a number or a tensor turned out to be, else the value's."""
     if isinstance(given, (t.NumberType, t.TensorType, t.AnyType)) or (isinstance(given, t.UnionType)):
         return None if held is not None else t.NoneType()
+    if isinstance(given, t.TupleType) and not given.name:
+        parts = [result_type(type, item) or type_of(item) or type
+                 for type, item in zip(given.elements_, held, strict=True)]
+        return t.TupleType(parts)
     return given
 
 
