@@ -6,6 +6,7 @@ from collections.abc import Callable
 from operator import getitem
 from typing import Any
 
+from ....._C import bool as bool_
 from .....fx import GraphModule, symbolic_trace
 from .....nn import (
     AdaptiveAvgPool2d,
@@ -94,7 +95,7 @@ class BaseStructuredSparsifier(BaseSparsifier):
             module, tensor_name = config["module"], config["tensor_name"]
             made_by = config.get("parametrization", FakeStructuredSparsity)
             tensor = getattr(module, tensor_name)
-            all_rows = find_op("ones")((tensor.shape[0],), dtype=find_op("isnan")(tensor).dtype, device=tensor.device)
+            all_rows = find_op("ones")((tensor.shape[0],), dtype=bool_, device=tensor.device)
             mask = config.get("mask", all_rows)
             self.state[config["tensor_fqn"]]["mask"] = mask
             parametrize.register_parametrization(module, tensor_name, made_by(mask))
