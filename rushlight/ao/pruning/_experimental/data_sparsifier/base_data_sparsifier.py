@@ -47,8 +47,7 @@ class BaseDataSparsifier(BaseSparsifier):
         return data.weight if type(data) in EMBEDDING_TYPES else data
 
     def add_data(self, name: str, data: Any, reuse_mask: bool = True, **config: Any) -> Tensor:
-        """Take a tensor under a name, masked. A name there is already keeps its settings, and with `reuse_mask` its mask.
-        """
+        """Take a tensor under a name, masked. A name there is keeps its settings, and with `reuse_mask` its mask."""
         if type(data) not in SUPPORTED_TYPES:
             raise AssertionError(
                 f"data: expected a Tensor, a Parameter, an Embedding or an EmbeddingBag, got {type(data)}"

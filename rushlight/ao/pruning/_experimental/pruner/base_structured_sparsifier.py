@@ -1,4 +1,4 @@
-"""What pruners of channels share: masks over rows, biases set aside, and the chains that `prune()` takes rows out of."""
+"""What pruners of channels share: masks over rows, biases set aside, and the chains that `prune()` cuts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from ....._C import bool as bool_
 from .....fx import GraphModule, symbolic_trace
 from .....nn import (
+    LSTM,
     AdaptiveAvgPool2d,
     AdaptiveMaxPool2d,
     AvgPool2d,
@@ -16,7 +17,6 @@ from .....nn import (
     Flatten,
     LayerNorm,
     Linear,
-    LSTM,
     MaxPool2d,
     Module,
     Parameter,
