@@ -17,6 +17,7 @@ from typing import Any
 from ..._C import Tensor
 from ...fx import GraphModule, Interpreter, Node
 from ...nn import functional as F, modules as nn
+from ...nn.utils.parametrize import is_parametrized
 from ...op import find_op
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -177,8 +178,10 @@ def follow(graph: GraphModule, example: tuple[Any, ...]) -> ChannelFlow:
     for node in graph.graph.nodes:
         found = None
         module = graph.get_submodule(node.target) if node.op == "call_module" else None
-        shared = module is not None and any(uses[node.target] > 1 or owned[id(p)] > 1 for p in module.parameters())
-        if runner.shapes.get(node) is not None and not shared:
+        is_plain = module is None or not (
+            is_parametrized(module) or any(uses[node.target] > 1 or owned[id(p)] > 1 for p in module.parameters())
+        )
+        if runner.shapes.get(node) is not None and is_plain:
             found = _of_module(flow, node, module) if module is not None else _of_call(flow, node)
         if found is not None:
             flow.flows[node] = found

@@ -63,16 +63,28 @@ def _baked_copy(model: Module) -> Module:
             for hook in hooks:
                 prune.remove(module, hook._tensor_name)
             _bake_bias(module)
-            for name in _masked_names(module):
-                parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+            _bake_masks(module)
     return copied
 
 
-def _masked_names(module: Any) -> list[str]:
-    if not parametrize.is_parametrized(module):
-        return []
+def _bake_masks(module: Any) -> None:
+    """Let a module whose tensors are parametrized by masks alone be the plain module of masked tensors.
+
+    A copy has the class of the model's own module, which carries its parametrized tensors as properties: they stay.
+    """
     kinds = (FakeSparsity, FakeStructuredSparsity)
-    return [name for name, steps in module.parametrizations.items() if all(isinstance(step, kinds) for step in steps)]
+    if not parametrize.is_parametrized(module) or not all(
+        isinstance(step, kinds) for steps in module.parametrizations.values() for step in steps
+    ):
+        return
+    baked = {name: (getattr(module, name), steps.original) for name, steps in module.parametrizations.items()}
+    module.__class__ = parametrize.type_before_parametrizations(module)
+    del module.parametrizations
+    for name, (value, original) in baked.items():
+        if isinstance(original, Parameter):
+            module.register_parameter(name, Parameter(value.detach(), requires_grad=original.requires_grad))
+        else:
+            module.register_buffer(name, value.detach())
 
 
 def _bake_bias(module: Any) -> None:
