@@ -183,7 +183,7 @@ ROWS: dict[int, tuple[Callable[..., str], tuple[str, ...]]] = {
     22: (names, ("torch.distributed", "torch.distributed.tensor", "torch.distributed.fsdp",
                  "torch.distributed.checkpoint", "torch.distributed.pipelining", "torch.distributed.rpc")),
     23: (programs, ("examples/parallel*.py",)),
-    25: (names, ("torch.nn.utils.prune",)),
+    25: (names, ("torch.nn.utils.prune", "torch.ao.pruning")),
     26: (onnx_rules, ()),
     27: (targets, ()),
     28: (targets, ()),

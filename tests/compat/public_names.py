@@ -16,7 +16,9 @@ SYSTEMS = {
     "torch.distributed": "running over several processes",
     "torch.onnx": "PyTorch's older ONNX exporters",
     "torch.export": "exporting whole programs",
-    "torch.ao": "quantization",
+    "torch.ao.nn": "quantization: layers",
+    "torch.ao.ns": "quantization: comparing models",
+    "torch.ao.quantization": "quantization",
     "torch.quantization": "quantization, by its older name",
     "torch.nn.quantized": "quantization: layers on quantized tensors",
     "torch.nn.quantizable": "quantization: layers to be quantized",
@@ -75,7 +77,7 @@ def torch_modules() -> dict[str, ModuleType]:
 def torch_names() -> dict[str, list[str]]:
     """PyTorch's public modules -> their public names."""
     return {
-        name: sorted(n for n in module.__all__ if not n.startswith("_"))
+        name: sorted(n for n in module.__all__ if not n.startswith("_") and f"{name}.{n}" not in SYSTEMS)
         for name, module in torch_modules().items()
         if hasattr(module, "__all__")
     }

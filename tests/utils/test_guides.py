@@ -21,6 +21,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("coming_from_pytorch.md", 2),
         ("adding_an_op.md", 7),
         ("adding_a_device.md", 3),
+        ("pruning.md", 3),
     ],
 )
 def test_the_guide_runs(name, least, capsys, monkeypatch):
@@ -59,6 +60,13 @@ def test_the_language_model_is_trained_saved_and_fine_tuned(tmp_path: Path) -> N
 def test_digits_are_recognised(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert "accuracy 9" in run_example(tmp_path, "mnist.py", "--epochs", "3").splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_pruned_student_is_taught(tmp_path: Path) -> None:
+    lines = run_example(tmp_path, "distill.py", "--images", "600", "--epochs", "3").splitlines()
+    _, pruned, taught = (float(re.search(r"([\d.]+)%", line)[1]) for line in lines)
+    assert taught > pruned + 20 and "8,182 parameters" in lines[-1]
 
 
 def test_the_page_of_environment_variables_has_the_table_of_the_code() -> None:

@@ -6,19 +6,19 @@ from typing import NoReturn
 
 __all__ = ["get_static_sparse_quantized_mapping", "get_dynamic_sparse_quantized_mapping"]
 
+_REFUSAL = (
+    "ao.pruning.{}: {} works on quantized tensors, which this version does not have. Give convert() a mapping to"
+    " modules of your own, or keep the float model after squash_mask()."
+)
+
 
 def get_static_sparse_quantized_mapping() -> NoReturn:
     """Refuses: `ao.nn.sparse.quantized.Linear` needs quantized tensors."""
-    _refuse("get_static_sparse_quantized_mapping", "ao.nn.sparse.quantized.Linear")
+    raise NotImplementedError(_REFUSAL.format("get_static_sparse_quantized_mapping", "ao.nn.sparse.quantized.Linear"))
 
 
 def get_dynamic_sparse_quantized_mapping() -> NoReturn:
     """Refuses: `ao.nn.sparse.quantized.dynamic.Linear` needs quantized tensors."""
-    _refuse("get_dynamic_sparse_quantized_mapping", "ao.nn.sparse.quantized.dynamic.Linear")
-
-
-def _refuse(name: str, module: str) -> NoReturn:
     raise NotImplementedError(
-        f"ao.pruning.{name}: {module} works on quantized tensors, which this version does not have. Give convert() a"
-        " mapping to modules of your own, or keep the float model after squash_mask()."
+        _REFUSAL.format("get_dynamic_sparse_quantized_mapping", "ao.nn.sparse.quantized.dynamic.Linear")
     )

@@ -122,7 +122,7 @@ class BaseSparsifier(abc.ABC):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Bake the masks into the tensors. Settings named, for all or by module path, stay as `module.sparse_params`."""
+        """Bake the masks into the tensors. Settings named, for all or by module path, stay in `sparse_params`."""
         for config in self.groups:
             module = config["module"]
             parametrize.remove_parametrizations(module, config["tensor_name"], leave_parametrized=True)

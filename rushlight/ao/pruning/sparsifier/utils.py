@@ -24,7 +24,7 @@ def module_contains_param(module: Module, parametrization: type[Module]) -> bool
 
 
 def swap_module(mod: Module, mapping: dict[type[Module], type[Module]]) -> Module:
-    """The module that the mapping makes of this one (`from_dense`), with its hooks and on its device; itself if none."""
+    """What the mapping makes of a module (`from_dense`), with its hooks and on its device; itself if nothing."""
     new_class: Any = mapping.get(type_before_parametrizations(mod))
     if new_class is None:
         return mod

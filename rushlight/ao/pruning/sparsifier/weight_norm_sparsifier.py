@@ -14,7 +14,7 @@ __all__ = ["WeightNormSparsifier"]
 
 
 class WeightNormSparsifier(BaseSparsifier):
-    """Masks the share `sparsity_level` of blocks of smallest mean norm; in each, the `zeros_per_block` smallest entries.
+    """Masks the share `sparsity_level` of blocks of smallest mean norm; in each, the `zeros_per_block` smallest.
 
     `norm` is 1 (magnitudes), 2 (squares, the default) or a function of the tensor.
     """

@@ -1,4 +1,4 @@
-"""What pruners of channels share: masks over rows, biases set aside, and the chains that `prune()` takes rows out of."""
+"""What pruners of channels share: masks over rows, biases set aside, and the chains that `prune()` cuts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from operator import getitem
 from typing import Any
 
+from ....._C import bool as bool_
 from .....fx import GraphModule, symbolic_trace
 from .....nn import (
+    LSTM,
     AdaptiveAvgPool2d,
     AdaptiveMaxPool2d,
     AvgPool2d,
@@ -15,7 +17,6 @@ from .....nn import (
     Flatten,
     LayerNorm,
     Linear,
-    LSTM,
     MaxPool2d,
     Module,
     Parameter,
@@ -94,7 +95,7 @@ class BaseStructuredSparsifier(BaseSparsifier):
             module, tensor_name = config["module"], config["tensor_name"]
             made_by = config.get("parametrization", FakeStructuredSparsity)
             tensor = getattr(module, tensor_name)
-            all_rows = find_op("ones")((tensor.shape[0],), dtype=find_op("isnan")(tensor).dtype, device=tensor.device)
+            all_rows = find_op("ones")((tensor.shape[0],), dtype=bool_, device=tensor.device)
             mask = config.get("mask", all_rows)
             self.state[config["tensor_fqn"]]["mask"] = mask
             parametrize.register_parametrization(module, tensor_name, made_by(mask))

@@ -12,7 +12,7 @@ __all__ = ["BiasHook", "FakeStructuredSparsity", "module_contains_param"]
 
 
 class FakeStructuredSparsity(Module):
-    """Multiplies the rows of a tensor by a mask of one entry per row. The mask is the pruner's state: nothing is saved."""
+    """Multiplies the rows of a tensor by a mask of one entry per row. The mask is the pruner's: none is saved."""
 
     mask: Tensor
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....._C import Tensor
 from .....autograd.grad_mode import no_grad
-from .....nn import Conv2d, LayerNorm, Linear, LSTM, Parameter
+from .....nn import LSTM, Conv2d, LayerNorm, Linear, Parameter
 from .....nn.utils import parametrize
 from .....op import find_op
 from .parametrization import BiasHook, FakeStructuredSparsity
