@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..base import late
+from .classes import Object
 from . import types as t
 from .arithmetic import NUMBERS, text_of as number_text
 from .classes import Object
