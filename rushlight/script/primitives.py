@@ -12,7 +12,6 @@ from typing import Any
 
 from .. import _C
 from ..base import late
-from .classes import Object
 from . import types as t
 from .arithmetic import NUMBERS, text_of as number_text
 from .classes import Object
