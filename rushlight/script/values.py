@@ -364,6 +364,13 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     return found
 
 
+def takers(schema: Schema) -> list[tuple[Callable[[Any, Any], Any], t.Type]]:
+    """For each parameter the way in and its type; nothing where some go by name alone."""
+    if any(argument.kwarg_only for argument in schema.arguments):
+        return []
+    return [(_TAKEN.get(argument.type.__class__, converted), argument.type) for argument in schema.arguments]
+
+
 def _default(value: Any, type: t.Type) -> Any:
     """A default as the function may change it: containers are copies, and instances become objects."""
     is_shared = isinstance(value, (list, dict)) or isinstance(type, (ClassType, InterfaceType, t.AnyType))
