@@ -57,7 +57,7 @@ class RecursiveScriptClass:
             return
         wanted = held.type.slot_type(name)
         if wanted is None:
-            raise AttributeError(f"'{held.type}' object has no attribute '{name}'")
+            raise RuntimeError(f"{held.type} does not have an attribute with name '{name}'")
         try:
             held.set(name, converted(value, wanted))
         except Refused as refused:

@@ -379,11 +379,10 @@ def _kind_of(module: RecursiveScriptModule) -> str:
 
 
 def _to_python(held: Any) -> Any:
-    """A slot's value as Python gets it: an object of a module as a module."""
-    kind = getattr(held, "type", None)
-    if type(held).__name__ == "Object" and kind.is_module():
-        return late.provided("script module")(held)
-    return held
+    """A slot's value as Python gets it: an object of a module as a module, other objects as instances of their class."""
+    from ..script.values import outward
+
+    return outward(held)
 
 
 def _names_in(spaces: tuple[Any, ...]) -> Callable[[str], Any]:

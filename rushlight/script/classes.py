@@ -202,7 +202,8 @@ class Object:
     def __lt__(self, other: Object) -> bool:
         method = self.type.methods.get("__lt__")
         if method is None:
-            raise RuntimeError(f"only objects of classes with __lt__ can be sorted, '{self.type}' has none")
+            raise RuntimeError(f"To sort a list of {self.type} it must define a __lt__ method with two inputs of that"
+                               " type that returns a bool")
         return method.runner()(self, other)
 
     def __repr__(self) -> str:

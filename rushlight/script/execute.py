@@ -235,12 +235,12 @@ class _Writer:
         self.line(depth, f"{self.result(node)} = {self.bind(fork)}({self.bind(program.run)}{given})", node)
 
     def _prim_PythonOp(self, node: Node, depth: int) -> None:
-        from .values import holds_objects, outward
+        from .values import leaving
 
         result = node.outputs_[0]
-        goes_out = [holds_objects(value.type_) for value in node.inputs_]
-        given = ", ".join(f"{self.bind(outward)}({self.text(value)})" if flag else self.text(value)
-                          for value, flag in zip(node.inputs_, goes_out, strict=True))
+        ways = [leaving(value.type_) for value in node.inputs_]
+        given = ", ".join(self.text(value) if way is None else f"{self.bind(way)}({self.text(value)})"
+                          for value, way in zip(node.inputs_, ways, strict=True))
         call = f"{self.bind(node.pyobj)}({given})"
         self.line(depth, f"{self.result(node)} = {self.bind(functools.partial(answered, type=result.type_))}({call})",
                   node)

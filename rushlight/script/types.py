@@ -482,7 +482,7 @@ class DictType(Type):
 
 def _default_text(value: Any) -> str:
     """The default of a field, as graphs print it."""
-    return late.provided("script text").shown(value)
+    return value if isinstance(value, str) else late.provided("script text").shown(value)
 
 
 class TupleType(Type):

@@ -31,7 +31,7 @@ from .passes.cleanup import canonicalize_loops, clean
 from .schemas import Schema
 from .source import Range
 from .types import Type
-from .values import bound, leaving
+from .values import Refused, bound, leaving, takers
 
 
 class Function:
@@ -39,6 +39,7 @@ class Function:
 
     _leaving: Callable[[Any], Any] | None = None      # how results go back to Python, where that is work
 
+    _takers: list[Any] | None = None
     last: Function | None = None         # that Python called
 
     def __init__(self, unit: Unit, name: str, definition: Definition, owner: ClassType | None = None,
@@ -77,7 +78,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it as a program does: parameters by place and name, defaults, types checked."""
-        given = bound(self.schema, args, kwargs)
+        given = self._given(args, kwargs)
         run = self.runner()
         Function.last = self
         try:
@@ -85,6 +86,17 @@ class Function:
         except Exception as error:
             raise told(error) from error
         return result if self._leaving is None else self._leaving(result)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The values of a call; where all are given by place, each goes the way known for its type."""
+        if self._takers is None:
+            self._takers = takers(self.schema)
+        if not kwargs and 0 < len(args) == len(self._takers):
+            try:
+                return [take(value, type) for value, (take, type) in zip(args, self._takers, strict=True)]
+            except Refused:
+                pass        # told with all there is to say
+        return bound(self.schema, args, kwargs)
 
     @property
     def graph(self) -> Graph:

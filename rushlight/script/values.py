@@ -9,7 +9,6 @@ Refuses: values that do not fit, with parameter, type, value and reason.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -293,14 +292,36 @@ def _instance(held: Object) -> Any:
 
 
 def leaving(type: t.Type) -> Callable[[Any], Any] | None:
-    """How results of a type go back to Python; None where they are the same there."""
-    return outward if holds_objects(type) else None
+    """How results of a type go back to Python: containers as copies, which the program no longer sees, objects as
+    instances; None where nothing is to do."""
+    if isinstance(type, (ClassType, InterfaceType, t.AnyType)):
+        return outward
+    if isinstance(type, t.OptionalType):
+        inner = leaving(type.element)
+        return None if inner is None else lambda value: None if value is None else inner(value)
+    if isinstance(type, t.UnionType):
+        return outward if any(map(leaving, type.members())) else None
+    if isinstance(type, t.ListType):
+        inner = leaving(type.element)
+        return list if inner is None else lambda value: [inner(item) for item in value]
+    if isinstance(type, t.DictType):
+        inner = leaving(type.value)
+        return dict if inner is None else lambda value: {key: inner(item) for key, item in value.items()}
+    if isinstance(type, t.TupleType):
+        return _leaving_tuple(type)
+    return None
 
 
-@functools.cache
-def holds_objects(type: t.Type) -> bool:
-    """Whether objects may be somewhere in a value of a type."""
-    return isinstance(type, (ClassType, InterfaceType, t.AnyType)) or any(map(holds_objects, type.contained()))
+def _leaving_tuple(type: t.TupleType) -> Callable[[Any], Any] | None:
+    parts = [leaving(element) for element in type.elements_]
+    if not any(parts):
+        return None
+
+    def leave(value: Any) -> Any:
+        row = [item if part is None else part(item) for item, part in zip(value, parts, strict=True)]
+        return value.__class__(*row) if hasattr(value, "_fields") else tuple(row)
+
+    return leave
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -343,9 +364,17 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     return found
 
 
+def takers(schema: Schema) -> list[tuple[Callable[[Any, Any], Any], t.Type]]:
+    """For each parameter the way in and its type; nothing where some go by name alone."""
+    if any(argument.kwarg_only for argument in schema.arguments):
+        return []
+    return [(_TAKEN.get(argument.type.__class__, converted), argument.type) for argument in schema.arguments]
+
+
 def _default(value: Any, type: t.Type) -> Any:
     """A default as the function may change it: containers are copies, and instances become objects."""
-    return converted(value, type) if isinstance(value, (list, dict)) or holds_objects(type) else value
+    is_shared = isinstance(value, (list, dict)) or isinstance(type, (ClassType, InterfaceType, t.AnyType))
+    return converted(value, type) if is_shared else value
 
 
 def _named(value: Any) -> str:

@@ -369,7 +369,8 @@ class PythonValue(Sugared):
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
         held = self.held
-        if isinstance(held, type) and held.__module__.startswith(f"{__name__.partition('.')[0]}."):
+        if isinstance(held, type) and hasattr(held, "__enter__") and (
+                held.__module__.partition(".")[0] == __name__.partition(".")[0]):
             raise CompileError(f"Unknown builtin op: aten::{held.__name__}. Objects of this class cannot be made in"
                                " scripts", at)
         if isinstance(held, type) and hasattr(held, "__dict__") and "__init__" in vars(held) and (
