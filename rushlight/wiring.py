@@ -25,6 +25,9 @@ late.provide({
     "known script class": "script.user_classes:known_type",          # instances given to running scripts
     "script value": "jit._classes:script_value",                     # what jit.script makes of instances, lists, dicts
     "CompilationUnit": "jit._classes:CompilationUnit",               # jit's names
+    "freeze": "jit._freeze:freeze",                                  # names of jit that need the compiler
+    "optimize_for_inference": "jit._freeze:optimize_for_inference",
+    "run_frozen_optimizations": "jit._freeze:run_frozen_optimizations",
     "RecursiveScriptClass": "jit._classes:RecursiveScriptClass",
     "script face": "jit._classes:face",                              # objects of scripts without a Python class
     "script modules": "jit._recursive",                              # what jit.script makes of modules

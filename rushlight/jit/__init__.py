@@ -78,15 +78,14 @@ _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = 
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 
 
-_LATE = {"CompilationUnit": "_classes", "RecursiveScriptClass": "_classes", "freeze": "_freeze",
-         "optimize_for_inference": "_freeze", "run_frozen_optimizations": "_freeze"}
+_LATE = ("CompilationUnit", "RecursiveScriptClass", "freeze", "optimize_for_inference", "run_frozen_optimizations")
 
 
 def __getattr__(name: str) -> Any:
     """Names that need the compiler, when they are asked for."""
     if name not in _LATE:
         raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
-    globals()[name] = found = getattr(late.import_module(f".{_LATE[name]}", __name__), name)
+    globals()[name] = found = late.provided(name)
     return found
 
 
