@@ -322,7 +322,8 @@ _OF_ANYTHING = frozenset(("aten::__is__", "aten::__isnot__", "aten::Bool", "aten
                            "aten::_unwrap_optional", "aten::item", "aten::dim", "aten::numel", "aten::str",
                            "aten::format", "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous",
                            "aten::wait", "aten::Complex", "aten::size", "aten::tensor", "aten::as_tensor",
-                           "aten::is_leaf", "aten::grad", "aten::backward", "aten::save", "aten::result_type"))
+                           "aten::is_leaf", "aten::grad", "aten::backward", "aten::save", "aten::result_type",
+                           "aten::_native_multi_head_attention", "aten::_transformer_encoder_layer_fwd"))
 
 
 def _is_plain(node: Node) -> bool:

@@ -15,6 +15,7 @@ from ..base import late
 from . import types as t
 from .arithmetic import NUMBERS, text_of as number_text
 from .classes import Object
+from .fast_paths import attention, encoder_layer
 from .ir import Node
 from .printing import formatted, percent_formatted, printed, show
 
@@ -263,6 +264,7 @@ def number_as_tensor(value: Any) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prim::NumToTensor": number_as_tensor, "aten::warn": warned,
+    "aten::_native_multi_head_attention": attention, "aten::_transformer_encoder_layer_fwd": encoder_layer,
     **NUMBERS, "aten::__getitem__": item_of, "aten::_set_item": set_item,
     "aten::select": item_of, "aten::append": appended, "aten::insert": changed("insert"),
     "aten::extend": changed("extend"), "aten::remove": changed("remove"), "aten::reverse": changed("reverse"),

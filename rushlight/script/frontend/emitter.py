@@ -115,13 +115,7 @@ class Emitter(Expressions, Conditions):
 
     def _default(self, tree: ast.expr) -> Any:
         """A default as the function itself holds it."""
-        held = self.definition.default(tree)
-        if isinstance(held, (list, dict)):
-            raise RuntimeError("Mutable default parameters are not supported because Python binds them to the function"
-                               " and they persist across function calls.\nAs a workaround, make the default None and"
-                               f" instantiate the default parameter within the body of the function. Found {held!r} of"
-                               f" {type(held)}")
-        return held
+        return self.definition.default(tree)
 
     def _fitting(self, default: Any, type: t.Type, name: str) -> Any:
         """A default as its parameter takes it."""
