@@ -1,6 +1,5 @@
 """Modules that archives are made of. `torch` is given from outside: the tests run these with Rushlight and PyTorch."""
 
-from typing import NamedTuple  # noqa: UP035
 
 
 def programs(torch):  # noqa: ANN001, ANN201, C901
