@@ -24,6 +24,7 @@ late.provide({
     "script classes": "script.user_classes:type_of_class",           # classes that annotations of scripts name
     "known script class": "script.user_classes:known_type",          # instances given to running scripts
     "script value": "jit._classes:script_value",                     # what jit.script makes of instances, lists, dicts
+    "tracing state": "script.trace.state:current",                   # torch._C._get_tracing_state
     "CompilationUnit": "jit._classes:CompilationUnit",               # jit's names
     "freeze": "jit._freeze:freeze",                                  # names of jit that need the compiler
     "optimize_for_inference": "jit._freeze:optimize_for_inference",

@@ -178,6 +178,7 @@ CEILINGS = {
     "freestanding": 1700,
     "fx": 8600,
     "inductor": 5100,
+    "jit": 2300,
     "loops": 6900,
     "nn": 10800,
     "onnx": 4000,

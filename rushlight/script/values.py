@@ -268,18 +268,26 @@ _TAKEN: dict[Any, Callable[[Any, Any], Any]] = {
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
-def outward(value: Any) -> Any:
-    """A value of a program as Python sees it: objects as instances of the user's class, at any depth."""
+def outward(value: Any, seen: dict[int, Any] | None = None) -> Any:
+    """A value of a program as Python sees it: objects as instances of the user's class, at any depth. `seen` are the
+    containers on the way there: one that holds itself does so there too."""
     if isinstance(value, Object):
         return _instance(value)
-    if isinstance(value, list):
-        return [outward(item) for item in value]
     if isinstance(value, tuple):
-        row = [outward(item) for item in value]
+        row = [outward(item, seen) for item in value]
         return value.__class__(*row) if hasattr(value, "_fields") else tuple(row)
-    if isinstance(value, dict):
-        return {outward(k): outward(v) for k, v in value.items()}
-    return value
+    if not isinstance(value, (list, dict)):
+        return value
+    seen = {} if seen is None else seen
+    if id(value) in seen:
+        return seen[id(value)]
+    made: Any = [] if isinstance(value, list) else {}
+    seen[id(value)] = made
+    if isinstance(value, list):
+        made.extend(outward(item, seen) for item in value)
+    else:
+        made.update((outward(k, seen), outward(v, seen)) for k, v in value.items())
+    return made
 
 
 def _instance(held: Object) -> Any:
