@@ -192,6 +192,8 @@ def _converted_tuple(graph: Graph, wanted: t.Type, value: Value, convert: bool) 
 def unpacked(graph: Graph, value: Value) -> list[Value]:
     """The elements of a tuple."""
     type: t.TupleType = value.type_  # type: ignore[assignment]
+    if value.node_.kind_ == "prim::TupleConstruct":
+        return value.node_.inputs()
     with graph.at_range(None):
         node = graph.insert("prim::TupleUnpack", [value], outputs=len(type.elements_))
     for output, element in zip(node.outputs_, type.elements_, strict=True):

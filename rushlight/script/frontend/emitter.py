@@ -237,8 +237,12 @@ class Emitter(Expressions, Conditions):
             for target in tree.targets[1:]:
                 self.assign(target, self.expression(first), at)
             return
-        target = tree.targets[0]
-        self.assign(target, self.expression(tree.value, _hint(self, target)), at)
+        target, hint = tree.targets[0], _hint(self, tree.targets[0])
+        found = self.expression(tree.value, hint)
+        if isinstance(target, ast.Name) and isinstance(tree.value, ast.List) and not tree.value.elts and hint is None:
+            self.frame.store(target.id, found.value(self, at), at, names=False)     # its type may yet turn out
+        else:
+            self.assign(target, found, at)
 
     def _AnnAssign(self, tree: ast.AnnAssign, at: Range) -> None:
         if tree.value is None:

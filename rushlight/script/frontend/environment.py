@@ -62,8 +62,9 @@ class Frame:
         node = self.graph.insert("prim::Load", (), type).set("s", "name", name)
         return node.outputs_[0].set_debug_name(name)
 
-    def store(self, name: str, value: Value, at: Range | None, annotated: t.Type | None = None) -> None:
-        """Set a variable."""
+    def store(self, name: str, value: Value, at: Range | None, annotated: t.Type | None = None, *,
+              names: bool = True) -> None:
+        """Set a variable; its value is called by its name, unless not `names`."""
         plain = t.plain(value.type_)
         outer = self.outer.type_of(name) if self.outer is not None and name not in self.types else None
         if outer is not None and not plain.is_subtype_of(outer):
@@ -77,7 +78,7 @@ class Frame:
         if annotated is not None and not plain.is_subtype_of(annotated):
             raise CompileError(f"Variable '{name}' is annotated with type {annotated} but is being assigned to a value"
                                f" of type {value.type_}", at)
-        if not value.has_name() and value.node_.block is self.block and is_telling(name):
+        if names and not value.has_name() and value.node_.block is self.block and is_telling(name):
             value.set_debug_name(name)
         self.graph.insert("prim::Store", [value], outputs=0).set("s", "name", name)
         self.others.pop(name, None)

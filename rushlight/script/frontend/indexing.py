@@ -234,4 +234,6 @@ def augmented(word: str) -> str:
     """The op that `x += y` is for tensors: in place, where there is one."""
     if word == "pow":
         return "aten::pow"
+    if word in ("__and__", "__or__", "__xor__"):
+        return f"aten::bitwise{word.rstrip('_')[1:]}"
     return f"aten::__i{word[2:]}" if word.startswith("__") else f"aten::{word}_"

@@ -31,8 +31,6 @@ def _fold_tuple(node: Node) -> bool:
     made = node.inputs_[0].node_
     if node.kind_ == "prim::TupleUnpack":
         for output, value in zip(node.outputs(), made.inputs_, strict=True):
-            if output.has_name() and not value.has_name():
-                value.set_debug_name(output.name)
             output.replace_all_uses_with(value)
         node.destroy()
         return True

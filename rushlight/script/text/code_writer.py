@@ -30,7 +30,7 @@ _TAKEN = frozenset((*keyword.kwlist, "torch", "ops", "inf", "nan", "infj", "nanj
                     "bool", "CONSTANTS", "annotate", "print", "List", "Dict", "Tuple", "Optional", "Tensor",
                     "uninitialized",
                     "unchecked_cast", "fork", "_", "rpc_async", "Union", "Any", "device", "data"))
-_CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::Complex": "complex",
+_CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool",
           "aten::ScalarImplicit": "annotate(number, {})", "aten::FloatImplicit": "annotate(float, {})",
           "aten::IntImplicit": "annotate(int, {})", "aten::ComplexImplicit": "annotate(complex, {})",
           "aten::sorted": "sorted", "aten::str": "str"}
@@ -323,7 +323,8 @@ class CodeWriter:
             base = self.name_for(output)
             self.texts[output] = base
             names.append(base)
-            self.line(f"{base} = {self.use(given)}")
+            kind = f": {self.kind(output.type_)}" if isinstance(output.type_, t.UnionType) else ""
+            self.line(f"{base}{kind} = {self.use(given)}")
         for parameter, name in zip(carried, names, strict=True):
             self.texts[parameter] = name
         if is_for:
@@ -459,6 +460,8 @@ class CodeWriter:
         space, _, name = node.kind_.partition("::")
         schema = overload_of(node.kind_, [value.type_ for value in node.inputs_])
         head = f"torch.{name}" if space == "aten" else f"ops.{space}.{name}"
+        if node.kind_ in ("aten::grad", "aten::backward"):
+            head = f"torch.autograd.{name}"
         if schema is None or schema.is_vararg:
             return f"{head}({', '.join(given)})"
         needed = self._needed(node, schema)
