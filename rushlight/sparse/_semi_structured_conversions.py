@@ -81,11 +81,11 @@ def sparse_semi_structured_to_dense_cutlass(sparse: Tensor, meta_reordered: Tens
     pairs, held = sparse.dtype is float32, _codes_in(meta_reordered.dtype)
     size = 2 if pairs else 4
     if meta_reordered.shape[0] != rows:
-        raise RuntimeError(f"Number of rows of meta matrix {meta_reordered.shape[0]} must be that of the sparse, {rows}")
+        raise RuntimeError(f"Number of rows of meta matrix {meta_reordered.shape[0]} must be {rows}, as of sparse")
     if meta_reordered.shape[1] * size * held != 2 * columns:
         raise RuntimeError(
-            f"Number of columns of sparse matrix {columns} different from the {meta_reordered.shape[1] * size * held // 2}"
-            " that the meta matrix is for"
+            f"Number of columns of sparse matrix {columns} different from the"
+            f" {meta_reordered.shape[1] * size * held // 2} that the meta matrix is for"
         )
     offsets = _calculate_meta_reordering_scatter_offsets(
         rows, meta_reordered.shape[1], meta_reordered.dtype, sparse.device

@@ -58,3 +58,19 @@ def test_sizes_that_do_not_fit_are_refused():
     kept, meta = ours.sparse_semi_structured_from_dense_cutlass(rushlight.zeros(32, 64, dtype=rushlight.float16))
     with pytest.raises(RuntimeError, match="meta matrix"):
         ours.sparse_semi_structured_to_dense_cutlass(kept, meta[:, :2])
+
+
+@pytest.mark.filterwarnings("ignore:SparseSemiStructuredTensor is a prototype")
+def test_packed_tensors_multiply_and_refuse_the_rest():
+    dense = matrix(rushlight, "float32", 32, 64)
+    parts = ours.sparse_semi_structured_from_dense_cutlass(dense)
+    packed = rushlight.sparse.SparseSemiStructuredTensorCUTLASS(dense.shape, *parts, None, None, None)
+    x, bias = rushlight.randn(5, 64), rushlight.randn(32)
+    rushlight.testing.assert_close(rushlight.mm(packed, x.t()), dense @ x.t())
+    linear = rushlight.nn.functional.linear
+    rushlight.testing.assert_close(linear(x, packed, bias), linear(x, dense, bias))
+    assert rushlight.equal(packed.t().to_dense(), dense.t()) and packed.values().shape == (32, 32)
+    with pytest.raises(NotImplementedError, match="specific set of operations"):
+        packed + 1
+    with pytest.raises(RuntimeError, match="Only CUDA tensors"):
+        rushlight.sparse.to_sparse_semi_structured(dense)
