@@ -1,18 +1,17 @@
 """rushlight.sparse: functions of sparse tensors that are not methods.
 
 Enters: sparse tensors of any layout (see `definitions/sparse/`). Leaves: sparse or dense tensors whose gradients for
-sparse arguments hold the same places as those. Semi-structured tensors and `solve`, which need a GPU,
-are refused by name.
+sparse arguments hold the same places as those. `solve`, which needs a GPU, is refused by name.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import _C
-from ..base.refusals import names_of
 from ..base.shape import sparse_coo, sparse_csc, sparse_csr
 from ..definitions.sparse.construct import always_check
 from ..definitions.sparse.container import SparseTensor
@@ -23,6 +22,10 @@ __all__ = [
     "SparseTensor", "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm",
     "sampled_addmm", "softmax", "solve", "spdiags", "sum", "to_sparse_semi_structured",
 ]
+_SEMI_STRUCTURED = frozenset((
+    "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS",
+    "to_sparse_semi_structured",
+))
 
 
 def mm(mat1: Any, mat2: Any, reduce: str | None = None, *, out: Any = None) -> Any:
@@ -170,11 +173,8 @@ def solve(*args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
-def to_sparse_semi_structured(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported."""
-    raise NotImplementedError(
-        "sparse.to_sparse_semi_structured: 2:4 sparsity needs a CUDA device, which this version does not have"
-    )
-
-
-globals().update(names_of("torch.sparse"))
+def __getattr__(name: str) -> Any:
+    """The semi-structured tensors, read when they are asked for."""
+    if name in _SEMI_STRUCTURED:
+        return getattr(importlib.import_module(f"{__name__}.semi_structured"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

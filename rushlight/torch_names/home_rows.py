@@ -170,8 +170,6 @@ base.settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug
 base.shape -> .: layout memory_format
 signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming
     hamming hann kaiser nuttall
-sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT
-    SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
 torch_names.streams -> .: Event Stream
 testing._file_check -> .: FileCheck
 utils.benchmark.compare -> utils.benchmark.utils.compare: Colorize Compare

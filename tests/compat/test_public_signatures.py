@@ -39,7 +39,6 @@ DIFFER = {
                      "torch.nn.attention.flex_attention.create_block_mask"), "orders of writing for a GPU"),
     **dict.fromkeys(("torch.nn.utils.spectral_norm.SpectralNormLoadStateDictPreHook",
                      "torch.nn.utils.spectral_norm.SpectralNormStateDictHook"), "only loaded"),
-    "torch.sparse.to_sparse_semi_structured": "refuses",
     "torch.fx.graph_module.reduce_graph_module": "from a record of the graph",
     "torch.fx.graph.PythonCode": "the line map may be left out", "torch.masked.MaskedTensor": "made by functions",
     "torch.func.jacfwd": "also takes chunk_size", "torch.utils.tensorboard.RecordWriter": "writes to a path",
