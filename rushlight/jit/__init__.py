@@ -1,4 +1,4 @@
-"""rushlight.jit: TorchScript. Names only; the machine is `rushlight.script`, imported when something is compiled, traced
+"""rushlight.jit: TorchScript. Names only; the machine is `rushlight.script`, imported when something is compiled
 or loaded. With PYTORCH_JIT=0 decorated code runs as Python, and `script` hands back what it is given."""
 
 from __future__ import annotations

@@ -379,7 +379,7 @@ def _kind_of(module: RecursiveScriptModule) -> str:
 
 
 def _to_python(held: Any) -> Any:
-    """A slot's value as Python gets it: an object of a module as a module, other objects as instances of their class."""
+    """A slot's value as Python gets it: modules as modules, other objects as instances of their class."""
     from ..script.values import outward
 
     return outward(held)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import warnings
 from typing import Any
 
 from ...base import late
@@ -48,7 +49,8 @@ def _by_identity() -> dict[int, str]:
     for name in dir(math):
         if callable(getattr(math, name)) and name not in _NOT_OF_NUMBERS:
             add(getattr(math, name), _MATH.get(name, f"aten::{name}"))
-    for obj, known in ((torch.autograd.grad, "aten::grad"), (torch.autograd.backward, "aten::backward")):
+    for obj, known in ((torch.autograd.grad, "aten::grad"), (torch.autograd.backward, "aten::backward"),
+                       (warnings.warn, "aten::warn")):
         found[id(obj)] = known
     functional = torch.nn.functional
     for name in filter(lambda name: is_builtin(f"aten::{name}"), dir(functional)):
