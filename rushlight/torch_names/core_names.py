@@ -41,9 +41,7 @@ def _log_api_usage_metadata(event: str, metadata: dict[str, str]) -> None:
 
 def _get_tracing_state() -> Any:
     """What writes down the calls of this thread; None where nothing is traced."""
-    from ..script.trace.state import current
-
-    return current.recorder
+    return late.provided("tracing state").recorder
 
 
 def _get_default_device() -> str:
