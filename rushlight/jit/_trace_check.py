@@ -55,7 +55,8 @@ def check(traced: Any, program: Callable, again: Callable[[tuple], Any], inputs:
         warnings.simplefilter("ignore", TracerWarning)
         made = again(tree_map(_copied, inputs))
     second, run_again = made if isinstance(made, tuple) else (made, made)
-    differences = _graph_difference(traced, second), _constant_difference(traced, second)
+    first, other = _inlined(traced.graph), _inlined(second.graph)
+    differences = _graph_difference(first, other), _constant_difference(first, other)
     with no_grad():
         ours = _results(traced, inputs, "trace", differences)
         theirs = _results(program, inputs, "Python function", differences)
@@ -117,10 +118,14 @@ def _canonical(graph: Any) -> str:
     return re.sub(r"( # .*)|(\[value=[^\]]*\]+)", "", text)
 
 
-def _graph_difference(first: Any, second: Any) -> str | None:
+def _inlined(graph: Any) -> Any:
     from ..script.passes.inline import inlined
 
-    mine, theirs = (_canonical(inlined(made.graph)) for made in (first, second))
+    return inlined(graph)
+
+
+def _graph_difference(first: Any, second: Any) -> str | None:
+    mine, theirs = _canonical(first), _canonical(second)
     if mine == theirs:
         return None
     lines = difflib.ndiff(mine.splitlines(True), theirs.splitlines(True))
@@ -132,13 +137,11 @@ def _graph_difference(first: Any, second: Any) -> str | None:
 
 def _constant_difference(first: Any, second: Any) -> str | None:
     """The first tensor of the graph that is another when traced again."""
-    from ..script.passes.inline import inlined
-
     def constants(graph: Any) -> list[Any]:
         return [node for node in graph.all_nodes()
                 if node.kind_ == "prim::Constant" and node.attribute_kinds.get("value") == "t"]
 
-    for mine, theirs in zip(constants(inlined(first.graph)), constants(inlined(second.graph)), strict=False):
+    for mine, theirs in zip(constants(first), constants(second), strict=False):
         a, b = mine.attributes["value"], theirs.attributes["value"]
         if a.shape != b.shape or not a.eq(b).logical_or(a.ne(a)).all().item():
             return f"Node:\n{_indented(str(mine))}Source Location:\n\t{mine.range}\nComparison exception:\n{a}\n{b}"

@@ -48,8 +48,11 @@ def warn(message: str) -> None:
 _PASSED = tuple(os.path.join(_PACKAGE, part) + os.sep for part in ("script", "dispatch", "base", "tensors", "jit"))
 
 
+_LIBRARY = os.path.join(_PACKAGE, "script", "functional") + os.sep        # bodies of functions of the library
+
+
 def _is_passed(filename: str) -> bool:
-    return filename.startswith(_PASSED)
+    return filename.startswith(_PASSED) and not filename.startswith(_LIBRARY)
 
 
 class TracingMode(TorchFunctionMode):

@@ -41,7 +41,7 @@ def calling_frame() -> Any:
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_HERE):
-            if os.path.basename(name) in _BODIES and not frame.f_code.co_name.startswith("_"):
+            if os.path.basename(name) in _BODIES and not frame.f_code.co_name.startswith(("_", "<")):
                 return frame
         elif not name.startswith(_MACHINERY):
             return frame
