@@ -192,6 +192,13 @@ WRITTEN = {
             b = y
         a.add_(1)
         return (a, b)""",
+    "a loop that is left early": """
+        a = x
+        for i in range(3):
+            a = a + i
+            if i == n:
+                break
+        return (a, a)""",
     "a branch that writes what both name": """
         a = x + 0
         if flag:
@@ -260,3 +267,36 @@ def test_a_pattern_whose_inputs_are_written_in_between_is_left_alone() -> None:
         assert ("aten::addmm" in str(graph)) == is_found
         a, b, c = rl.ones(2, 2), rl.ones(2, 2), rl.ones(2, 2)
         assert rl.equal(Program(graph).run(a, b, c), rl.full([2, 2], 3.0))
+
+
+def test_tuples_that_loops_carry_are_taken_apart() -> None:
+    text = """def program(x, y, flag: bool, n: int):
+    pair = (x, y)
+    for i in range(n):
+        pair = (pair[1] + i, pair[0])
+    if flag:
+        pair = (pair[1], pair[0])
+    return pair
+"""
+    function = compiled(text, "<tuples>")
+    graph = Unit().compile(function).graph.copy()
+    rl._C._jit_pass_lower_all_tuples(graph)
+    graph.lint()
+    assert "Tuple" not in str(graph) and len(graph.outputs()) == 2
+    for call in ((True, 3), (False, 2)):
+        assert are_equal(results(Program(graph).run, *call), results(function, *call))
+
+
+def test_what_ran_beside_may_have_written() -> None:
+    text = """def bump(t):
+    return t.add_(1)
+
+
+def program(x, y, flag: bool, n: int):
+    a = x * 3
+    future = torch.jit.fork(bump, x)
+    torch.jit.wait(future)
+    b = x * 3
+    return (a, b)
+"""
+    assert_passes_keep(text, "<beside>", [("cse",), PASSES])
