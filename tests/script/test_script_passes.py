@@ -300,3 +300,22 @@ def program(x, y, flag: bool, n: int):
     return (a, b)
 """
     assert_passes_keep(text, "<beside>", [("cse",), PASSES])
+    called = text.replace("torch.jit.fork(bump, x)", "bump(x)").replace("    torch.jit.wait(future)\n", "")
+    assert_passes_keep(called, "<called>", [("cse",), PASSES])
+
+
+def test_attributes_that_are_set_are_read_again() -> None:
+    class Counter(rl.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 1
+
+        def forward(self, x):
+            before = self.count
+            self.count = before + 1
+            return x * before + self.count
+
+    scripted = rl.jit.script(Counter())
+    for each in PASSES:
+        getattr(rl._C, f"_jit_pass_{each}")(scripted.graph)
+    assert [scripted(rl.ones(1)).item() for _ in range(2)] == [3.0, 5.0]
