@@ -319,3 +319,17 @@ def test_attributes_that_are_set_are_read_again() -> None:
     for each in PASSES:
         getattr(rl._C, f"_jit_pass_{each}")(scripted.graph)
     assert [scripted(rl.ones(1)).item() for _ in range(2)] == [3.0, 5.0]
+
+
+def test_a_counted_loop_that_may_stop_is_not_written_out() -> None:
+    graph = rl._C.parse_ir("""graph(%x : int, %go : bool):
+  %three : int = prim::Constant[value=3]()
+  %r : int = prim::Loop(%three, %go, %x)
+    block0(%i : int, %y : int):
+      %z : int = aten::add(%y, %i)
+      %next : bool = aten::lt(%z, %three)
+      -> (%next, %z)
+  return (%r)""")
+    for each in ("constant_loop_unrolling", "loop_unrolling"):
+        assert not getattr(rl._C, f"_jit_pass_{each}")(graph)
+    assert [Program(graph).run(x, go) for x, go in ((0, True), (0, False), (5, True))] == [3, 0, 5]
