@@ -10,6 +10,7 @@ from ..ir import Block, Graph, Node, Value
 from .aliases import Aliases, Spot, meet, schema_of
 from .effects import has_side_effects
 
+_MAY_WRITE = frozenset(("prim::SetAttr", "prim::fork", "aten::wait", "prim::awaitable", "prim::awaitable_wait"))
 _CONTAINERS = frozenset(("prim::If", "prim::GradOf"))
 
 
@@ -93,7 +94,7 @@ class _Sweeper:
         if self.aliases is not None:
             return self.aliases.writes_wild(node) or self._writes_constant(node)
         schema = schema_of(node)
-        return node.kind_ == "prim::SetAttr" or (schema is not None and schema.is_mutable)
+        return node.kind_ in _MAY_WRITE or (schema is not None and schema.is_mutable)
 
     def _writes_constant(self, node: Node) -> bool:
         """A constant lives longer than a call."""

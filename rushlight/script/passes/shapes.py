@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._C import Tensor
+from ...base import late
 from ...fake import FakeTensorMode
 from .. import types as t
 from ..constants import constant_of
@@ -102,11 +103,9 @@ class _Shapes:
         if sizes is None or type.dtype is None:
             return _NO
         strides = type.strides() if type.strides_ is not None else type.contiguous().strides()
-        from ... import ops
-
         with self.mode:
-            made = ops.empty_strided(sizes, strides, dtype=type.dtype, device=type.device_ or "cpu")
-        return made.requires_grad_() if type.requires_grad_ and type.dtype.is_floating_point else made
+            return late.provided("package").empty_strided(
+                sizes, strides, dtype=type.dtype, device=type.device_ or "cpu")
 
     def run(self, node: Node) -> None:
         given = [self.fake(value) for value in node.inputs_]
@@ -119,6 +118,7 @@ class _Shapes:
         for output, result in zip(node.outputs_, results, strict=True):
             if isinstance(result, Tensor):
                 output.type_ = t.TensorType.of(result)
+                output.type_.requires_grad_ = None       # whoever runs it decides
             elif _is_known(result):
                 self.known[output] = result
 

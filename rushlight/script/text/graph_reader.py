@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base import late
 from .. import types as t
 from ..ir import Block, Graph, Value
 from .lexer import Token, Tokens, unquoted
@@ -59,18 +60,18 @@ class _Reader:
             found.append(self.known())
         return found
 
-    def parameters(self, block: Block, are_named: bool) -> None:
+    def parameters(self, block: Block) -> None:
         self.words.expect("(")
         while not self.words.take_if(")"):
             self.words.take_if(",")
             name, type = self.typed()
-            self.values[name] = block.add_input(name if are_named and not name.isdigit() else "", type)
+            self.values[name] = block.add_input("" if name.isdigit() else name, type)
         self.words.expect(":")
 
     # --- nodes
     def read(self) -> Graph:
         self.words.expect("graph")
-        self.parameters(self.graph.block, are_named=True)
+        self.parameters(self.graph.block)
         self.nodes(self.graph.block, "return")
         self.words.expect("return")
         self.words.expect("(")
@@ -106,7 +107,7 @@ class _Reader:
 
     def block(self, block: Block) -> None:
         self.words.take()
-        self.parameters(block, are_named=False)
+        self.parameters(block)
         self.nodes(block, "->")
         self.words.expect("->")
         self.words.expect("(")
@@ -221,9 +222,7 @@ class _Reader:
         """A tensor whose elements the text does not hold: of the right shape, elements unknown."""
         if not isinstance(type, t.TensorType) or type.sizes() is None or type.dtype is None:
             self.words.refuse("a tensor constant needs a type that says its sizes and dtype")
-        from ... import ops
-
-        return ops.empty_strided(type.sizes(), type.contiguous().strides(), dtype=type.dtype)  # type: ignore
+        return late.provided("package").empty_strided(type.sizes(), type.contiguous().strides(), dtype=type.dtype)  # type: ignore
 
 
 def read_graph(text: str, with_tensors: bool = False) -> Graph:
