@@ -34,7 +34,6 @@ late.provide({
     "script modules": "jit._recursive",                              # what jit.script makes of modules
     "script save": "jit:save",                                       # archives of what was scripted
     "is tracing": "jit._trace:is_tracing",
-    "tracing state": "script.trace.state:current",                   # torch._C._get_tracing_state
     "script module": "jit._recursive:face_of",                       # self of Python methods of scripted modules
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
