@@ -165,6 +165,7 @@ VARIABLES = {
         Variable("TORCH_LOGS_OUT", PYTORCH, "a file that gets those lines as well"),
         Variable("TORCH_LOGS_FORMAT", PYTORCH, "how lines are formatted, as `logging` writes it; `short`: its own way"),
         Variable("TORCH_LOGS_TRACE_ID_FILTER", PYTORCH, "frames, as `[0/0],[1/0]`, whose lines alone are kept"),
+        Variable("PYTORCH_JIT", PYTORCH, "`0`: `jit.script` and `jit.trace` return what they are given"),
         Variable("TORCH_TRACE", PYTORCH, "folder for structured records of what is compiled, which `tlparse` reads"),
         Variable("TORCH_DTRACE", PYTORCH, "the same, with records that slow programs down"),
         Variable(

@@ -117,8 +117,12 @@ def _awaitable_wait(aw: Future) -> Any:
 
 
 def export_opnames(m: Any) -> list[str]:
-    """Refused: it lists the ops of a compiled program."""
-    raise NotImplementedError(f"jit.export_opnames: {_MISSING}")
+    """The ops that a scripted module's methods call, by name and overload, each once, in order."""
+    from ..script.opnames import op_names
+
+    if not hasattr(m, "_c"):
+        raise RuntimeError(f"export_opnames: expected a scripted module, got {type(m).__name__}")
+    return op_names(m._c.object)
 
 
 def _flatten(tree: Any) -> tuple[tuple[Any, ...], Any]:

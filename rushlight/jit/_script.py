@@ -11,12 +11,11 @@ import enum
 import functools
 import inspect
 import io
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ..base import late
+from ..base import environment, late
 from ..nn import Module
 from .mobile import _save_for_lite_interpreter
 
@@ -24,7 +23,7 @@ from .mobile import _save_for_lite_interpreter
 class _Enabled:
     """Whether scripting is on: PYTORCH_JIT=0 turns it off."""
 
-    enabled = os.environ.get("PYTORCH_JIT", "1") != "0"
+    enabled = environment.get("PYTORCH_JIT") != "0"
 
     def __bool__(self) -> bool:
         return self.enabled

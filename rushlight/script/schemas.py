@@ -109,6 +109,9 @@ class Schema(NamedTuple):
         return TupleType([r.type for r in self.returns], None, fields if all(fields) else ())
 
 
+Schema.__name__ = Schema.__qualname__ = "FunctionSchema"      # as programs know it
+
+
 def schema_text(schema: Schema) -> str:
     """A signature as it prints."""
     parts, star = [], False

@@ -10,6 +10,15 @@ ROWS = """
 _C -> storage: UntypedStorage
 _C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types
     set_num_threads
+script.types -> .: AnyType AwaitType BoolType ComplexType DeviceObjType DictType EnumType FloatType FutureType
+    IntType ListType NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymIntType
+    TensorType TupleType Type UnionType
+script.classes -> .: ClassType InterfaceType
+script.ir -> .: Block Graph Node Use Value
+script.schemas -> .: Argument Schema
+script.passes.alias_text -> .: AliasDb
+script.core_names -> .: InferredType parse_ir parse_schema unify_type_list
+jit._script -> jit: ScriptFunction
 compiler.driver -> .: compile
 compiler.driver -> _dynamo.eval_frame: OptimizedModule explain optimize optimize_assert
 _dynamo.utils -> _dynamo.eval_frame: is_dynamo_supported is_inductor_supported

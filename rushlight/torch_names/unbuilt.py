@@ -18,10 +18,6 @@ class FatalError(RuntimeError):
     """What an extension raises when it cannot go on."""
 
 
-class JITException(RuntimeError):
-    """What a compiled TorchScript program raises."""
-
-
 SCRIPT_NAMES = tuple((
     "AliasDb AnyType Argument AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType"
     " FunctionSchema FutureType Graph InferredType IntType InterfaceType ListType NoneType Node NumberType OptionalType"

@@ -72,7 +72,7 @@ def test_stand_ins_are_made_nowhere_else():
         ("torch.distributed.checkpoint.hf_storage.HuggingFaceStorageReader.read_data", None),
         ("torch.distributed.fsdp.ShardingStrategy.FULL_SHARD", None),
         ("torch.distributed.rpc.enable_gil_profiling", "not profiled"),
-        ("torch.jit.save", "TorchScript"),
+        ("torch.compiler.load_compiled_function", "captured"),
         ("torch.ScriptMethod", "TorchScript"),
         ("torch.nn.Linear", None),
         ("torch.cuda.is_available", None),
@@ -87,14 +87,14 @@ def test_reason_of_a_name(name, reason):
 def test_check_lists_refused_names(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "import torch\nx = torch.relu(1)\ntorch.distributed.rpc.enable_gil_profiling(x)\ntorch.jit.save(x, 'f')\n"
+        "import torch\nx = torch.relu(1)\ntorch.distributed.rpc.enable_gil_profiling(x)\ntorch.compiler.load_compiled_function(x)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent
     )
     assert (
         "torch.distributed.rpc.enable_gil_profiling" in done.stdout
-        and "torch.jit.save" in done.stdout
+        and "torch.compiler.load_compiled_function" in done.stdout
         and "torch.relu" not in done.stdout
     )
     assert done.stdout.splitlines()[-1].startswith(
