@@ -87,7 +87,8 @@ def test_reason_of_a_name(name, reason):
 def test_check_lists_refused_names(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "import torch\nx = torch.relu(1)\ntorch.distributed.rpc.enable_gil_profiling(x)\ntorch.compiler.load_compiled_function(x)\n"
+        "import torch\nx = torch.relu(1)\ntorch.distributed.rpc.enable_gil_profiling(x)\n"
+        "torch.compiler.load_compiled_function(x)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent
