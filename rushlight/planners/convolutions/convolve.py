@@ -50,6 +50,8 @@ from .tiles import (
 )
 from .walk import WORK, Array, Axis, Finisher, Walk, Weights, Window, near_rows
 from .windows import (
+    filter_steps,
+    suits_filters,
     suits_turned,
     tap_places,
     turned_steps,
@@ -415,6 +417,10 @@ def walk_steps(
         copy, walk, used = gathered(code, walk, scratch, offset)
         results, more = walk_steps(code, walk, weights, bias, scratch, offset + used, wishes)
         return [copy, *results], used + more
+    if as_product and form is None and wishes.finish is None and suits_filters(walk, weights):
+        filtered = filter_steps(code, walk, weights, bias, scratch, offset)
+        if filtered is not None:
+            return filtered
     unpacked = form is None and wishes.finish is None and not suits_turned(walk, weights)
     if as_product and unpacked and suits_points(code, walk):
         return points_steps(code, walk, weights, bias, scratch, offset)

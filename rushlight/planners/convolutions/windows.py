@@ -23,6 +23,7 @@ from .walk import Array, Finisher, Walk, Weights, Window
 
 FEW_PIXELS = 256         # pixels up to which packed weights are not used often enough
 FEWER_PIXELS = 96        # nor transformed ones, where windows are 3x3
+LONG_FILTER = 32         # taps of a filter of one dimension that make it a row of a matrix
 TURNED_PIXELS = 256      # pixels up to which products of pixels with weights, transposed after, are faster
 MANY_WEIGHTS = 1 << 18   # weights from which it matters
 MOST_WEIGHTS = 1 << 22   # and from which packing them takes longer than adding up products
@@ -205,14 +206,22 @@ def suits_turned(walk: Walk, weights: Weights) -> bool:
 def turned_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
 ) -> tuple[list[Step], int] | None:
-    """Steps of such a walk: products of pixels with weights, [image, pixel, output], which are transposed then; and the
-    elements used from `offset` of slot `scratch`."""
-    size, s, r, plane = tile_of(code).size, walk.source, walk.result, walk.axes[2].count
+    """Steps of such a walk, and the elements used from `offset` of slot `scratch`."""
+    s = walk.source
+    left = Matrix((s.slot, s.offset * tile_of(code).size), 1, s.channel, s.image)
+    right = Matrix(weights.slot, weights.channel, 1)
+    return turned_product(code, walk, left, right, walk.channels, bias, scratch, offset)
+
+
+def turned_product(
+    code: str, walk: Walk, left: Matrix, right: Matrix, depth: int, bias: int | None, scratch: int, offset: int
+) -> tuple[list[Step], int] | None:
+    """Products of pixels with weights, [image, pixel, output], which are transposed then."""
+    size, r, plane = tile_of(code).size, walk.result, walk.axes[2].count
     used = walk.pixels * walk.outs
-    left = Matrix((s.slot, s.offset * size), 1, s.channel, s.image)
     out = Matrix((scratch, offset * size), walk.outs, 1, plane * walk.outs)
     product = tiled_steps(
-        code, _C.device("cpu"), left, Matrix(weights.slot, weights.channel, 1), out, plane, walk.outs, walk.channels,
+        code, _C.device("cpu"), left, right, out, plane, walk.outs, depth,
         (scratch, (offset + used) * size), walk.images, None if bias is None else Matrix(bias, 0, 1),
     )
     if product is None:
@@ -223,6 +232,27 @@ def turned_steps(
     grain = max(1, GRAIN // (transpose.ROWS * walk.outs))
     turn = Step(transpose.transpose_kernel(size).address, spots, params, walk.images * strips, grain, -1)
     return [*product[0], turn], used + product[1]
+
+
+def suits_filters(walk: Walk, weights: Weights) -> bool:
+    """Whether long filters of one dimension go over one channel (the transforms of sound): what a pixel sees is then a
+    run of memory, and all of them are the rows of a matrix that lies there already, a step apart."""
+    d, h, w = walk.axes
+    is_line = (d.count, d.taps, h.count, h.taps, walk.groups, walk.channels) == (1, 1, 1, 1, 1, 1)
+    is_whole = (w.base, w.tap_step, w.first, w.every, w.tap_first, w.tap_every) == (0, 1, 0, 1, 0, 1)
+    inside = (w.count - 1) * w.step + w.taps <= w.size
+    in_rows = walk.source.spatial[2] == 1 and walk.result.spatial[2] == 1 and weights.spatial[-1] == 1
+    return is_line and is_whole and inside and in_rows and w.taps >= LONG_FILTER
+
+
+def filter_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+) -> tuple[list[Step], int] | None:
+    """Steps of such a walk, and the elements used from `offset` of slot `scratch`."""
+    s, w = walk.source, walk.axes[2]
+    left = Matrix((s.slot, s.offset * tile_of(code).size), w.step, 1, s.image)
+    right = Matrix(weights.slot, 1, weights.out)
+    return turned_product(code, walk, left, right, w.taps, bias, scratch, offset)
 
 
 # --- windows as a matrix ----------------------------------------------------------------------------------------------
