@@ -31,7 +31,7 @@ from .passes.cleanup import canonicalize_loops, clean
 from .schemas import Schema
 from .source import Range
 from .types import Type
-from .values import Refused, bound, leaving, takers
+from .values import Refused, bound, entrance, leaving
 
 
 class Function:
@@ -39,7 +39,8 @@ class Function:
 
     _leaving: Callable[[Any], Any] | None = None      # how results go back to Python, where that is work
 
-    _takers: list[Any] | None = None
+    _enter: Callable[..., Any] | None = None
+    _places = -1                 # how many values come by place where all do; -1 where some go by name alone
     last: Function | None = None         # that Python called
 
     def __init__(self, unit: Unit, name: str, definition: Definition, owner: ClassType | None = None,
@@ -78,25 +79,25 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it as a program does: parameters by place and name, defaults, types checked."""
-        given = self._given(args, kwargs)
-        run = self.runner()
+        enter: Callable[..., Any] = self._enter or self._open()
+        if kwargs or len(args) != self._places:
+            args, enter = bound(self.schema, args, kwargs), self._program.run  # type: ignore[assignment, union-attr]
         Function.last = self
         try:
-            result = run(*given)
+            result = enter(*args)
+        except Refused:
+            bound(self.schema, args, kwargs)        # refuses with all there is to say
+            raise
         except Exception as error:
             raise told(error) from error
         return result if self._leaving is None else self._leaving(result)
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The values of a call; where all are given by place, each goes the way known for its type."""
-        if self._takers is None:
-            self._takers = takers(self.schema)
-        if not kwargs and 0 < len(args) == len(self._takers):
-            try:
-                return [take(value, type) for value, (take, type) in zip(args, self._takers, strict=True)]
-            except Refused:
-                pass        # told with all there is to say
-        return bound(self.schema, args, kwargs)
+    def _open(self) -> Callable[..., Any]:
+        """The way in for values that are all given by place."""
+        schema = self.schema
+        self._enter = entrance(schema, self.runner())
+        self._places = -1 if any(argument.kwarg_only for argument in schema.arguments) else len(schema.arguments)
+        return self._enter
 
     @property
     def graph(self) -> Graph:

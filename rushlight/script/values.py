@@ -372,11 +372,27 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     return found
 
 
-def takers(schema: Schema) -> list[tuple[Callable[[Any, Any], Any], t.Type]]:
-    """For each parameter the way in and its type; nothing where some go by name alone."""
-    if any(argument.kwarg_only for argument in schema.arguments):
-        return []
-    return [(_TAKEN.get(argument.type.__class__, converted), argument.type) for argument in schema.arguments]
+_EXACT = {t.TensorType: _C.Tensor, t.FloatType: float, t.BoolType: bool, t.StringType: str,
+          ClassType: Object}
+
+
+def entrance(schema: Schema, run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run` for values from Python, all given by place: those that are of their parameter's type as they stand go in as
+    they are, others as the type takes them. The text of the function holds places and nothing of the program."""
+    held: dict[str, Any] = {"run": run}
+    lines = []
+    for at, argument in enumerate(schema.arguments):
+        held[f"take{at}"] = _TAKEN.get(argument.type.__class__, converted)
+        held[f"type{at}"] = argument.type
+        exact = held[f"exact{at}"] = _EXACT.get(argument.type.__class__)
+        test = f"if a{at}.__class__ is not exact{at}: " if exact is not None else ""
+        if exact is Object:
+            test = f"if a{at}.__class__ is not exact{at} or a{at}.type is not type{at}: "
+        lines.append(f"    {test}a{at} = take{at}(a{at}, type{at})")
+    names = ", ".join(f"a{at}" for at in range(len(schema.arguments)))
+    text = "\n".join((f"def enter({names}):", *lines, f"    return run({names})"))
+    exec(compile(text, "<entrance>", "exec"), held)  # noqa: S102 - text that was just made from numbers
+    return held["enter"]
 
 
 def _default(value: Any, type: t.Type) -> Any:
