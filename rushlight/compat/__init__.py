@@ -110,4 +110,4 @@ def run(script: str, arguments: list[str], as_module: bool = False) -> dict[str,
         ours = script.replace("torch", "rushlight", 1) if script.partition(".")[0] == "torch" else script
         return runpy.run_module(ours, run_name="__main__", alter_sys=True)
     sys.path[0] = str(Path(script).resolve().parent)
-    return runpy.run_path(script, run_name="__main__")
+    return runpy.run_path(os.path.abspath(script), run_name="__main__")      # as Python says `__file__`
