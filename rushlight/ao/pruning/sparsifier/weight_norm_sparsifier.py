@@ -22,11 +22,8 @@ class WeightNormSparsifier(BaseSparsifier):
     norm_fn: Callable[[Tensor], Tensor]
 
     def __init__(
-        self,
-        sparsity_level: float = 0.5,
-        sparse_block_shape: tuple[int, int] = (1, 4),
-        zeros_per_block: int | None = None,
-        norm: Callable[[Tensor], Tensor] | int | None = None,
+        self, sparsity_level: float = 0.5, sparse_block_shape: tuple[int, int] = (1, 4),
+        zeros_per_block: int | None = None, norm: Callable[[Tensor], Tensor] | int | None = None,
     ) -> None:
         if callable(norm):
             self.norm_fn = norm
@@ -85,11 +82,11 @@ def check_zeros(zeros_per_block: int, block: tuple[int, int]) -> None:
     """Refuse a number of zeros that a block cannot hold."""
     if zeros_per_block > _size(block):
         raise ValueError(
-            f"Number of zeros per block cannot be more than the total number of elements in that block, {_size(block)};"
-            f" got {zeros_per_block}"
+            f"zeros_per_block: a block of shape {tuple(block)} has {_size(block)} elements, and {zeros_per_block} of"
+            " them were asked for"
         )
     if zeros_per_block < 0:
-        raise ValueError(f"Number of zeros per block should be positive, got {zeros_per_block}")
+        raise ValueError(f"zeros_per_block: expected 0 or more, got {zeros_per_block}")
 
 
 def padded_size(data: Tensor, block: tuple[int, int]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....._C import Tensor, int8
@@ -11,29 +12,24 @@ from .base_data_sparsifier import BaseDataSparsifier
 
 __all__ = ["DataNormSparsifier"]
 
+_NORMS: dict[str, Callable[[Tensor], Tensor]] = {"L1": lambda data: data.abs(), "L2": lambda data: data * data}
+
 
 class DataNormSparsifier(BaseDataSparsifier):
     """Masks the share `sparsity_level` of blocks of smallest mean norm ("L1": magnitudes, "L2": squares); in each, the
     `zeros_per_block` smallest entries. For data of up to two dimensions."""
 
     def __init__(
-        self,
-        data_list: list[tuple[str, Any]] | None = None,
-        sparsity_level: float = 0.5,
-        sparse_block_shape: tuple[int, int] = (1, 4),
-        zeros_per_block: int | None = None,
-        norm: str = "L1",
+        self, data_list: list[tuple[str, Any]] | None = None, sparsity_level: float = 0.5,
+        sparse_block_shape: tuple[int, int] = (1, 4), zeros_per_block: int | None = None, norm: str = "L1",
     ) -> None:
-        if norm not in ("L1", "L2"):
+        if norm not in _NORMS:
             raise AssertionError(f'norm: expected "L1" or "L2", got {norm!r}')
         self.norm = norm
-        whole = sparse_block_shape[0] * sparse_block_shape[1]
-        super().__init__(
-            data_list=data_list,
-            sparsity_level=sparsity_level,
-            sparse_block_shape=sparse_block_shape,
-            zeros_per_block=whole if zeros_per_block is None else zeros_per_block,
-        )
+        if zeros_per_block is None:
+            zeros_per_block = sparse_block_shape[0] * sparse_block_shape[1]
+        super().__init__(data_list, sparsity_level=sparsity_level, zeros_per_block=zeros_per_block,
+                         sparse_block_shape=sparse_block_shape)
 
     def update_mask(  # type: ignore[override]
         self,
@@ -46,9 +42,9 @@ class DataNormSparsifier(BaseDataSparsifier):
     ) -> None:
         """Write the mask of the data under a name. Refuses more than two dimensions."""
         check_zeros(zeros_per_block, sparse_block_shape)
-        norms = (data.abs() if self.norm == "L1" else data * data).squeeze()
+        norms = _NORMS[self.norm](data).squeeze()
         if norms.dim() > 2:
-            raise ValueError(f"{name}: only supports 2-D data at the moment, got shape {tuple(data.shape)}")
+            raise ValueError(f"{name}: expected data of 2 dimensions or fewer, got shape {tuple(data.shape)}")
         norms = norms[None, :] if norms.dim() == 1 else norms
         blocks = _mask_blocks(norms, sparsity_level, sparse_block_shape)
         within = _mask_within_blocks(norms, sparse_block_shape, zeros_per_block)
