@@ -7,7 +7,7 @@ from typing import Any
 
 from ....._C import Tensor, int8
 from .....op import find_op
-from ...sparsifier.weight_norm_sparsifier import block_means, check_zeros, entries_of_blocks, padded_size, spread
+from ...sparsifier.weight_norm_sparsifier import Block, block_means, check_zeros, entries_of_blocks, padded_size, spread
 from .base_data_sparsifier import BaseDataSparsifier
 
 __all__ = ["DataNormSparsifier"]
@@ -21,7 +21,7 @@ class DataNormSparsifier(BaseDataSparsifier):
 
     def __init__(
         self, data_list: list[tuple[str, Any]] | None = None, sparsity_level: float = 0.5,
-        sparse_block_shape: tuple[int, int] = (1, 4), zeros_per_block: int | None = None, norm: str = "L1",
+        sparse_block_shape: Block = (1, 4), zeros_per_block: int | None = None, norm: str = "L1",
     ) -> None:
         if norm not in _NORMS:
             raise AssertionError(f'norm: expected "L1" or "L2", got {norm!r}')
@@ -36,7 +36,7 @@ class DataNormSparsifier(BaseDataSparsifier):
         name: str,
         data: Tensor,
         sparsity_level: float,
-        sparse_block_shape: tuple[int, int],
+        sparse_block_shape: Block,
         zeros_per_block: int,
         **kwargs: Any,
     ) -> None:
@@ -51,20 +51,20 @@ class DataNormSparsifier(BaseDataSparsifier):
         self.get_mask(name).data = find_op("where")(blocks == 1, blocks, within).reshape(data.shape)
 
 
-def _mask_blocks(data: Tensor, sparsity_level: float, block: tuple[int, int]) -> Tensor:
+def _mask_blocks(data: Tensor, sparsity_level: float, block: Block) -> Tensor:
     means = block_means(data, block).repeat(1, block[0] * block[1], 1)
     chosen = find_op("sort")(means, dim=2).indices[:, :, : round(sparsity_level * means.shape[-1])]
     return _without(means, 2, chosen, data, block)
 
 
-def _mask_within_blocks(data: Tensor, block: tuple[int, int], zeros_per_block: int) -> Tensor:
+def _mask_within_blocks(data: Tensor, block: Block, zeros_per_block: int) -> Tensor:
     if zeros_per_block == block[0] * block[1]:
         return find_op("zeros_like")(data, dtype=int8)
     entries = entries_of_blocks(data, block)
     return _without(entries, 1, find_op("sort")(entries, dim=1).indices[:, :zeros_per_block, :], data, block)
 
 
-def _without(columns: Tensor, dim: int, chosen: Tensor, data: Tensor, block: tuple[int, int]) -> Tensor:
+def _without(columns: Tensor, dim: int, chosen: Tensor, data: Tensor, block: Block) -> Tensor:
     """The mask of the data, of small integers, with zeros where blocks or entries of blocks were chosen."""
     kept = find_op("ones_like")(columns).scatter_(dim, chosen, 0)
     return spread(kept, padded_size(data, block), block).to(int8)[: data.shape[-2], : data.shape[-1]].contiguous()
