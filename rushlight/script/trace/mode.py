@@ -144,7 +144,7 @@ class TracingMode(TorchFunctionMode):
 
     def _on_tensor(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         warn(f"torch.{func.__name__} results are registered as constants in the trace. That is right for numbers that"
-             " are the same at every call; in any other case, this might cause the trace to be incorrect.")
+             " are the same at every call; with others the trace goes wrong.")
         made = func(*args, **kwargs)
         with self:
             return lifted(made, "detach")
@@ -156,7 +156,7 @@ class TracingMode(TorchFunctionMode):
 
     def _on_from_numpy(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         warn("torch.from_numpy results are registered as constants in the trace. That is right for arrays that are the"
-             " same at every call; in any other case, this might cause the trace to be incorrect.")
+             " same at every call; with others the trace goes wrong.")
         return func(*args, **kwargs)
 
     def _on_detach(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

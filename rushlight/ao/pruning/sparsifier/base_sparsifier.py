@@ -33,7 +33,7 @@ class BaseSparsifier(abc.ABC):
         self.enable_mask_update = True
         self.groups: list[dict[str, Any]] = []
         self.state: dict[str, dict[str, Any]] = defaultdict(dict)
-        self.defaults: dict[str, Any] = {} if defaults is None else defaults
+        self.defaults: dict[str, Any] = defaults if defaults else {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("groups", "state", "defaults")}

@@ -67,8 +67,8 @@ class BaseDataSparsifier(BaseSparsifier):
                     )
                 mask = self.get_mask(name=name)
             self._delete_data(name=name)
-        self.data_groups[name], self.state[name]["mask"] = settings, mask
         self._hold(name, weight, made_by(mask))
+        self.data_groups[name], self.state[name]["mask"] = settings, mask
         return getattr(self._container, name)
 
     def _hold(self, name: str, data: Tensor, masked_by: Module) -> None:

@@ -21,7 +21,7 @@ def _match(modules: dict[str, Module], node: Any, current: Any) -> bool:
     if isinstance(current, str):
         return node.target == current
     if Module not in classes:
-        return callable(current) and (node.op, node.target) == ("call_function", current)
+        return callable(current) and node.target is current and node.op == "call_function"
     if node.op != "call_module":
         return False
     return parametrize.type_before_parametrizations(modules[str(node.target)]) is current
