@@ -21,10 +21,11 @@ from ..script.user_classes import script_class, type_of_class
 from ..script.values import Refused, converted, outward
 from ._script import ScriptFunction
 
-_MAGIC = ("__iter__", "__len__", "__neg__", "__mul__", "__contains__", "__add__", "__sub__", "__pow__", "__truediv__",
-          "__mod__", "__ne__", "__eq__", "__lt__", "__gt__", "__le__", "__ge__", "__and__", "__or__", "__xor__",
-          "__getitem__", "__setitem__", "__call__", "__int__", "__float__", "__bool__", "__str__", "__enter__",
-          "__exit__")
+# The operators of Python that an object passes on to its class.
+_MAGIC = tuple(f"__{word}__" for word in (
+    "call enter exit bool int float str len iter contains getitem setitem eq ne lt le gt ge"
+    " neg add sub mul truediv mod pow and or xor"
+).split())
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------

@@ -24,11 +24,10 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
     bit: norms do not become part of the weights before them.
     """
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("Freezing expects a ScriptModule as input: make one of your module with torch.jit.script or"
-                           " torch.jit.trace")
+        raise RuntimeError(f"freeze: expected a ScriptModule, as torch.jit.script and torch.jit.trace make, got"
+                           f" {type(mod).__name__}")
     if mod.training:
-        raise RuntimeError("Freezing is only implemented for modules in eval mode. Call .eval() on your module before"
-                           " freezing.")
+        raise RuntimeError("only a module in eval mode can be frozen: call .eval() on it first")
     kept = list(preserved_attrs or ())
     out = face_of(frozen_object(_object_of(mod), kept))
     methods = [name for name in kept if out._c._has_method(name)]
@@ -67,8 +66,8 @@ def run_frozen_optimizations(
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
     """A scripted module frozen, if it is not yet, and rewritten for the machine it is on."""
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("optimize_for_inference expects a ScriptModule as input: make one of your module with"
-                           " torch.jit.script or torch.jit.trace")
+        raise RuntimeError("optimize_for_inference: expected a ScriptModule, as torch.jit.script and torch.jit.trace"
+                           f" make, got {type(mod).__name__}")
     others = list(other_methods or ())
     if hasattr(mod, "training"):
         mod = freeze(mod.eval(), preserved_attrs=others)

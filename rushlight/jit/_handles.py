@@ -204,8 +204,8 @@ class ModuleHandle:
         return hash(self.object)
 
     def __getstate__(self) -> Any:
-        raise RuntimeError(f"Tried to serialize object {self.qualified_name} which does not have a __getstate__ method"
-                           " defined!")
+        raise RuntimeError(f"an object of {self.qualified_name} cannot be pickled: its class has no __getstate__"
+                           " method")
 
     def __repr__(self) -> str:
         return f"ScriptObject <{self.qualified_name}>"
@@ -267,8 +267,7 @@ class SlotView:
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self:
-            raise RuntimeError("Can't add a new parameter after ScriptModule construction. Tried to add"
-                               f" '{name}'")
+            raise RuntimeError(f"'{name}': a ScriptModule gets no new parameter once it is made")
         self.held.set(name, value)
 
     def __delitem__(self, name: str) -> None:
@@ -320,11 +319,9 @@ class ModuleView:
     def __setitem__(self, name: str, value: Any) -> None:
         inner = getattr(value, "__script_object__", None)
         if name not in self:
-            raise RuntimeError("Cannot re-assign modules in a ScriptModule: a new submodule cannot be added after"
-                               f" scripting, tried to add '{name}'")
+            raise RuntimeError(f"'{name}': a ScriptModule gets no new submodule once it is made")
         if inner is None:
-            raise RuntimeError("Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace"
-                               f" existing module '{name}': {value}")
+            raise RuntimeError(f"'{name}' of a ScriptModule can be replaced by a scripted module only, got {value}")
         self.held.set(name, slot_value(name, inner, self.held.type.slot_type(name)))
 
     def __delitem__(self, name: str) -> None:

@@ -406,7 +406,8 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if not _enabled:
         return obj
     if optimize is not None:
-        warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
+        warnings.warn("`optimize` does nothing and is deprecated; `with torch.jit.optimized_execution()` is its"
+                      " successor",
                       FutureWarning, stacklevel=2)
     if isinstance(obj, (ScriptFunction, ScriptModule)):
         return obj

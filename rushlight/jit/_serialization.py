@@ -47,5 +47,4 @@ def validate_map_location(map_location: Any = None) -> Any:
         return _C.device(map_location)
     if map_location is None or isinstance(map_location, _C.device):
         return map_location
-    raise ValueError("map_location should be either None, string or torch.device, but got type: "
-                     + str(type(map_location)))
+    raise ValueError(f"map_location: expected None, a string or a torch.device, got a {type(map_location)}")

@@ -39,7 +39,7 @@ class TracedModule(ScriptModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the trace."""
-        raise RuntimeError("Trace submodules cannot be called.")
+        raise RuntimeError("a submodule of a trace has no call of its own")
 
     @property
     def __script_object__(self) -> Any:
@@ -122,11 +122,11 @@ def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, chec
     if not _enabled:
         return func
     if optimize is not None:
-        warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
+        warnings.warn("`optimize` does nothing and is deprecated; `with torch.jit.optimized_execution()` is its"
+                      " successor",
                       FutureWarning, stacklevel=2)
     if isinstance(func, ScriptModule):
-        warnings.warn("The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as"
-                      " is.", stacklevel=2)
+        warnings.warn("trace: this is already a ScriptModule, and is returned as it is", stacklevel=2)
         return func
     if isinstance(func, Module):
         if example_inputs is None:
@@ -141,7 +141,7 @@ def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, chec
         if func.__name__ == "forward":
             return trace(func.__self__, example_inputs, None, check_trace, check_inputs, check_tolerance, strict,
                          example_kwarg_inputs=example_kwarg_inputs)
-        raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
+        raise AttributeError(f"trace: {func.__name__} is one method of a module; trace_module traces those")
     if not callable(func):
         raise AttributeError(f"trace: expected a function or module, got {type(func).__name__}")
     return _trace_function(func, example_inputs, example_kwarg_inputs, check_trace, check_inputs, check_tolerance,
@@ -188,9 +188,10 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
     if not _enabled:
         return mod
     if not isinstance(mod, Module):
-        raise AttributeError("expected torch.nn.Module as the first argument")
+        raise AttributeError(f"mod: expected a torch.nn.Module, got {type(mod).__name__}")
     if not isinstance(inputs, dict):
-        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+        raise AttributeError("inputs: expected a dict from names of methods to their inputs, got"
+                             f" {type(inputs).__name__}")
     from ..script.trace.classes import object_of
     from ..script.unit import PYTHON
 

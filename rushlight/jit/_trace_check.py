@@ -28,15 +28,14 @@ class TracingCheckError(Exception):
 
     def __init__(self, graph_diff_error: str | None, tensor_compare_error: str | None,
                  extra_msg: str | None = None) -> None:
-        self.message = "Tracing failed sanity checks!\n"
-        if extra_msg is not None:
-            self.message += extra_msg + "\n"
-        if graph_diff_error is not None:
-            self.message += "ERROR: Graphs differed across invocations!\n" + _indented(graph_diff_error)
-        if tensor_compare_error is not None:
-            self.message += ("ERROR: Tensor-valued Constant nodes differed in value across invocations. This often"
-                             " indicates that the tracer has encountered untraceable code.\n"
-                             + _indented(tensor_compare_error))
+        told = (
+            ("", extra_msg),
+            ("Graphs differed between two traces of the same program:\n", graph_diff_error),
+            ("Constants differed between two traces of the same program, so what makes them is not in the trace:\n",
+             tensor_compare_error),
+        )
+        parts = [head + (_indented(text) if head else f"{text}\n") for head, text in told if text is not None]
+        self.message = "".join(["the trace cannot be relied on\n", *parts])
         super().__init__(self.message)
 
 
@@ -71,8 +70,8 @@ def _results(function: Callable, inputs: tuple[Any, ...], what: str, differences
     try:
         return [leaf for leaf in tree_leaves(function(*tree_map(_copied, inputs))) if isinstance(leaf, Tensor)]
     except Exception as error:
-        raise TracingCheckError(*differences, extra_msg=f"Encountered an exception while running the {what} with test"
-                                f" inputs.\nException:\n{_indented(str(error))}") from error
+        raise TracingCheckError(*differences, extra_msg=f"the {what} failed on the inputs of the check:\n"
+                                + _indented(str(error))) from error
 
 
 def _agree(ours: list[Any], theirs: list[Any], what: str, traced: Any, tolerance: float) -> bool:
@@ -87,8 +86,7 @@ def _agree(ours: list[Any], theirs: list[Any], what: str, traced: Any, tolerance
                          atol=_closeness(a, b), equal_nan=True)
         except AssertionError as error:
             _warn_of_chance(traced)
-            warn(f"Output nr. {number}. of the traced function does not match the corresponding output of the {what}."
-                 f" Detailed error:\n{error}")
+            warn(f"result {number} of the trace is not that of the {what}:\n{error}")
             is_same = False
     return is_same
 
@@ -106,8 +104,8 @@ def _warn_of_chance(traced: Any) -> None:
     found = [line.strip() for line in text if any(f"{kind}(" in line or f"{kind}_like(" in line for kind in _RANDOM)]
     if found:
         nodes = "\n".join(f"\t{line}" for line in found)
-        warn(f"Trace had nondeterministic nodes. Did you forget call .eval() on your model? Nodes:\n{nodes}\nThis may"
-             " cause errors in trace checking. To disable it, pass check_trace=False to torch.jit.trace()")
+        warn(f"the trace has nondeterministic nodes:\n{nodes}\nA model in training draws at random: .eval() ends that."
+             " check_trace=False leaves out this comparison.")
 
 
 def _canonical(graph: Any) -> str:
@@ -131,7 +129,7 @@ def _graph_difference(first: Any, second: Any) -> str | None:
     lines = difflib.ndiff(mine.splitlines(True), theirs.splitlines(True))
     at, other = next(pair for pair in zip([*mine.splitlines(), ""], [*theirs.splitlines(), ""], strict=False)
                      if pair[0] != pair[1])
-    return (f"Graph diff:\n{_indented(''.join(lines))}First diverging operator:\nNode diff:\n"
+    return (f"line by line:\n{_indented(''.join(lines))}the first nodes that differ:\n"
             f"{_indented(f'- {at}{chr(10)}+ {other}')}")
 
 
@@ -144,5 +142,5 @@ def _constant_difference(first: Any, second: Any) -> str | None:
     for mine, theirs in zip(constants(first), constants(second), strict=False):
         a, b = mine.attributes["value"], theirs.attributes["value"]
         if a.shape != b.shape or not a.eq(b).logical_or(a.ne(a)).all().item():
-            return f"Node:\n{_indented(str(mine))}Source Location:\n\t{mine.range}\nComparison exception:\n{a}\n{b}"
+            return f"{_indented(str(mine))}of {mine.range}\nwas\n{a}\nand then\n{b}"
     return None

@@ -54,8 +54,8 @@ class ClassType(t.Type):
     def add_slot(self, name: str, type: t.Type, *, is_parameter: bool = False, is_buffer: bool = False) -> int:
         """A further attribute; its place. Refuses a name that is taken."""
         if name in self.index or name in self.constants:
-            raise RuntimeError(f"attempting to add {'parameter' if is_parameter else 'attribute'} '{name}' to"
-                               f" {self.name_} but it already has an attribute of that name")
+            raise RuntimeError(f"{self.name_}: {'parameter' if is_parameter else 'attribute'} '{name}' cannot be added,"
+                               " the class has an attribute of that name")
         self.index[name] = len(self.slots)
         self.slots.append(Slot(name, type, is_parameter, is_buffer))
         return self.index[name]
@@ -131,10 +131,10 @@ class InterfaceType(t.Type):
         for name, wanted in self.methods.items():
             method = type.find_method(name)
             if method is None:
-                return f"Class '{type}' does not have method '{name}' but '{self.name_}' does."
+                return f"Class '{type}' does not have method '{name}', which '{self.name_}' asks for"
             if not _serves(method.schema, wanted):
-                return (f"Method on class '{type}' (1) is not compatible with interface '{self.name_}' (2)\n"
-                        f"  (1) {method.schema}\n  (2) {wanted}")
+                return (f"a method of class '{type}' is not compatible with interface '{self.name_}': it is\n"
+                        f"  {method.schema}\nand should be\n  {wanted}")
         return ""
 
     def is_subtype_of(self, other: t.Type) -> bool:
@@ -148,7 +148,7 @@ class InterfaceType(t.Type):
             return ""
         missing = [name for name in other.methods if name not in self.methods]
         if missing:
-            return f"Interface '{self.name_}' does not have method '{missing[0]}' but interface '{other.name_}' does."
+            return f"Interface '{self.name_}' does not have method '{missing[0]}', which interface '{other.name_}' has"
         return f"the methods of interface '{self.name_}' do not fit those of '{other.name_}'"
 
     def _key(self) -> tuple[Any, ...]:
@@ -202,8 +202,7 @@ class Object:
     def __lt__(self, other: Object) -> bool:
         method = self.type.methods.get("__lt__")
         if method is None:
-            raise RuntimeError(f"To sort a list of {self.type} it must define a __lt__ method with two inputs of that"
-                               " type that returns a bool")
+            raise RuntimeError(f"a list of {self.type} cannot be sorted: the class has no __lt__ method")
         return method.runner()(self, other)
 
     def __repr__(self) -> str:

@@ -384,14 +384,14 @@ def answered(value: Any, type: t.Type) -> Any:
     try:
         return converted(value, type)
     except Refused as refused:
-        raise RuntimeError(f"expected value of type {type} for return value but instead got value of type"
-                           f" {value.__class__.__name__}: {value!r:.80}. {refused}") from None
+        raise RuntimeError(f"a Python function declared to return {type} returned a {value.__class__.__name__}:"
+                           f" {value!r:.80}. {refused}") from None
 
 
 def exactly(row: list, count: int) -> list:
     """A list to unpack, of the length that the program expects."""
     if len(row) != count:
-        raise RuntimeError(f"Provided list has length {len(row)}, but expected to unpack {count} elements")
+        raise RuntimeError(f"a list of {len(row)} elements is taken apart into {count} names")
     return row
 
 
@@ -463,7 +463,7 @@ def places_of(error: BaseException) -> list[Node]:
 def told(error: BaseException) -> Error:
     """An error of a running script with its lines, from the call that was made to the place where it failed."""
     lines = "".join(node.range.highlight(running=True) for node in places_of(error) if node.range is not None)
-    head = ("The following operation failed in the TorchScript interpreter.\n"
+    head = ("An operation of a compiled program failed.\n"
             "Traceback of TorchScript (most recent call last):\n")
     kind = f"{type(error).__name__}: "
     if isinstance(error, Error):         # the script's own: by the class that it raised

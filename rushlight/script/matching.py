@@ -56,7 +56,8 @@ def match(graph: Graph, schema: Schema, args: Sequence[Value], kwargs: Mapping[s
     inputs: list[Value] = []
     if schema.is_vararg:
         if len(given) < len(schema.arguments) or kwargs:
-            raise Mismatch(f"Expected at least {len(schema.arguments)} positional arguments but found {len(given)}.")
+            raise Mismatch(f"it takes {len(schema.arguments)} positional arguments or more, by position alone;"
+                           f" {len(given)} were given.")
         for argument, value in zip(schema.arguments, given, strict=False):
             _fitted(graph, argument, value, variables, convert)
         return Matched(schema, given, variables)
@@ -80,7 +81,7 @@ def match(graph: Graph, schema: Schema, args: Sequence[Value], kwargs: Mapping[s
             raise Mismatch(f"Argument {argument.name} not provided.")
         inputs.append(_fitted(graph, argument, value, variables, convert))
     if used < len(given):
-        raise Mismatch(f"Expected at most {used} arguments but found {len(given)} positional arguments.")
+        raise Mismatch(f"it takes at most {used} positional arguments, {len(given)} were given.")
     for name in kwargs:
         if name not in named:
             known = schema.index(name) is not None
@@ -141,11 +142,11 @@ def _fitted(graph: Graph, argument: Argument, value: Value, variables: dict[str,
         return _list_of(graph, [value] * argument.length, inner.element)
     reason = bind_variables(argument.type, t.plain(value.type_), variables)
     if reason is not None:
-        raise Mismatch(f"Could not match type {value.type_} to {argument.type} in argument '{argument.name}':"
+        raise Mismatch(f"Could not match type {value.type_} to {argument.type}, that of argument '{argument.name}':"
                        f" {reason}.")
     wanted = substitute(argument.type, variables)
     if wanted.has_free_variables():
-        raise Mismatch(f"Type variables in type {argument.type} could not be inferred from actual type {value.type_}")
+        raise Mismatch(f"{value.type_} does not tell what the type variables of {argument.type} stand for")
     value = _converted(graph, wanted, value, convert)
     if not value.type_.is_subtype_of(wanted):
         raise Mismatch(_expected(argument, value.type_, wanted))

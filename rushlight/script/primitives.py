@@ -179,15 +179,15 @@ def _save(item: Any, filename: str) -> None:
 def listed(tensor: Any, depth: int, kind: int) -> Any:
     """`x.tolist()` as its place declares it."""
     if tensor.dim() != depth:
-        raise RuntimeError(f"Output annotation list dimension and runtime tensor dimension must match for tolist():"
-                           f" {depth} and {tensor.dim()}")
+        raise RuntimeError(f"tolist(): the annotation says lists {depth} deep, and the tensor has {tensor.dim()}"
+                           " dimensions")
     found = "int" if not (tensor.is_floating_point() or tensor.is_complex()) else (
         "complex" if tensor.is_complex() else "float")
     if str(tensor.dtype).endswith("bool"):
         found = "bool"
     if found != ("int", "float", "bool", "complex")[kind]:
-        raise RuntimeError(f"Output annotation element type and runtime tensor element type must match for tolist():"
-                           f" {('int', 'float', 'bool', 'complex')[kind]} and {tensor.dtype}")
+        raise RuntimeError("tolist(): the annotation says elements of type"
+                           f" {('int', 'float', 'bool', 'complex')[kind]}, and the tensor is of {tensor.dtype}")
     return tensor.tolist()
 
 

@@ -83,12 +83,12 @@ def _specified(key: str, value: Any) -> str:
         return printed(value)
     if key in "dieEfF":
         if not isinstance(value, (int, float)):
-            raise RuntimeError(f"%{key} requires a number for formatting, but got {type(value).__name__}")
+            raise RuntimeError(f"%{key} formats a number, got {type(value).__name__}")
         return str(int(value)) if key in "di" else f"{float(value):{key}}"
     if key == "c" and isinstance(value, (int, str)) and (isinstance(value, int) or len(value) == 1):
         return chr(value) if isinstance(value, int) else value
     if key == "c":
-        raise RuntimeError("%c requires an int or a char for formatting")
+        raise RuntimeError(f"%c formats an int or one character, got {value!r:.80}")
     raise RuntimeError(f"The specifier %{key} is not supported in TorchScript format strings")
 
 

@@ -354,7 +354,7 @@ def bind_variables(formal: Type, given: Type, variables: dict[str, Type]) -> str
             return None
         both = unify(known, given)
         if both is None:
-            return f"Type variable '{formal.name}' previously matched to type {known} is matched to type {given}"
+            return f"Type variable '{formal.name}' stands for {known} already, and {given} is another type"
         return None
     if isinstance(formal, OptionalType):
         inner = given.element if isinstance(given, OptionalType) else given

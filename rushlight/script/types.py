@@ -455,8 +455,8 @@ class DictType(Type):
     def __init__(self, key: Type, value: Type) -> None:
         allowed = (IntType, FloatType, ComplexType, BoolType, StringType, TensorType, DeviceObjType, VarType, AnyType)
         if not isinstance(key, allowed):
-            raise RuntimeError(f"Cannot create dict for key type '{key}', only int, float, complex, Tensor, device and"
-                               " string keys are supported")
+            raise RuntimeError(f"Cannot create dict for key type '{key}': keys are numbers, strings, tensors or"
+                               " devices")
         self.key, self.value = key, value
 
     def getKeyType(self) -> Type:  # noqa: N802 - the name programs call

@@ -59,7 +59,7 @@ class Function:
             return self
         if self._is_compiling:
             kind = "function" if self.owner is None else "method"
-            raise CompileError(f"{kind} '{self.name}' is called recursively. Recursive calls are not supported",
+            raise CompileError(f"{kind} '{self.name}' is called recursively: a compiled function cannot reach itself",
                                called_from)
         self._is_compiling = True
         try:
@@ -178,7 +178,7 @@ class Unit:
         if not declared:
             return []
         if function in declared:
-            raise RuntimeError(f"No implementation found for overloaded function {function.__name__}")
+            raise RuntimeError(f"overloaded function {function.__name__} has signatures and no implementation")
         if function not in self.overloads:
             name = qualified_name(function)
             self.overloads[function] = [
@@ -188,9 +188,8 @@ class Unit:
     def compile(self, function: Any) -> Function:
         inner = inspect.unwrap(function)
         if _get_fn_overloads(_qualified_name(inner)):
-            raise RuntimeError(f"Function {qualified_name(inner)} cannot be directly compiled because it is overloaded."
-                               " It must be used in a context of a function where its inputs can determine which"
-                               " overload to call.")
+            raise RuntimeError(f"Function {qualified_name(inner)} cannot be directly compiled because it is overloaded:"
+                               " only a call tells by its arguments which signature is meant")
         if inner not in self.functions:
             definition = definition_of(inner)
             self.functions[inner] = Function(self, self.take_name(qualified_name(inner)), definition)

@@ -60,11 +60,10 @@ def can_compile(python_class: type) -> bool:
 def script_class(python_class: type) -> type:
     """What `jit.script` does with a class: compile it; the class itself is what programs go on with."""
     if issubclass(python_class, Module):
-        raise RuntimeError(f"Type '{python_class}' cannot be compiled since it inherits from nn.Module, pass an"
-                           " instance instead")
+        raise RuntimeError(f"Type '{python_class}' inherits from nn.Module: give jit.script an instance instead")
     if len(python_class.mro()) > 2:
-        raise RuntimeError(f"TorchScript classes does not support inheritance yet: {python_class.__name__} has other"
-                           " bases. Please directly inherit from 'object'.")
+        raise RuntimeError(f"a script class does not support inheritance: {python_class.__name__} has bases other than"
+                           " 'object'")
     if python_class not in _known:
         _compile(python_class, None)
     return python_class
@@ -184,8 +183,8 @@ def _init(python_class: type) -> Definition:
     params, known = [], {}
     for at, (name, param) in enumerate(list(signature.parameters.items())[1:]):
         if param.kind is inspect.Parameter.KEYWORD_ONLY:
-            raise NotSupportedError(None, f"{python_class.__name__}: Compiled functions can't take variable number of"
-                                    " arguments or use keyword-only arguments with defaults, as its fields are")
+            raise NotSupportedError(None, f"{python_class.__name__}: field '{name}' is keyword-only, which compiled"
+                                    " functions do not know")
         annotation = param.annotation
         known[f"_T{at}"] = annotation.type if isinstance(annotation, dataclasses.InitVar) else annotation
         params.append(f"{name}: _T{at}" + ("" if param.default is inspect.Parameter.empty else "=None"))
@@ -193,7 +192,7 @@ def _init(python_class: type) -> Definition:
     for field in dataclasses.fields(python_class):
         if field.default_factory is not dataclasses.MISSING:
             raise NotImplementedError(f"field '{field.name}' of {python_class.__name__}: Default factory initializers"
-                                      " are not supported in TorchScript dataclasses")
+                                      " are no part of compiled dataclasses")
         if field.name in signature.parameters:
             body.append(f"self.{field.name} = {field.name}")
     if hasattr(python_class, "__post_init__"):
@@ -258,8 +257,8 @@ def script_interface(python_class: Any) -> type:
         raise RuntimeError(f"interface must be applied to a class, got {type(python_class).__name__}")
     is_module = issubclass(python_class, Module)
     if not is_module and len(python_class.mro()) > 2:
-        raise RuntimeError(f"TorchScript interface does not support inheritance yet: {python_class.__name__} has other"
-                           " bases. Please directly inherit from 'object' or 'nn.Module'.")
+        raise RuntimeError(f"an interface does not support inheritance: {python_class.__name__} has bases other than"
+                           " 'object' and 'nn.Module'")
     made = InterfaceType(PYTHON.take_name(qualified_name(python_class)), is_module=is_module,
                          python_class=python_class)
     _known[python_class] = made
@@ -282,11 +281,9 @@ def _asked(definition: Definition) -> Schema:
     body = [line for line in tree.body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
                                                and isinstance(line.value.value, str))]
     if tree.returns is None:
-        raise CompileError(f"interface declarations must have a return type annotated, method '{definition.name}' has"
-                           " none", place)
+        raise CompileError(f"method '{definition.name}' of an interface must have a return type annotated", place)
     if len(body) != 1 or not isinstance(body[0], ast.Pass):
-        raise CompileError(f"interfaces declarations should contain 'pass' statement alone, method '{definition.name}'"
-                           " has more", place)
+        raise CompileError(f"method '{definition.name}' of an interface has more than a 'pass' statement", place)
     args = [Argument(arg.arg, t.TENSOR if arg.annotation is None else definition.annotation(arg.annotation))
             for arg in tree.args.args[1:]]
     return Schema(definition.name, "", tuple(args), (Argument("", definition.annotation(tree.returns)),))

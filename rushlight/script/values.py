@@ -83,7 +83,7 @@ def converted(value: Any, type: t.Type) -> Any:
 
 
 def _no(value: Any, type: t.Type) -> Refused:
-    return Refused(f"Unable to cast Python instance of type {value.__class__} to {type}")
+    return Refused(f"Unable to cast a {value.__class__} to {type}")
 
 
 def _tensor(value: Any, type: Any) -> Any:
@@ -180,7 +180,7 @@ def _tuple(value: Any, type: Any) -> Any:
     if not isinstance(value, (tuple, list)):
         raise _no(value, type)
     if len(value) != len(type.elements_):
-        raise Refused(f"Object {value!r:.80} had a different number of elements than type {type}")
+        raise Refused(f"{value!r:.80} has {len(value)} elements, and type {type} has {len(type.elements_)}")
     row = [converted(item, element) for item, element in zip(value, type.elements_, strict=True)]
     return type.python_class(*row) if type.python_class is not None else tuple(row)
 
@@ -205,7 +205,7 @@ def _object(value: Any, type: ClassType) -> Any:
     slots = []
     for slot in type.slots:
         if not hasattr(value, slot.name):
-            raise Refused(f"Tried to cast object to type {type} but object was missing attribute {slot.name}")
+            raise Refused(f"the object is missing attribute {slot.name}, which type {type} has")
         try:
             slots.append(converted(getattr(value, slot.name), slot.type))
         except Refused as refused:
@@ -218,9 +218,8 @@ def _through_interface(value: Any, type: InterfaceType) -> Any:
     if held is None:
         known = late.provided("known script class")(value.__class__)
         if not isinstance(known, ClassType):
-            raise Refused(f"Assigning the object {value!r:.80} to an interface fails because the value is not a"
-                          " TorchScript compatible type, did you forget to turn it into a user defined TorchScript"
-                          " class?")
+            raise Refused(f"{value!r:.80} cannot stand where interface {type} is asked for: its class is no script"
+                          " class, which `@jit.script` would make it")
         held = _object(value, known)
     missing = type.missing_in(held.type)
     if missing:
@@ -254,8 +253,8 @@ def inferred(value: Any) -> Any:
     if isinstance(known, ClassType):
         return _object(value, known)
     raise RuntimeError(f"cannot infer the type of {value!r:.80}: only tensors, numbers, strings, (possibly nested)"
-                       " tuples, lists and dicts of them and objects of script classes are supported, but instead got a"
-                       f" value of type {value.__class__.__name__}")
+                       " tuples, lists and dicts of them and objects of script classes have one, a"
+                       f" {value.__class__.__name__} has not")
 
 
 _TAKEN: dict[Any, Callable[[Any, Any], Any]] = {
@@ -341,11 +340,11 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
     listed = schema.arguments[skip:]
     positional = sum(not argument.kwarg_only for argument in listed)
     if positional < len(args) <= len(listed):
-        raise RuntimeError(f"{schema.name}() expects at most {positional} positional argument(s) but {len(args)} were"
-                           f" given. Declaration: {schema}")
+        raise RuntimeError(f"{schema.name}() takes {positional} positional argument(s), got {len(args)}. Declaration:"
+                           f" {schema}")
     if len(args) + len(kwargs) > len(listed):
-        raise RuntimeError(f"{schema.name}() expected at most {len(listed)} argument(s) but received"
-                           f" {len(args) + len(kwargs)} argument(s). Declaration: {schema}")
+        raise RuntimeError(f"{schema.name}() takes at most {len(listed)} argument(s), got"
+                           f" {len(args) + len(kwargs)}. Declaration: {schema}")
     found, used = [], 0
     for at, argument in enumerate(listed):
         if at < len(args):
@@ -365,7 +364,7 @@ def bound(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], skip: 
             raise RuntimeError(
                 f"{schema.name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead"
                 f" found type '{_named(value)}'.\nPosition: {at + skip}\nValue: {value!r:.120}\nDeclaration: {schema}\n"
-                f"Cast error details: {refused}") from None
+                f"Why: {refused}") from None
     if used < len(kwargs):
         odd = next(name for name in kwargs if name not in [argument.name for argument in listed[len(args):]])
         raise RuntimeError(f"{schema.name}(): Unknown keyword argument '{odd}'. Declaration: {schema}")

@@ -30,10 +30,17 @@ programs = _loaded("progs", "language_programs.py")
 ANSWERS: dict[str, dict[str, Any]] = json.loads(asked.ANSWERS.read_text())
 TAKEN = [name for name, answer in ANSWERS.items() if "refused" not in answer]
 REFUSED = [name for name, answer in ANSWERS.items() if "refused" in answer]
-# What PyTorch says in words of its C++ library, or with another value's words: the class is the same.
+# Where only a part of PyTorch's sentence is said here, the rest in words of our own: the class is the same.
 OWN_WORDS = {
     "c10": "Python builtin <class 'reversed'>", "e139 ([1],)": "8 is not in list",
-    "x136 (3, 4)": "1 positional argument(s)",
+    "x136 (3, 4)": "1 positional argument(s)", "x14": "Type mismatch: x is set to type int",
+    "x18": "Variable 'y' previously had type int", "x31": "Tuple index out of range: 5, of a tuple of length 2",
+    "x37": "Return value was annotated as having type str and is actually of type int",
+    "x39": "Previous return statement returned a value of type int, this one returns a value of type str",
+    "x43": "function 'rec' is called recursively", "x51": "python value of type 'list' cannot be used as a value",
+    "x98": "Python builtin <built-in function open>", "x121": "cannot statically infer",
+    "x130": "Mutable default parameters are not supported: parameter x",
+    "x132": "Expected a default value of type int", "x159": "List type annotation `List[int]` did not match",
 }
 
 

@@ -37,7 +37,7 @@ class BasePruningMethod(ABC):
     def apply_mask(self, module: Module) -> Tensor:
         """The original times the mask."""
         if self._tensor_name is None:
-            raise AssertionError(f"{module} has to be pruned before its mask can be applied")
+            raise AssertionError(f"{module}: this method pruned nothing, so there is no mask to apply")
         original = getattr(module, self._tensor_name + "_orig")
         return getattr(module, self._tensor_name + "_mask").to(dtype=original.dtype) * original
 
@@ -78,7 +78,7 @@ class BasePruningMethod(ABC):
     def remove(self, module: Module) -> None:
         """Make the masked tensor the parameter, for good. The hook stays; the function `remove` takes it away too."""
         if self._tensor_name is None:
-            raise AssertionError(f"{module} has to be pruned before pruning can be removed")
+            raise AssertionError(f"{module}: this method pruned nothing, so there is no pruning to take back")
         name = self._tensor_name
         weight = self.apply_mask(module)
         if hasattr(module, name):
@@ -95,9 +95,7 @@ def _prunes(hook: Any, name: str) -> bool:
 
 def _same_shape(scores: Tensor, of: Tensor, what: str) -> Tensor:
     if scores.shape != of.shape:
-        raise AssertionError(
-            f"importance_scores should have the same shape as {what}, got {scores.shape} vs {of.shape}"
-        )
+        raise AssertionError(f"importance_scores: expected the shape {of.shape} of {what}, got {scores.shape}")
     return scores
 
 
@@ -126,7 +124,7 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Put a method of the same tensor at the end."""
         if method is not None and not isinstance(method, BasePruningMethod):
-            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+            raise TypeError(f"method: expected a BasePruningMethod, got {type(method)}")
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"this container holds pruning methods of the parameter '{self._tensor_name}', and the method given"
@@ -189,14 +187,18 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Entries at random."""
-
-    PRUNING_TYPE = "unstructured"
+class _ByAmount(BasePruningMethod):
+    """A method that is told how much to prune: a share or a count."""
 
     def __init__(self, amount: Any) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
+
+
+class RandomUnstructured(_ByAmount):
+    """Entries at random."""
+
+    PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without(default_mask, _checked_count(self.amount, t.nelement()), lambda: -find_op("rand_like")(t))
@@ -207,14 +209,10 @@ class RandomUnstructured(BasePruningMethod):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_ByAmount):
     """The entries of smallest magnitude."""
 
     PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: Any) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without(default_mask, _checked_count(self.amount, t.nelement()), lambda: t.abs())
@@ -235,14 +233,13 @@ def _without(mask: Tensor, count: int, scores: Any) -> Tensor:
     return mask
 
 
-class RandomStructured(BasePruningMethod):
+class RandomStructured(_ByAmount):
     """Channels along `dim` at random."""
 
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
+        super().__init__(amount)
         self.dim = dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -258,16 +255,14 @@ class RandomStructured(BasePruningMethod):
         return super().apply(module, name, amount=amount, dim=dim)
 
 
-class LnStructured(BasePruningMethod):
+class LnStructured(_ByAmount):
     """The channels along `dim` of smallest n-norm."""
 
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-        self.n = n
-        self.dim = dim
+        super().__init__(amount)
+        self.n, self.dim = n, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _channel_count(self.amount, t, self.dim)
@@ -406,7 +401,7 @@ def is_pruned(module: Module) -> bool:
 def _validate_pruning_amount_init(amount: Any) -> None:
     """Refuse what is no share (a float from 0 to 1) and no count (a whole number from 0 on)."""
     if not isinstance(amount, numbers.Real):
-        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+        raise TypeError(f"amount: expected an int or a float, got {amount!r}")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1.0):
         raise ValueError(f"amount={amount}: expected a float in [0, 1] or a whole number from 0 on")
 
@@ -442,6 +437,5 @@ def _checked_count(amount: Any, size: int) -> int:
 
 def _compute_norm(t: Tensor, n: Any, dim: int) -> Tensor:
     """The n-norm of each channel along `dim`."""
-    dims = list(range(t.dim()))
-    dims.remove(dims[dim])
-    return find_op("norm")(t, p=n, dim=dims)
+    channels = range(t.dim())[dim]
+    return find_op("norm")(t, p=n, dim=[other for other in range(t.dim()) if other != channels])

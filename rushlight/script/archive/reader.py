@@ -57,11 +57,10 @@ class Archive:
             raise RuntimeError(f"the archive's version cannot be read: {text[:40]!r}")
         found = int(text)
         if found < OLDEST:
-            raise RuntimeError(f"Attempted to read a PyTorch file with version {found}, but the minimum supported"
-                               f" version for reading is {OLDEST}. Save it again with a later PyTorch.")
+            raise RuntimeError(f"this archive is of version {found}; the minimum supported version is {OLDEST}. Save it"
+                               " again with a later PyTorch.")
         if found > NEWEST:
-            raise RuntimeError(f"Attempted to read a PyTorch file with version {found}, but the maximum supported"
-                               f" version for reading is {NEWEST}.")
+            raise RuntimeError(f"this archive is of version {found}; the maximum supported version is {NEWEST}")
         return found
 
     def read_all(self) -> None:
@@ -115,9 +114,9 @@ def read_archive(f: Any, map_location: Any = None, extra: Any = ()) -> Loaded:
     if is_path(f):
         path = os.fspath(f)
         if not os.path.exists(path):
-            raise ValueError(f"The provided filename {path} does not exist")
+            raise ValueError(f"jit.load: the file {path} does not exist")
         if os.path.isdir(path):
-            raise ValueError(f"The provided filename {path} is a directory")
+            raise ValueError(f"jit.load: {path} is a directory, not a file")
     with opened(f) as file, PyTorchFileReader(source_of(file)) as records:
         archive = Archive(records, map_location)
         if not records.has_record("data.pkl"):

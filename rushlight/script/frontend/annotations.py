@@ -54,7 +54,7 @@ def _unknown(annotation: Any) -> str:
         if origin is not None:
             return f"Unknown type constructor {getattr(annotation, '__name__', None) or origin}: '{_shown(annotation)}'"
         return f"Unknown type name '{_shown(annotation)}'"
-    return f"Attempted to use {word} without {what}. Please add {what}, e.g. {example}"
+    return f"Attempted to use {word} without {what}: write what it holds, as in {example}"
 
 
 def is_whole(annotation: Any) -> bool:
@@ -141,13 +141,12 @@ def _named_tuple(annotation: Any, at: Range | None) -> t.Type | None:
         if part is None:
             return None
         if isinstance(part, t.AnyType):
-            raise RuntimeError(f"attempting to add attribute '{field}' of type Any to '{name}' but it contains an Any"
-                               " type. Any types cannot be members of modules, classes, or named tuples.")
+            raise RuntimeError(f"field '{field}' of NamedTuple '{name}' contains an Any type, which no field may")
         parts.append(part)
     defaults = tuple(annotation._field_defaults.values())
     if any(isinstance(default, _C.Tensor) for default in defaults):
-        raise RuntimeError(f"Tensors are not supported as default NamedTuple fields: '{name}' has one. Their mutability"
-                           " could lead to potential memory aliasing problems")
+        raise RuntimeError(f"Tensors are not supported as default NamedTuple fields, and '{name}' has one: every tuple"
+                           " made without that field would share it")
     return t.TupleType(parts, name, annotation._fields, defaults, annotation)
 
 
@@ -159,10 +158,10 @@ def enum_type(annotation: Any) -> t.EnumType:
     one = t.unify_all([value or t.AnyType() for value in values])
     if one is None:
         odd = next(i for i, value in enumerate(values) if value != values[0])
-        raise RuntimeError(f"Could not unify type list since element {odd} of type {values[odd]} did not match the"
-                           f" types before it ({values[0]}): values of enum '{annotation.__name__}'")
+        raise RuntimeError(f"Could not unify type list of the values of enum '{annotation.__name__}': value {odd} is"
+                           f" of type {values[odd]}, those before it of type {values[0]}")
     if not isinstance(one, (t.IntType, t.FloatType, t.StringType)):
-        raise RuntimeError(f"Cannot create Enum with value type '{one}', only int, float and string are supported")
+        raise RuntimeError(f"Cannot create Enum with value type '{one}': only int, float and string are supported")
     return t.EnumType(qualified_name(annotation), one, tuple((m.name, m.value) for m in annotation), annotation)
 
 

@@ -139,8 +139,8 @@ class Conditions:
                 frames.append(frame)
         both = t.unify(values[0].type_, values[1].type_, hint=hint)
         if both is None:
-            raise CompileError(f"if-expression's true branch has type {values[0].type_} but false branch has type"
-                               f" {values[1].type_}", at)
+            raise CompileError(f"if-expression: its true branch is of type {values[0].type_}, its false branch of type"
+                               f" {values[1].type_}, and no type holds both", at)
         output = node.add_output(t.plain(both))
         self._join(node, frames, at)
         return output

@@ -124,7 +124,7 @@ class Emitter(Expressions, Conditions):
         try:
             return converted(default, type)
         except Refused:
-            raise CompileError(f'Expected a default value of type {type} on parameter "{name}".',
+            raise CompileError(f'parameter "{name}": Expected a default value of type {type}, got {default!r:.80}',
                                self.definition.range(self.definition.tree)) from None
 
     def _annotation(self, tree: ast.expr) -> t.Type:
@@ -136,7 +136,8 @@ class Emitter(Expressions, Conditions):
             return
         place = self.definition.range(tree)
         if self.declared is not None and not t.NoneType().is_subtype_of(self.declared):
-            raise CompileError("Function was not annotated as having type None, but does not return along all paths",
+            raise CompileError(f"Function does not return along all paths, and its declared type {self.declared} has no"
+                               " None",
                                place)
         if self.returned is not None and self.declared is None:
             self.returned = t.unify(self.returned, t.NoneType())
@@ -186,8 +187,8 @@ class Emitter(Expressions, Conditions):
         else:
             both = value.type_ if self.returned is None else t.unify(self.returned, value.type_)
             if both is None:
-                raise CompileError(f"Previous return statement returned a value of type {self.returned} but this return"
-                                   f" statement returns a value of type {value.type_}", at)
+                raise CompileError(f"Previous return statement returned a value of type {self.returned}, this one"
+                                   f" returns a value of type {value.type_}", at)
             self.returned = t.plain(both)
         self.graph.insert("prim::ReturnStmt", [value], outputs=0)
         self.exiting.add(self.frame.block)
@@ -198,7 +199,7 @@ class Emitter(Expressions, Conditions):
 
         value = _converted(self.graph, declared, value, convert=True)
         if not value.type_.is_subtype_of(declared):
-            raise CompileError(f"Return value was annotated as having type {declared} but is actually of type"
+            raise CompileError(f"Return value was annotated as having type {declared} and is actually of type"
                                f" {value.type_}", at)
         return value
 
@@ -227,7 +228,8 @@ class Emitter(Expressions, Conditions):
 
         value = _converted(self.graph, wanted, value, convert=False)
         if not value.type_.is_subtype_of(wanted):
-            raise CompileError(f"Wrong type for attribute assignment. Expected {wanted} but got {value.type_}", at)
+            raise CompileError(f"Wrong type for attribute assignment: '{name}'. Expected {wanted} but got"
+                               f" {value.type_}", at)
         return value
 
     def _Assign(self, tree: ast.Assign, at: Range) -> None:
@@ -287,7 +289,7 @@ class Emitter(Expressions, Conditions):
     def _unpack(self, target: ast.Tuple | ast.List, given: Sugared, at: Range) -> None:
         starred = [i for i, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
         if len(starred) > 1:
-            raise CompileError("Only one starred expression is allowed on the lhs", at)
+            raise CompileError("only one target of an assignment may be starred", at)
         parts = given.tuple(self, at, None if starred else len(target.elts))
         if starred:
             self._unpack_starred(target, parts, starred[0], at)
@@ -398,8 +400,8 @@ class Emitter(Expressions, Conditions):
             for which, (found, leaves) in enumerate(zip(types, exits, strict=True)):
                 if found is None and not leaves:
                     self.frame.problems[name] = (
-                        f"{name} is not defined in the {'false' if which else 'true'} branch:\n{at.highlight()}and was"
-                        " used here")
+                        f"{name} is not defined in the {'false' if which else 'true'} branch:\n{at.highlight()}and is"
+                        " read here")
             if any(found is None and not leaves for found, leaves in zip(types, exits, strict=True)):
                 continue
             self._join_name(name, node, frames, types, at)
@@ -409,8 +411,8 @@ class Emitter(Expressions, Conditions):
         outer = self.frame.type_of(name)
         both = t.unify_all(known, hint=outer)
         if both is None:
-            self.frame.problems[name] = (f"Type mismatch: {name} is set to type {types[0]} in the true branch and type"
-                                         f" {types[1]} in the false branch:\n{at.highlight()}and was used here")
+            self.frame.problems[name] = (f"Type mismatch: {name} is set to type {types[0]} by the true branch and to"
+                                         f" type {types[1]} by the false one:\n{at.highlight()}and is read here")
             self.frame.types.pop(name, None)
             return
         for block, frame, found in zip(node.blocks_, frames, types, strict=True):
@@ -559,8 +561,8 @@ def _check_declared_in_init(e: Emitter, tree: ast.AnnAssign) -> None:
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self" and (
             e.definition.name != "__init__"):
         place = e.definition.range(tree.target)
-        raise ValueError(f"Type annotations on instance attributes must be declared in __init__, not"
-                         f" '{e.definition.name}': {place.highlight()}")
+        raise ValueError(f"types of attributes must be declared in __init__, and '{e.definition.name}' declares one"
+                         f"\n{place.highlight()}")
 
 
 def _hint(e: Emitter, target: ast.expr) -> t.Type | None:

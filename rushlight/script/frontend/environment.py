@@ -70,14 +70,13 @@ class Frame:
         if outer is not None and not plain.is_subtype_of(outer):
             hint = ""
             if isinstance(outer, t.ListType) and isinstance(outer.element, t.TensorType):
-                hint = ("\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to create"
-                        " an empty list of another type (torch.jit.annotate(List[T], []) where T is the type of"
-                        " elements in the list)")
-            raise CompileError(f"Variable '{name}' previously had type {outer} but is now being assigned to a value of"
-                               f" type {value.type_}{hint}", at)
+                hint = ("\nIf it began as `[]`: that is a List[Tensor] unless said otherwise, by `name: List[int] = []`"
+                        " or torch.jit.annotate(List[int], [])")
+            raise CompileError(f"Variable '{name}' previously had type {outer} and cannot hold a value of type"
+                               f" {value.type_}{hint}", at)
         if annotated is not None and not plain.is_subtype_of(annotated):
-            raise CompileError(f"Variable '{name}' is annotated with type {annotated} but is being assigned to a value"
-                               f" of type {value.type_}", at)
+            raise CompileError(f"Variable '{name}' is annotated with type {annotated} and cannot hold a value of type"
+                               f" {value.type_}", at)
         if names and not value.has_name() and value.node_.block is self.block and is_telling(name):
             value.set_debug_name(name)
         self.graph.insert("prim::Store", [value], outputs=0).set("s", "name", name)

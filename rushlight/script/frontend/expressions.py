@@ -79,9 +79,9 @@ class Expressions(Indexing):
                 text += str(part.value)
                 continue
             if part.conversion != -1:  # type: ignore[attr-defined]
-                raise NotSupportedError(at, "Don't support conversion in JoinedStr")
+                raise NotSupportedError(at, "conversions (`!r`) are not supported in JoinedStr")
             if part.format_spec is not None:  # type: ignore[attr-defined]
-                raise NotSupportedError(at, "Don't support formatting in JoinedStr")
+                raise NotSupportedError(at, "format specs (`:.2f`) are not supported in JoinedStr")
             text += "{}"
             values.append(part.value)  # type: ignore[attr-defined]
         head = insert_constant(self.graph, text)
@@ -117,8 +117,8 @@ class Expressions(Indexing):
         found = element if element is not None and all(v.type_.is_subtype_of(element) for v in values) else (
             self._united([v.type_ for v in values], "List consists", at) if values else t.TENSOR)
         if element is not None and not found.is_subtype_of(element) and isinstance(hint, t.ListType):
-            raise CompileError(f"List type annotation `{inner}` did not match the types of the given list elements,"
-                               f" which were unified to {found}", at)
+            raise CompileError(f"List type annotation `{inner}` did not match the elements, whose common type is"
+                               f" {found}", at)
         with self.graph.at_range(None):
             return self.graph.insert("prim::ListConstruct", values, t.ListType(t.plain(found))).outputs_[0]
 
@@ -126,8 +126,8 @@ class Expressions(Indexing):
         """The type of all elements of a literal: a union, with a warning, where they have no other in common."""
         found = t.unify_all(types, to_union=True)
         if isinstance(found, t.UnionType) and t.unify_all(types) is None:
-            warnings.warn(f"{what} of heterogeneous types, which means that it has been typed as containing {found}. To"
-                          " use any of the values, an `assert isinstance` before the first use says which it is.\n"
+            warnings.warn(f"{what} of heterogeneous types: all of them are taken as {found}. An `assert isinstance`"
+                          " before the first use says which one a value is.\n"
                           f"{at.highlight()}", stacklevel=2)
         return found  # type: ignore[return-value]
 
@@ -151,8 +151,8 @@ class Expressions(Indexing):
             for word, wanted, given in (("keys", inner.key, keys), ("values", inner.value, values)):
                 for value in given:
                     if isinstance(hint, t.DictType) and not value.type_.is_subtype_of(wanted):
-                        raise CompileError(f"Type annotation was inferred to be {inner} but the type of {word} given by"
-                                           f" the dict literal is {value.type_}", at)
+                        raise CompileError(f"Type annotation of the dict is {inner}, and one of its {word} is of type"
+                                           f" {value.type_}", at)
         elif not keys:
             made = t.DictType(t.StringType(), t.TENSOR)
         else:
@@ -266,8 +266,7 @@ class Expressions(Indexing):
             depth, inner = depth + 1, inner.element
         kinds = {t.IntType(): 0, t.FloatType(): 1, t.BoolType(): 2, t.ComplexType(): 3}
         if inner not in kinds:
-            raise CompileError(f"{hint} is not one of the supported element types for tolist: int, float, complex,"
-                               " bool", at)
+            raise CompileError(f"tolist() makes lists of int, float, complex or bool, not {hint}", at)
         with self.graph.at_range(None):
             given = [held, insert_constant(self.graph, depth), insert_constant(self.graph, kinds[inner])]
         return self.graph.insert("prim::tolist", given, hint).outputs_[0]
@@ -412,7 +411,7 @@ class Expressions(Indexing):
 
     def _generator(self: Emitter, generators: list[ast.comprehension], at: Range) -> ast.comprehension:  # type: ignore
         if len(generators) != 1:
-            raise NotSupportedError(at, "Only a single generator is currently supported")
+            raise NotSupportedError(at, "a comprehension may have one `for`, not several")
         if generators[0].ifs:
             raise NotSupportedError(self.definition.range(generators[0].ifs[0]),
                                     "Comprehension ifs are not supported yet")

@@ -62,13 +62,13 @@ class Indexing:
         if place is None:
             both = t.unify_all(type.elements_) if type.elements_ else None
             if not isinstance(index.type_, t.IntType) or both is None:
-                raise CompileError(f"Cannot index into a {type} with a non-integer literal because we cannot resolve"
-                                   " the output type", at)
+                raise CompileError(f"Cannot index into a {type} by a value that is known only as the program runs: its"
+                                   " elements differ in type", at)
             made = both
         else:
             if not -len(type.elements_) <= place < len(type.elements_):
-                raise CompileError(f"Tuple index out of range. Tuple is length {len(type.elements_)} and index is"
-                                   f" {place}", at)
+                raise CompileError(f"Tuple index out of range: {place}, of a tuple of length"
+                                   f" {len(type.elements_)}", at)
             made = type.elements_[place]
         with self.graph.at_range(None):
             return self.graph.insert("prim::TupleIndex", [held, index], made).outputs_[0]
@@ -134,7 +134,7 @@ class Indexing:
         parts = list(tree.elts) if isinstance(tree, ast.Tuple) else [tree]
         dots = [i for i, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is Ellipsis]
         if len(dots) > 1:
-            raise CompileError("An index can only have a single ellipsis ('...')", at)
+            raise CompileError("an index may hold '...' once, not more", at)
         dim, indices = 0, []
         kinds: list[tuple[ast.expr, Value | None]] = [(part, self._index_value(part)) for part in parts]
         for i, (part, value) in enumerate(kinds):
@@ -166,8 +166,8 @@ class Indexing:
         if isinstance(value.type_, t.TensorType):  # type: ignore[union-attr]
             indices.append((dim, value))  # type: ignore[arg-type]
             return held, dim + 1
-        raise CompileError(f"Unsupported operation: indexing tensor with unsupported index type '{value.type_}'. Only"  # type: ignore
-                           " ints, slices, lists and tensors are supported", at)
+        raise CompileError(f"indexing tensor with unsupported index type '{value.type_}': an index is an int, a slice,"  # type: ignore
+                           " a list or a tensor", at)
 
     def _dim(self: Emitter, dim: int) -> Value:  # type: ignore[misc]
         with self.graph.at_range(None):
@@ -186,8 +186,8 @@ class Indexing:
         held = self.value(target.value)
         if not isinstance(held.type_, t.TensorType):
             if isinstance(held.type_, t.TupleType) or isinstance(target.slice, ast.Slice):
-                raise CompileError(f"Sliced expression not yet supported for subscripted assignment on a value of type"
-                                   f" {held.type_}" if isinstance(target.slice, ast.Slice) else
+                raise CompileError(f"a slice of a {held.type_} cannot be assigned to: only slices of tensors"
+                                   " can" if isinstance(target.slice, ast.Slice) else
                                    f"'{held.type_}' object does not support item assignment", at)
             self.builtin("aten::_set_item", at, [held, self.value(target.slice), value])
             return

@@ -66,12 +66,11 @@ def set_attribute(e: Emitter, at: Range, held: Value, name: str, value: Value) -
         if name in type.constants:
             raise CompileError(f"Can't set constant '{name}' which has type: {t.plain(value.type_)}", at)
         if e.owner is not type or e.definition.name != "__init__" or type.is_module_:
-            raise CompileError(f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in"
-                               " __init__()?", at)
+            raise CompileError(f"Tried to set nonexistent attribute: {name}. Attributes are made in __init__", at)
         check_no_cycle(type, name, value.type_, at)
         if e.frame.block is not e.graph.block:
-            raise CompileError(f"First assignment cannot be in a control-flow block. Initialize the field '{name}' at"
-                               " the top level first", at)
+            raise CompileError(f"First assignment cannot be in a control-flow block: let __init__ set '{name}' outside"
+                               " of one before", at)
         type.add_slot(name, t.plain(value.type_))
     else:
         value = e.as_slot(value, wanted, name, at)
@@ -81,8 +80,8 @@ def set_attribute(e: Emitter, at: Range, held: Value, name: str, value: Value) -
 def check_no_cycle(type: ClassType, name: str, held: t.Type, at: Range) -> None:
     """Refuse an attribute whose type holds the class itself."""
     if held is type or any(_holds(part, type) for part in held.contained()):
-        raise CompileError(f"Assignment to attribute '{name}' cannot be of a type that contains class '{type}'.\n"
-                           "Classes that recursively contain instances of themselves are not yet supported", at)
+        raise CompileError(f"attribute '{name}' would hold its own class '{type}', and classes that recursively contain"
+                           " instances of themselves cannot be compiled", at)
 
 
 def _holds(held: t.Type, type: ClassType) -> bool:
@@ -94,28 +93,27 @@ def why_missing(type: t.Type, name: str) -> str:
     if not isinstance(type, ClassType):
         return ""
     if type.python_class is not None and name in vars(type.python_class) and not type.is_module_:
-        return (f" '{name}' is defined as a class attribute which currently is not supported. Consider converting this"
-                " to an instance attribute.")
-    return " Did you forget to initialize an attribute in __init__()?"
+        return (f" '{name}' is defined as a class attribute, which compiled programs do not see: let __init__ set it"
+                " on the object.")
+    return " Its attributes are those that its __init__ sets."
 
 
 def check_context(held: Value, at: Range) -> t.Type:
     """The type that entering an object gives. Refuses values that `with` cannot enter."""
     type = held.type_
     if not isinstance(type, ClassType):
-        raise CompileError(f"With item expression must return an object, found {type}", at)
+        raise CompileError(f"what stands after `with` must return an object of a script class, found {type}", at)
     if "__enter__" not in type.methods or "__exit__" not in type.methods:
-        raise CompileError("Object returned by with item expression does not define __enter__ and __exit__ methods:"
-                           f" {type}", at)
+        raise CompileError(f"`with` over a {type}: the class does not define __enter__ and __exit__", at)
     enter, leave = type.methods["__enter__"].ensure(at).schema, type.methods["__exit__"].ensure(at).schema
     if len(enter.arguments) != 1:
-        raise CompileError("__enter__ must have only one argument and one return value", at)
+        raise CompileError(f"__enter__ must have one argument, self; it has {len(enter.arguments)}", at)
     if len(leave.arguments) != 4:
         raise CompileError(f"__exit__ must have four arguments, has {len(leave.arguments)}", at)
     for place, argument in enumerate(leave.arguments[1:], 1):
         if not isinstance(argument.type, t.AnyType):
-            raise CompileError(f"argument {place} of __exit__ must have Any type; TorchScript does not currently"
-                               " support passing exception type, value, or traceback to the __exit__ function.", at)
+            raise CompileError(f"argument {place} of __exit__ must have Any type: what stands for the exception is"
+                               " always None in a script", at)
     return enter.return_type()
 
 
@@ -157,7 +155,7 @@ class ClassValue(Sugared):
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
         if "__init__" not in self.type.methods:
-            raise CompileError(f"Class {self.type.name()} does not have an __init__ function defined", at)
+            raise CompileError(f"Class {self.type.name()} does not have an __init__ that could make an object", at)
         made = e.graph.insert("prim::CreateObject", [], self.type).outputs_[0]
         Method(made, "__init__").call(e, at, args, kwargs)
         return Simple(made)
@@ -170,4 +168,4 @@ class ClassValue(Sugared):
         found = getattr(self.type.python_class, name, None)
         if found is not None:
             return sugared_of(found, at, e)
-        raise CompileError(f"Tried to lookup unknown attribute on class {self.type}: {name}", at)
+        raise CompileError(f"class {self.type} has no attribute {name}", at)

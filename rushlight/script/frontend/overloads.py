@@ -35,7 +35,7 @@ def overloaded_methods(module: Any) -> dict[str, list[tuple[str, Definition]]]:
         rows = _overloaded_methods.get(_qualified_name(held), {}).get(held.__qualname__.rpartition(".")[0])
         if rows:
             if held in rows:
-                raise RuntimeError(f"No implementation found for overloaded method {name}")
+                raise RuntimeError(f"overloaded method {name} has signatures and no implementation")
             found[name] = [(f"{name}__{i}", variant(declared, held, f"{name}__{i}")) for i, declared in
                            enumerate(rows)]
     return found
@@ -46,8 +46,8 @@ def variant(declared: Any, body: Any, name: str) -> Definition:
     signature, made = definition_of(declared), definition_of(body, name)
     given, whole = signature.tree, made.tree
     if len(given.args.args) != len(whole.args.args):
-        raise CompileError(f"Overload must have same number of parameters\n  {ast.unparse(given.args)}\n"
-                           f"  {ast.unparse(whole.args)}", made.range(whole))
+        raise CompileError("an overload and its implementation differ in how many parameters they take:\n"
+                           f"  {ast.unparse(given.args)}\n  {ast.unparse(whole.args)}", made.range(whole))
     tree = copy.copy(whole)
     tree.args = copy.copy(whole.args)
     tree.args.args = [_annotated(mine, theirs) for mine, theirs in zip(whole.args.args, given.args.args, strict=True)]

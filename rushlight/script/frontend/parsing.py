@@ -21,6 +21,7 @@ from .errors import CompileError, NotSupportedError
 
 _COMMENT = "# type:"
 _IGNORED = re.compile(r"# type: ignore\b")
+_NO_SUCH_PARAMETER = "a compiled function has no variable number of arguments, and no keyword-only ones with defaults"
 
 
 class Definition:
@@ -75,10 +76,9 @@ class Definition:
         found = (self.function.__defaults__ or ())[at]
         if isinstance(found, (list, dict)):
             name = [*args.posonlyargs, *args.args][at - len(args.defaults)].arg
-            raise CompileError("Mutable default parameters are not supported because Python binds them to the function"
-                               " and they persist across function calls.\n As a workaround, make the default None and"
-                               f" instantiate it within the body of the function. Found {type(found)} on parameter"
-                               f" {name}", self.range(self.tree))
+            raise CompileError(f"Mutable default parameters are not supported: parameter {name} has a {type(found)},"
+                               " which all calls would share. Let its default be None, and make the value in the"
+                               " body", self.range(self.tree))
         return found
 
 
@@ -89,15 +89,14 @@ def definition_of(function: Any, name: str | None = None) -> Definition:
         filename = inspect.getsourcefile(function)
     except (OSError, TypeError) as error:
         raise OSError(
-            f"Can't get source for {function}. TorchScript requires source access in order to carry out compilation,"
-            " make sure original .py files are available."
+            f"Can't get source for {function}: a function is compiled from the text of its .py file, and there is none"
         ) from error
     text = "".join(lines)
     dedented = textwrap.dedent(text)
     indent = len(text.split("\n", 1)[0]) - len(dedented.split("\n", 1)[0])
     tree = ast.parse(dedented).body
     if len(tree) != 1 or not isinstance(tree[0], ast.FunctionDef):
-        raise RuntimeError(f"Expected a single top-level function: {filename}:{first} (lambdas and several statements"
+        raise RuntimeError(f"Expected a single top-level function at {filename}:{first} (lambdas and several statements"
                            " on a line are not compiled)")
     source = Source(text, filename, first, name or function.__name__)
     found = Definition(name or function.__name__, tree[0], source, names_of(function), indent, function)
@@ -116,8 +115,8 @@ def type_line(text: str) -> str | None:
         if "# type: (...) -> " in line:
             return line.strip().replace("...", ", ".join(types))
         types.append(line.partition(_COMMENT)[2].strip())
-    raise RuntimeError("Return type line '# type: (...) -> ...' not found on multiline type annotation\nfor type"
-                       " lines:\n" + "\n".join(marked))
+    raise RuntimeError("type comments of several lines end with '# type: (...) -> result', which these"
+                       " lack:\n" + "\n".join(marked))
 
 
 def _apply_type_comment(definition: Definition, text: str | None = None) -> None:
@@ -138,8 +137,8 @@ def _apply_type_comment(definition: Definition, text: str | None = None) -> None
     if listed and listed[0].arg == "self" and len(listed) == len(types.elts) + 1:
         listed = listed[1:]
     if len(listed) != len(types.elts):
-        raise RuntimeError(f"Number of type annotations ({len(types.elts)}) did not match the number of function"
-                           f" parameters ({len(listed)})")
+        raise RuntimeError(f"the type comment names {len(types.elts)} types, and the function has {len(listed)}"
+                           " parameters")
     for arg, type in zip(listed, types.elts, strict=True):
         arg.annotation = _placed(type, arg)
     tree.returns = _placed(made, tree)
@@ -169,12 +168,10 @@ def _check_signature(definition: Definition) -> None:
     args = definition.tree.args
     if args.vararg is not None or args.kwarg is not None:
         odd = args.vararg or args.kwarg
-        raise NotSupportedError(definition.range(odd), "Compiled functions can't take variable number of arguments or"  # type: ignore
-                                " use keyword-only arguments with defaults")
+        raise NotSupportedError(definition.range(odd), _NO_SUCH_PARAMETER)  # type: ignore
     for default in args.kw_defaults:
         if default is not None:
-            raise NotSupportedError(definition.range(default), "Compiled functions can't take variable number of"
-                                    " arguments or use keyword-only arguments with defaults")
+            raise NotSupportedError(definition.range(default), _NO_SUCH_PARAMETER)
 
 
 def names_of(function: Any) -> Callable[[str], Any]:

@@ -171,7 +171,7 @@ class Simple(Sugared):
             return [Simple(value) for value in unpacked(e.graph, self.held)]
         if isinstance(type, t.ListType):
             if count is None:
-                raise CompileError("cannot statically infer the expected size of a list in this context", at)
+                raise CompileError("cannot statically infer the size of a list that is taken apart here", at)
             with e.graph.at_range(None):
                 node = e.graph.insert("prim::ListUnpack", [self.held], outputs=count)
             for output in node.outputs_:
@@ -356,8 +356,8 @@ class PythonValue(Sugared):
         return f"python value of type '{type(self.held).__name__}'"
 
     def value(self, e: Emitter, at: Range) -> Value:
-        raise CompileError(f"{self.kind()} cannot be used as a value. Perhaps it is a closed over global variable? If"
-                           " so, please consider passing it in as an argument or use a local variable instead.", at)
+        raise CompileError(f"{self.kind()} cannot be used as a value. If it is a global of the module around the"
+                           " function: give it as an argument, or make it inside", at)
 
     def attribute(self, e: Emitter, at: Range, name: str) -> Sugared:
         if isinstance(self.held, type) and isinstance(inspect.getattr_static(self.held, name, None), staticmethod):
@@ -377,7 +377,7 @@ class PythonValue(Sugared):
                 inspect.isfunction(vars(held)["__init__"])):
             raise FrontendError(at, f"Cannot instantiate class '{held.__name__}' in a script function")
         if isinstance(held, (python_types.BuiltinFunctionType, type)):
-            raise CompileError(f"Python builtin {held!r} is currently not supported in Torchscript", at)
+            raise CompileError(f"Python builtin {held!r} cannot be called in a script", at)
         raise CompileError(f"{self.kind()} cannot be called from a script", at)
 
 

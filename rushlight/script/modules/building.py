@@ -209,7 +209,7 @@ def _check_hook(definition: Definition, type: ClassType, kind: str) -> None:
     if tree.args.args[1].annotation is None:
         raise RuntimeError(f"{where} is missing a type annotation of its input: a Tuple of what forward takes")
     if tree.returns is None and kind == "Pre-hook":
-        raise RuntimeError(f"{where} is missing a return annotation. Return annotations are required, please add one.")
+        raise RuntimeError(f"{where} is missing a return annotation, from which the type of its result is known")
 
 
 def _container(module: Module, type: ClassType, unit: Unit) -> None:

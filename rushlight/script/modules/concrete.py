@@ -136,8 +136,8 @@ class Reader:
 
     def __init__(self, module: Module, type_of: Callable[[Module], ClassType], script: Callable[[Any], Any]) -> None:
         if "_parameters" not in module.__dict__:
-            raise RuntimeError(f"'{type(module).__module__}.{type(module).__name__}' has not been initialized, did you"
-                               " forget to call 'super()'?")
+            raise RuntimeError(f"'{type(module).__module__}.{type(module).__name__}' has not been initialized: its"
+                               " __init__ must call super().__init__()")
         self.module, self.type_of, self.script = module, type_of, script
         self.found = Concrete(type(module))
         self.found.kind = next((kind for classes, kind in KINDS if isinstance(module, classes)), "")
@@ -212,11 +212,10 @@ class Reader:
             if name in self.added:
                 kind = ("submodule" if name in self.module._modules else
                         "buffer" if name in self.module._buffers else "parameter")
-                warnings.warn(f"'{name}' was found in ScriptModule constants, but it is a non-constant {kind}. Consider"
-                              " removing it.", stacklevel=2)
+                warnings.warn(f"constants of a ScriptModule: '{name}' is a {kind}, which is never one; leave it"
+                              " out", stacklevel=2)
             elif not hasattr(self.module, name):
-                warnings.warn(f"'{name}' was found in ScriptModule constants, but was not actually set in __init__."
-                              " Consider removing it.", stacklevel=2)
+                warnings.warn(f"constants of a ScriptModule: __init__ set no '{name}'; leave it out", stacklevel=2)
             else:
                 self.found.constants[name] = constant(name, getattr(self.module, name), type(self.module).__name__)
                 self.added.add(name)
@@ -226,9 +225,7 @@ class Reader:
             try:
                 self.found.functions[name] = self.script(held)
             except Exception as error:  # noqa: BLE001 - told when the function is called
-                self.found.failed[name] = (f"(This function exists as an attribute on the Python module, but we failed"
-                                           f" to compile it to a TorchScript function. \nThe error stack is reproduced"
-                                           f" here:\n{error}")
+                self.found.failed[name] = f"(the Python module has such a function, which failed to compile:\n{error})"
             return
         if callable(held) and script_of(held) is not None:
             self.found.functions[name] = self.script(script_of(held))
@@ -244,9 +241,8 @@ class Reader:
             self.found.attributes[name] = Attribute(self._type(name, held))
         except NoType as reason:
             self.found.failed[name] = (
-                f"(This attribute exists on the Python module, but we failed to convert Python type:"
-                f" '{_python_type(held)}' to a TorchScript type. {reason}. Its type was inferred; try adding a type"
-                " annotation for the attribute.)")
+                f"(the Python module has it, and nothing leads from '{_python_type(held)}' to a TorchScript type:"
+                f" {reason}. An annotation of the attribute can say its type.)")
 
 
 def _python_type(held: Any) -> str:
@@ -270,9 +266,8 @@ def constant(name: str, held: Any, owner: str) -> Any:
         return held
     if isinstance(held, (tuple, list)):
         return tuple(constant(name, item, owner) for item in held)
-    raise TypeError(f"'{_python_type(held)}' object in attribute '{owner}.{name}' is not a valid constant.\nValid"
-                    " constants are:\n1. a nn.ModuleList\n2. a value of type {bool, complex, float, int, str, NoneType,"
-                    " torch.device, torch.layout, torch.dtype, torch.Tensor}\n3. a list or tuple of (2)\n")
+    raise TypeError(f"'{_python_type(held)}' object in attribute '{owner}.{name}' is not a valid constant: those are"
+                    " numbers, bools, strings, None, devices, dtypes and layouts, and lists and tuples of them")
 
 
 def walk(held: Object) -> Iterator[Object]:

@@ -33,10 +33,9 @@ class ModuleRow(SugaredTuple):
     def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
         place = e.known_integer(index)
         if not isinstance(place, int) or isinstance(place, bool):
-            raise CompileError("Expected integer literal for index but got a variable or non-integer."
-                               " ModuleList/Sequential indexing is only supported with integer literals. For example,"
-                               " 'i = 4; self.layers[i](x)' will fail because i is not a literal. Enumeration is"
-                               " supported, e.g. 'for index, v in enumerate(self): out = v(inp)'", at)
+            raise CompileError("Expected integer literal for index: which module of a ModuleList or Sequential is meant"
+                               " must be known before the program runs. A loop, as in 'for i, layer in"
+                               " enumerate(self.layers)', reaches them all", at)
         if not -len(self.parts) <= place < len(self.parts):
             raise CompileError(f"Index {place} out of range of length {len(self.parts)}", at)
         return self.parts[place]
@@ -56,7 +55,7 @@ class Entries(Sugared):
 
     def call(self, e: Emitter, at: Range, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Sugared:
         if args or kwargs:
-            raise CompileError(f"{self.name} method of a module does not take any arguments", at)
+            raise CompileError(f"{self.name}() of a module takes no arguments", at)
         return self.row(e, at)
 
     def row(self, e: Emitter, at: Range) -> ModuleRow:

@@ -37,12 +37,12 @@ def inferred(value: Any) -> t.Type:
     elif isinstance(value, Object):
         found = value.type
     elif isinstance(value, Module):
-        raise NoType("Cannot infer concrete type of torch.nn.Module")
+        raise NoType("a torch.nn.Module is no value that has a type by itself")
     else:
         found = t.IntType() if as_number(value) is not None else type_of(value) or try_type(type(value))
     if found is None:
-        raise NoType("Only tensors and (possibly nested) tuples of tensors, lists, or dicts are supported as inputs or"
-                     f" outputs of traced functions, but instead got value of type {type(value).__name__}.")
+        raise NoType(f"a value of type {type(value).__name__} has no type in compiled programs, which hold tensors,"
+                     " numbers, strings, and tuples, lists and dicts of them")
     return found
 
 
@@ -57,9 +57,9 @@ def _tuple(value: tuple) -> t.Type:
 def _dict(value: dict) -> t.Type:
     if not value:
         raise NoType("Dictionary inputs must have entries")
-    key = _one([inferred(item) for item in value], "Dictionary inputs to traced functions must have consistent type")
+    key = _one([inferred(item) for item in value], "the keys of a dict must be of consistent type")
     held = _one([inferred(item) for item in value.values()],
-                "Dictionary inputs to traced functions must have consistent type")
+                "the values of a dict must be of consistent type")
     try:
         return t.DictType(key, held)
     except RuntimeError as error:
@@ -69,8 +69,7 @@ def _dict(value: dict) -> t.Type:
 def _list(value: list) -> t.Type:
     if not value:
         raise NoType("List trace inputs must have elements")
-    return t.ListType(_one([inferred(item) for item in value], "List inputs to traced functions must have consistent"
-                                                               " element type"))
+    return t.ListType(_one([inferred(item) for item in value], "the elements of a list must be of consistent type"))
 
 
 def _one(types: Sequence[t.Type], complaint: str) -> t.Type:

@@ -59,7 +59,7 @@ class ModuleValue(Sugared):
         if known is not None:
             hint = known.failed.get(name, "")
             if name in known.ignored:
-                hint = "(This attribute was ignored during compilation)"
+                hint = "(it is among what the module says to ignore)"
         type: Any = self.held.type_
         short = type.name() if isinstance(type, ClassType) else type.annotation_str
         raise CompileError(f"Module '{short}' has no attribute '{name}' {hint}", at)
@@ -152,8 +152,8 @@ class ModuleValue(Sugared):
     def iterate(self, e: Emitter, at: Range) -> Walk:
         kind = self._kind()
         if not kind:
-            raise CompileError("Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be used as an"
-                               " iterable", at)
+            raise CompileError("of modules, only the containers (Sequential, ModuleList, ModuleDict, ParameterList) can"
+                               " be walked over", at)
         if kind.endswith("dict"):
             return Entries(self, "keys").row(e, at).iterate(e, at)
         return self.row(e, at).iterate(e, at)
@@ -163,7 +163,8 @@ class ModuleValue(Sugared):
 
     def tuple(self, e: Emitter, at: Range, count: int | None = None) -> list[Sugared]:
         if self._kind() not in ("list", "parameter list"):
-            raise CompileError("Only ModuleLists or Sequentials can be used as tuple", at)
+            raise CompileError("of modules, only ModuleList, Sequential and ParameterList can be taken apart as a"
+                               " tuple", at)
         return self.row(e, at).parts
 
     def item(self, e: Emitter, at: Range, index: Value) -> Sugared:
@@ -172,15 +173,15 @@ class ModuleValue(Sugared):
             return self.row(e, at).item(e, at, index)
         if kind in ("dict", "parameter dict"):
             return self._named(e, at, index)
-        raise CompileError("Only ModuleList, Sequential, ModuleDict, ParameterList, and ParameterDict Modules are"
-                           " subscriptable", at)
+        raise CompileError("of modules, only the containers (Sequential, ModuleList, ModuleDict, ParameterList,"
+                           " ParameterDict) are subscriptable", at)
 
     def _named(self, e: Emitter, at: Range, index: Value) -> Sugared:
         key = constant_of(index, None)
         if not isinstance(key, str):
-            raise CompileError("Unable to extract string literal index. ModuleDict indexing is only supported with"
-                               " string literals. Enumeration of ModuleDict is supported, e.g. 'for k, v in"
-                               " self.items(): out = v(inp)'", at)
+            raise CompileError("Expected string literal for index: which module of a ModuleDict is meant must be known"
+                               " before the program runs. A loop, as in 'for name, layer in self.layers.items()',"
+                               " reaches them all", at)
         found = dict(self.entries(e, at))
         if key not in found:
             raise CompileError(f"Key Error, {key}", at)
@@ -188,7 +189,7 @@ class ModuleValue(Sugared):
 
     def slice(self, e: Emitter, at: Range, where: slice) -> Sugared:
         if self._kind() not in ("list", "parameter list"):
-            raise CompileError("Only ModuleLists, Sequentials and ParameterLists can be sliced", at)
+            raise CompileError("of modules, only ModuleList, Sequential and ParameterList can be sliced", at)
         return ModuleRow(self.row(e, at).parts[where])
 
     def length(self, e: Emitter, at: Range) -> Value:

@@ -26,7 +26,7 @@ def object_of(module: Module, unit: Unit, made_of: dict[int, Object] | None = No
 
 def _made(module: Module, unit: Unit, made_of: dict[int, Object]) -> Object:
     if module._backward_hooks:
-        raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
+        raise ValueError(f"a module with backward hooks can't be compiled, and this one has some: {module}")
     children = [(name, object_of(child, unit, made_of))
                 for name, child in module._modules.items() if child is not None]
     made = ClassType(unit.take_name(qualified_name(type(module))), is_module=True, python_class=type(module), unit=unit)
@@ -37,7 +37,7 @@ def _made(module: Module, unit: Unit, made_of: dict[int, Object]) -> Object:
             if held is None:
                 continue
             if id(held) in seen:
-                raise ValueError("TracedModules don't support parameter sharing between modules")
+                raise ValueError(f"a traced module cannot hold one tensor under two names; '{name}' is the second")
             seen.add(id(held))
             made.add_slot(name, t.TENSOR, **kind)
             values.append(held)

@@ -40,8 +40,8 @@ def input_type(held: Any) -> t.Type:
         return t.TupleType([input_type(item) for item in held])
     found = _container_type(held) if isinstance(held, (list, dict)) else type_of(held)
     if not isinstance(found, (t.TensorType, t.ListType, t.DictType)):
-        raise RuntimeError(f"Type '{type(held).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists,"
-                           " Dicts, and Tuples of Tensors can be traced")
+        raise RuntimeError(f"Type '{type(held).__name__}' cannot be traced: inputs are tensors, and tuples, lists and"
+                           " dicts of them")
     return found
 
 

@@ -25,8 +25,8 @@ from .state import TracerWarning
 Tensor = _C.Tensor
 
 
-_FLOW = (" might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be"
-         " treated as a constant in the future. This means that the trace might not generalize to other inputs!")
+_FLOW = (" might cause the trace to be incorrect: from here on its value is Python's, so the trace holds it as a"
+         " constant and does the same for every other input.")
 _LEAVING = {
     "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a Python integer",
     "__float__": "Converting a tensor to a Python float",
@@ -69,9 +69,8 @@ class TracingMode(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if isinstance(func, _C.Op):
             if name == "unbind" and len(args) == 1 and not kwargs and _is_iteration():
-                warn("Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different"
-                     " shape won't change the number of iterations executed (and might lead to errors or silently give"
-                     " incorrect results).")
+                warn("Iterating over a tensor might cause the trace to be incorrect: it holds as many rounds as there"
+                     " were rows now, also for tensors that have more or fewer.")
             body = functional.BODIES.get(id(func)) or methods.OPERATORS.get(name)
             return self._inside(body, args, kwargs) if body is not None else self.op(func, name, args, kwargs)
         if name == "__get__":
@@ -125,9 +124,8 @@ class TracingMode(TorchFunctionMode):
     _on_nelement = _on_numel
 
     def _on_len(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        warn("Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be"
-             " tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect"
-             " results.")
+        warn("Using len to get tensor shape might cause the trace to be incorrect: it is a number of Python, the same"
+             " for every other input. `tensor.shape[0]` is recorded.")
         return func(*args)
 
     # --- values that leave
@@ -146,7 +144,7 @@ class TracingMode(TorchFunctionMode):
 
     def _on_tensor(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         warn(f"torch.{func.__name__} results are registered as constants in the trace. That is right for numbers that"
-             " are the same at every call; in any other case, this might cause the trace to be incorrect.")
+             " are the same at every call; with others the trace goes wrong.")
         made = func(*args, **kwargs)
         with self:
             return lifted(made, "detach")
@@ -158,7 +156,7 @@ class TracingMode(TorchFunctionMode):
 
     def _on_from_numpy(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         warn("torch.from_numpy results are registered as constants in the trace. That is right for arrays that are the"
-             " same at every call; in any other case, this might cause the trace to be incorrect.")
+             " same at every call; with others the trace goes wrong.")
         return func(*args, **kwargs)
 
     def _on_detach(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

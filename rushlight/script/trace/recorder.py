@@ -297,8 +297,7 @@ class Recorder:
                         for item, output in zip(held, node.outputs_, strict=True)]
             if isinstance(type, t.DictType):
                 return {key: self._entry(type, key, item, value) for key, item in held.items()}
-        raise RuntimeError("Only tensors or (possibly nested) dict or tuples of tensors can be inputs to traced"
-                           f" functions. Got {type}")
+        raise RuntimeError(f"Only tensors, and tuples, lists and dicts of them, can be inputs of a trace, got {type}")
 
     def _entry(self, type: t.DictType, key: Any, item: Any, value: Value) -> Any:
         at = insert_constant(self.graph, key)
@@ -328,10 +327,10 @@ class Recorder:
             element = t.unify_all([t.plain(part.type_) for part in parts]) or t.TENSOR
             return self.row(parts, element)
         if held is None:
-            raise RuntimeError("The traced function didn't return any values! Side-effects are not captured in traces,"
-                               " so it would be a no-op.")
-        words = "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
-        raise RuntimeError(f"{words}, got {type(held).__name__}")
+            raise RuntimeError("The traced function didn't return any values: a trace is what results are made of, and"
+                               " there are none")
+        raise RuntimeError("Only tensors, and tuples, lists and dicts of them, can be results of a trace, got"
+                           f" {type(held).__name__}")
 
     def _tuple(self, held: tuple, warn: Callable[[str], None]) -> Value:
         parts = [self.output(item, warn) for item in held]
@@ -341,14 +340,14 @@ class Recorder:
 
     def _dict(self, held: dict, warn: Callable[[str], None]) -> Value:
         if not held:
-            raise RuntimeError("a dict without entries cannot be output from traced functions")
+            raise RuntimeError("a dict without entries cannot be a result of a trace")
         pairs = [(self.constant(key), item) for key, item in held.items()]
         inputs = []
         for key, item in pairs:
             inputs += [key, self.output(item, warn)]
         element = t.unify_all([t.plain(part.type_) for part in inputs[1::2]])
         if element is None:
-            raise RuntimeError("the values of a dict that is output from traced functions must be of one type")
+            raise RuntimeError("the values of a dict that a trace returns must be of one type")
         with self.graph.at_range(None):
             made = t.DictType(inputs[0].type_, element)
             return self.graph.insert("prim::DictConstruct", inputs, made).outputs_[0]

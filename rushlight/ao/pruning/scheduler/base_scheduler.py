@@ -19,14 +19,16 @@ class BaseScheduler:
     def __init__(self, sparsifier: BaseSparsifier, last_epoch: int = -1, verbose: bool = False) -> None:
         if not isinstance(sparsifier, BaseSparsifier):
             raise TypeError(f"sparsifier: {type(sparsifier).__name__} is not an instance of ao.pruning.BaseSparsifier")
-        self.sparsifier = sparsifier
-        self.base_sl = [group["sparsity_level"] for group in sparsifier.groups]
-        self.last_epoch = last_epoch
         count_steps(sparsifier)
-        self._step_count: int = 0
-        self.verbose = verbose
-        self._get_sl_called_within_step: bool = False
+        self.sparsifier, self.verbose = sparsifier, verbose
+        self.last_epoch, self._step_count = last_epoch, 0
+        self._get_sl_called_within_step = False
+        self.base_sl = self._levels()
         self.step()
+
+    def _levels(self) -> list[float]:
+        """The level of each group as it stands."""
+        return [group["sparsity_level"] for group in self.sparsifier.groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the sparsifier."""
@@ -72,17 +74,22 @@ class BaseScheduler:
         for number, (group, level) in enumerate(zip(self.sparsifier.groups, levels)):
             group["sparsity_level"] = level
             self.print_sl(self.verbose, number, level, epoch)
-        self._last_sl = [group["sparsity_level"] for group in self.sparsifier.groups]
+        self._last_sl = self._levels()
         self.sparsifier.enable_mask_update = True
 
     def _make_sure_a_list(self, var: Any) -> list[Any]:
-        """One value per group: the list given, or the value for each."""
-        count = len(self.sparsifier.groups)
-        if not isinstance(var, (list, tuple)):
-            return [var] * count
-        if len(var) != count:
-            raise ValueError(f"Expected variable of length {count}, one value per group, but got {len(var)}")
-        return list(var)
+        """`one_per_group` of this schedule's sparsifier."""
+        return one_per_group(self.sparsifier, var)
+
+
+def one_per_group(sparsifier: Any, given: Any) -> list[Any]:
+    """A value for each group of a sparsifier: those of the list given, or the one given for all. Refuses another number
+    of values than there are groups."""
+    count = len(sparsifier.groups)
+    row = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    if len(row) != count:
+        raise ValueError(f"expected one value, or a list of one for each of the {count} groups; got {len(row)} values")
+    return row
 
 
 def count_steps(sparsifier: Any) -> None:
@@ -110,9 +117,9 @@ def warn_if_not_stepped(sparsifier: Any, name: str) -> None:
     """Warn of a schedule that goes on before its sparsifier did."""
     if not hasattr(sparsifier.step, "_with_counter"):
         warnings.warn(
-            f"`{name}.step()` was overridden after the schedule was made. Call `{name}.step()` before"
-            " `scheduler.step()`.", UserWarning, stacklevel=3)
+            f"`{name}.step` was replaced after the schedule was made, so it cannot be seen whether it runs before"
+            " `scheduler.step()`, as it has to.", UserWarning, stacklevel=3)
     elif sparsifier._step_count < 1:
         warnings.warn(
-            f"Detected call of `scheduler.step()` before `{name}.step()`: the level it sets is skipped. Call"
-            f" {name}.step() BEFORE any calls to the scheduler.step().", UserWarning, stacklevel=3)
+            f"`scheduler.step()` was called before `{name}.step()`, so no mask was made with the first level: let"
+            f" {name} step first.", UserWarning, stacklevel=3)

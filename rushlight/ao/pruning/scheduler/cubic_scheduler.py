@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sparsifier.base_sparsifier import BaseSparsifier
-from .base_scheduler import BaseScheduler
+from .base_scheduler import BaseScheduler, one_per_group
 
 __all__ = ["CubicSL"]
 
@@ -17,38 +17,30 @@ class CubicSL(BaseScheduler):
     """
 
     def __init__(
-        self,
-        sparsifier: BaseSparsifier,
-        init_sl: Any = 0.0,
-        init_t: Any = 0,
-        delta_t: Any = 10,
-        total_t: Any = 100,
-        initially_zero: Any = False,
-        last_epoch: int = -1,
-        verbose: bool = False,
+        self, sparsifier: BaseSparsifier, init_sl: Any = 0.0, init_t: Any = 0, delta_t: Any = 10, total_t: Any = 100,
+        initially_zero: Any = False, last_epoch: int = -1, verbose: bool = False,
     ) -> None:
-        self.sparsifier = sparsifier
-        self.init_sl = self._make_sure_a_list(init_sl)
-        self.init_t = self._make_sure_a_list(init_t)
-        self.delta_t = self._make_sure_a_list(delta_t)
-        self.total_t = self._make_sure_a_list(total_t)
-        self.initially_zero = self._make_sure_a_list(initially_zero)
-        super().__init__(sparsifier, last_epoch, verbose)
+        given = (init_sl, init_t, delta_t, total_t, initially_zero)
+        self.init_sl, self.init_t, self.delta_t, self.total_t, self.initially_zero = (
+            one_per_group(sparsifier, each) for each in given
+        )
+        super().__init__(sparsifier, last_epoch=last_epoch, verbose=verbose)
 
     @staticmethod
     def sparsity_compute_fn(
         s_0: float, s_f: float, t: float, t_0: float, dt: float, n: float, initially_zero: bool = False
     ) -> float:
         """The level at epoch `t`: between `s_0` and `s_f`, `n` steps of `dt` epochs from `t_0` on."""
-        if initially_zero and t < t_0:
+        if t < t_0 and initially_zero:
             return 0
-        level = s_f + (s_0 - s_f) * (1.0 - (t - t_0) / (dt * n)) ** 3
+        still_to_go = 1.0 - (t - t_0) / (dt * n)
+        level = s_f + (s_0 - s_f) * still_to_go**3
         return max(s_0, min(s_f, level))
 
     def get_sl(self) -> list[float]:
         self._warn_outside_step()
-        settings = zip(self.init_sl, self.base_sl, self.init_t, self.delta_t, self.total_t, self.initially_zero)
+        ends, times = zip(self.init_sl, self.base_sl), zip(self.init_t, self.delta_t, self.total_t)
         return [
-            self.sparsity_compute_fn(first, last, self.last_epoch, start, length, steps, zero)
-            for first, last, start, length, steps, zero in settings
+            self.sparsity_compute_fn(*levels, self.last_epoch, *when, initially_zero=zero)
+            for levels, when, zero in zip(ends, times, self.initially_zero)
         ]

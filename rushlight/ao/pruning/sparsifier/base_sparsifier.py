@@ -30,13 +30,13 @@ class BaseSparsifier(abc.ABC):
 
     def __init__(self, defaults: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.defaults: dict[str, Any] = defaults or {}
-        self.state: dict[str, dict[str, Any]] = defaultdict(dict)
-        self.groups: list[dict[str, Any]] = []
         self.enable_mask_update = True
+        self.groups: list[dict[str, Any]] = []
+        self.state: dict[str, dict[str, Any]] = defaultdict(dict)
+        self.defaults: dict[str, Any] = defaults if defaults else {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"defaults": self.defaults, "state": self.state, "groups": self.groups}
+        return {name: getattr(self, name) for name in ("groups", "state", "defaults")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -109,11 +109,14 @@ class BaseSparsifier(abc.ABC):
 
     def _prepare(self, *args: Any, **kwargs: Any) -> None:
         for config in self.groups:
-            module, tensor_name = config["module"], config["tensor_name"]
-            made_by = config.get("parametrization", FakeSparsity)
-            mask = config.get("mask", find_op("ones_like")(getattr(module, tensor_name)))
-            self.state[config["tensor_fqn"]]["mask"] = mask
-            parametrize.register_parametrization(module, tensor_name, made_by(mask))
+            whole = find_op("ones_like")(getattr(config["module"], config["tensor_name"]))
+            self._masked(config, config.get("mask", whole), FakeSparsity)
+
+    def _masked(self, config: dict[str, Any], mask: Tensor, usual: type[Module]) -> None:
+        """Note the mask of a group's tensor, and let the group's parametrization, or the usual one, apply it."""
+        self.state[config["tensor_fqn"]]["mask"] = mask
+        applied = config.get("parametrization", usual)(mask)
+        parametrize.register_parametrization(config["module"], config["tensor_name"], applied)
 
     def squash_mask(
         self,

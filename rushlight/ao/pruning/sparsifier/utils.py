@@ -29,10 +29,11 @@ def swap_module(mod: Module, mapping: dict[type[Module], type[Module]]) -> Modul
     if new_class is None:
         return mod
     new = new_class.from_dense(mod)
-    for before in mod._forward_pre_hooks.values():
-        new.register_forward_pre_hook(before)
-    for after in mod._forward_hooks.values():
-        new.register_forward_hook(after)
+    for hooks, take in (
+        (mod._forward_pre_hooks, new.register_forward_pre_hook), (mod._forward_hooks, new.register_forward_hook)
+    ):
+        for hook in hooks.values():
+            take(hook)
     devices = {tensor.device for tensor in chain(mod.parameters(), mod.buffers())}
     if len(devices) > 1:
         raise AssertionError(f"swap_module: expected a module on one device, got one on {devices}")
@@ -63,27 +64,22 @@ def fqn_to_module(model: Module | None, path: str) -> Module | None:
 def get_arg_info_from_tensor_fqn(model: Module, tensor_fqn: str) -> dict[str, Any]:
     """The module, its path and the tensor's name that a dotted tensor name stands for."""
     module_fqn, _, tensor_name = tensor_fqn.rpartition(".")
-    return {
-        "module_fqn": module_fqn,
-        "module": fqn_to_module(model, module_fqn),
-        "tensor_name": tensor_name,
-        "tensor_fqn": tensor_fqn,
-    }
+    module = fqn_to_module(model, module_fqn)
+    return {"tensor_fqn": tensor_fqn, "module_fqn": module_fqn, "tensor_name": tensor_name, "module": module}
 
 
 class FakeSparsity(Module):
     """A parametrization that multiplies by a mask. The mask is the sparsifier's state, so none of it is saved here."""
-
-    mask: Tensor
 
     def __init__(self, mask: Tensor) -> None:
         super().__init__()
         self.register_buffer("mask", mask)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.mask.shape != x.shape:
-            raise AssertionError(f"mask of shape {self.mask.shape} for a tensor of shape {x.shape}")
-        return self.mask * x
+        mask: Any = self.mask
+        if x.shape != mask.shape:
+            raise AssertionError(f"mask of shape {mask.shape} for a tensor of shape {x.shape}")
+        return mask * x
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return {}

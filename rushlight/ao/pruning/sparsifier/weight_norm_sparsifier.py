@@ -12,6 +12,8 @@ from .base_sparsifier import BaseSparsifier, mask_of
 
 __all__ = ["WeightNormSparsifier"]
 
+Block = tuple[int, int]
+
 
 class WeightNormSparsifier(BaseSparsifier):
     """Masks the share `sparsity_level` of blocks of smallest mean norm; in each, the `zeros_per_block` smallest.
@@ -22,11 +24,8 @@ class WeightNormSparsifier(BaseSparsifier):
     norm_fn: Callable[[Tensor], Tensor]
 
     def __init__(
-        self,
-        sparsity_level: float = 0.5,
-        sparse_block_shape: tuple[int, int] = (1, 4),
-        zeros_per_block: int | None = None,
-        norm: Callable[[Tensor], Tensor] | int | None = None,
+        self, sparsity_level: float = 0.5, sparse_block_shape: Block = (1, 4),
+        zeros_per_block: int | None = None, norm: Callable[[Tensor], Tensor] | int | None = None,
     ) -> None:
         if callable(norm):
             self.norm_fn = norm
@@ -49,7 +48,7 @@ class WeightNormSparsifier(BaseSparsifier):
         module: Module,
         tensor_name: str,
         sparsity_level: float,
-        sparse_block_shape: tuple[int, int],
+        sparse_block_shape: Block,
         zeros_per_block: int,
         **kwargs: Any,
     ) -> None:
@@ -77,45 +76,45 @@ def _squares(x: Tensor) -> Tensor:
     return x * x
 
 
-def _size(block: tuple[int, int]) -> int:
+def _size(block: Block) -> int:
     return block[0] * block[1]
 
 
-def check_zeros(zeros_per_block: int, block: tuple[int, int]) -> None:
+def check_zeros(zeros_per_block: int, block: Block) -> None:
     """Refuse a number of zeros that a block cannot hold."""
     if zeros_per_block > _size(block):
         raise ValueError(
-            f"Number of zeros per block cannot be more than the total number of elements in that block, {_size(block)};"
-            f" got {zeros_per_block}"
+            f"zeros_per_block: a block of shape {tuple(block)} has {_size(block)} elements, and {zeros_per_block} of"
+            " them were asked for"
         )
     if zeros_per_block < 0:
-        raise ValueError(f"Number of zeros per block should be positive, got {zeros_per_block}")
+        raise ValueError(f"zeros_per_block: expected 0 or more, got {zeros_per_block}")
 
 
-def padded_size(data: Tensor, block: tuple[int, int]) -> tuple[int, int]:
+def padded_size(data: Tensor, block: Block) -> tuple[int, int]:
     """The size of the smallest matrix of whole blocks that holds the data."""
     height, width = data.shape[-2:]
     return height + -height % block[0], width + -width % block[1]
 
 
-def block_means(data: Tensor, block: tuple[int, int]) -> Tensor:
+def block_means(data: Tensor, block: Block) -> Tensor:
     """The mean of each block, in rows of blocks, as one vector."""
     return F.avg_pool2d(data[None, None, :], kernel_size=block, stride=block, ceil_mode=True).flatten()
 
 
-def spread(chosen: Tensor, size: tuple[int, int], block: tuple[int, int]) -> Tensor:
+def spread(chosen: Tensor, size: tuple[int, int], block: Block) -> Tensor:
     """Columns of blocks laid out as the matrix they are blocks of."""
     return F.fold(chosen, output_size=size, kernel_size=block, stride=block).squeeze(0).squeeze(0)
 
 
-def entries_of_blocks(data: Tensor, block: tuple[int, int]) -> Tensor:
+def entries_of_blocks(data: Tensor, block: Block) -> Tensor:
     """The entries of each block as a column of (1, entries, blocks); nan where a block hangs over the edge."""
     padded = find_op("full")(padded_size(data, block), float("nan"), dtype=data.dtype, device=data.device)
     padded[: data.shape[-2], : data.shape[-1]] = data
     return F.unfold(padded[None, None, :], kernel_size=block, stride=block)
 
 
-def _mask_blocks(data: Tensor, sparsity_level: float, block: tuple[int, int]) -> Tensor:
+def _mask_blocks(data: Tensor, sparsity_level: float, block: Block) -> Tensor:
     """Zeros in the given share of blocks, those of smallest mean; at least one block stays."""
     size = padded_size(data, block)
     if not 0.0 < sparsity_level < 1.0:
@@ -127,7 +126,7 @@ def _mask_blocks(data: Tensor, sparsity_level: float, block: tuple[int, int]) ->
     return spread(columns, size, block)
 
 
-def _mask_within_blocks(data: Tensor, block: tuple[int, int], zeros_per_block: int) -> Tensor:
+def _mask_within_blocks(data: Tensor, block: Block, zeros_per_block: int) -> Tensor:
     """Zeros at the smallest entries of each block."""
     entries = entries_of_blocks(data, block)
     chosen = find_op("topk")(entries, k=zeros_per_block, dim=1, largest=False).indices

@@ -21,6 +21,9 @@ from ...sparsifier.utils import fqn_to_module, module_to_fqn
 
 __all__ = ["ActivationSparsifier"]
 
+_Function = Callable[..., Any] | None
+_FUNCTIONS = ("aggregate_fn", "reduce_fn", "mask_fn")
+
 
 class ActivationSparsifier:
     """Masks inputs of layers, whole or for some `features` of `feature_dim` each by itself.
@@ -30,61 +33,36 @@ class ActivationSparsifier:
     """
 
     def __init__(
-        self,
-        model: Module,
-        aggregate_fn: Callable[..., Any] | None = None,
-        reduce_fn: Callable[..., Any] | None = None,
-        mask_fn: Callable[..., Any] | None = None,
-        features: list[int] | None = None,
-        feature_dim: int | None = None,
-        **sparse_config: Any,
+        self, model: Module, aggregate_fn: _Function = None, reduce_fn: _Function = None, mask_fn: _Function = None,
+        features: list[int] | None = None, feature_dim: int | None = None, **sparse_config: Any,
     ) -> None:
+        functions = zip(_FUNCTIONS, (aggregate_fn, reduce_fn, mask_fn))
         self.model = model
-        self.defaults: dict[str, Any] = defaultdict()
-        self.defaults.update(
-            sparse_config=sparse_config,
-            aggregate_fn=aggregate_fn,
-            reduce_fn=reduce_fn,
-            mask_fn=mask_fn,
-            features=features,
-            feature_dim=feature_dim,
-        )
-        self.data_groups: dict[str, dict[str, Any]] = defaultdict(dict)
         self.state: dict[str, Any] = defaultdict(dict)
+        self.data_groups: dict[str, dict[str, Any]] = defaultdict(dict)
+        self.defaults: dict[str, Any] = defaultdict(
+            None, functions, features=features, feature_dim=feature_dim, sparse_config=sparse_config
+        )
 
     @staticmethod
     def _safe_rail_checks(args: dict[str, Any]) -> None:
         if args["features"] is not None and args["feature_dim"] is None:
-            raise AssertionError("feature_dim: need it to select features")
-        for key in ("aggregate_fn", "reduce_fn", "mask_fn"):
+            raise AssertionError(f"feature_dim: features {args['features']} are places of a dim, and none is given")
+        for key in _FUNCTIONS:
             if not callable(args[key]):
-                raise AssertionError(f"{key}: {args[key]} must be callable")
+                raise AssertionError(f"{key}: expected a function, got {args[key]}")
 
     def register_layer(
-        self,
-        layer: Module,
-        aggregate_fn: Callable[..., Any] | None = None,
-        reduce_fn: Callable[..., Any] | None = None,
-        mask_fn: Callable[..., Any] | None = None,
-        features: list[int] | None = None,
-        feature_dim: int | None = None,
-        **sparse_config: Any,
+        self, layer: Module, aggregate_fn: _Function = None, reduce_fn: _Function = None, mask_fn: _Function = None,
+        features: list[int] | None = None, feature_dim: int | None = None, **sparse_config: Any,
     ) -> None:
         """Watch the inputs of a layer of the model from now on."""
-        name = module_to_fqn(self.model, layer)
-        if name is None:
-            raise AssertionError("layer not found in the model")
+        name = self._name_of(layer)
         if name in self.data_groups:
             warnings.warn(f"{name}: already attached to the sparsifier, registered anew", stacklevel=2)
-            self.unregister_layer(name=name)
-        given = {
-            "aggregate_fn": aggregate_fn,
-            "reduce_fn": reduce_fn,
-            "mask_fn": mask_fn,
-            "features": features,
-            "feature_dim": feature_dim,
-            "layer": layer,
-        }
+            self.unregister_layer(name)
+        given = {"layer": layer, "features": features, "feature_dim": feature_dim}
+        given.update(zip(_FUNCTIONS, (aggregate_fn, reduce_fn, mask_fn)))
         settings = copy.deepcopy(self.defaults)
         settings.update((key, value) for key, value in given.items() if value is not None)
         settings["sparse_config"].update(sparse_config)
@@ -115,24 +93,28 @@ class ActivationSparsifier:
 
     def get_mask(self, name: str | None = None, layer: Module | None = None) -> Any:
         """The mask of a layer, by name or itself; a list of masks where it has features."""
-        if name is None and layer is None:
-            raise AssertionError("Need at least name or layer obj to retrieve mask")
         if name is None:
-            name = module_to_fqn(self.model, layer)  # type: ignore[arg-type]
-            if name is None:
-                raise AssertionError("layer not found in the specified model")
+            if layer is None:
+                raise AssertionError("get_mask: expected a name or a layer, got neither")
+            name = self._name_of(layer)
         if name not in self.state:
-            raise ValueError(f"Error: layer with the given name {name!r} not found")
-        mask = self.state[name].get("mask", None)
+            raise ValueError(f"no layer is registered under the name {name!r}")
+        mask = self.state[name].get("mask")
         if mask is None:
-            raise ValueError(f"Error: shape unknown, call layer() of {name!r} at least once to infer mask")
+            raise ValueError(f"{name!r} has no mask yet: its shape is that of the first input of the layer")
         return mask
+
+    def _name_of(self, layer: Module) -> str:
+        name = module_to_fqn(self.model, layer)
+        if name is None:
+            raise AssertionError(f"layer: this {type(layer).__name__} is not in the model")
+        return name
 
     def unregister_layer(self, name: str) -> None:
         """Forget a layer."""
-        self.data_groups[name]["hook"].remove()
-        self.state.pop(name)
-        self.data_groups.pop(name)
+        settings = self.data_groups.pop(name)
+        settings["hook"].remove()
+        del self.state[name]
 
     def step(self) -> None:
         """Make the masks of all layers from what was gathered, and gather anew."""
@@ -167,9 +149,9 @@ class ActivationSparsifier:
         """Watch no more; with `attach_sparsify_hook`, mask the inputs of the layers from now on."""
         for name, configs in self.data_groups.items():
             configs.pop("hook").remove()
-            configs["hook_state"] = "None"
             if attach_sparsify_hook:
-                configs["hook"] = configs["layer"].register_forward_pre_hook(self._sparsify_hook(name))
+                masking = self._sparsify_hook(name)
+                configs["hook"] = configs["layer"].register_forward_pre_hook(masking)
             configs["hook_state"] = "sparsify"
 
     def _get_serializable_data_groups(self) -> dict[str, Any]:
@@ -198,15 +180,14 @@ class ActivationSparsifier:
         self.__dict__.update(state)
         hooks = {"aggregate": self._aggregate_hook, "sparsify": self._sparsify_hook}
         for name, config in self.data_groups.items():
-            layer = fqn_to_module(self.model, name)
+            config["layer"] = layer = fqn_to_module(self.model, name)
             if layer is None:
-                raise AssertionError(f"layer {name} not found in the model")
-            config["layer"] = layer
+                raise AssertionError(f"the model has no layer {name}, for which the state has a mask")
             config["hook"] = layer.register_forward_pre_hook(hooks[config["hook_state"]](name))
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
-        left_out = ("data", "hook", "reduce_fn", "mask_fn", "aggregate_fn")
+        left_out = ("data", "hook", *_FUNCTIONS)
         for name, config in self.data_groups.items():
             rest = {key: config[key] for key in sorted(config) if key not in left_out}
             text += listing("Data Group", {"name": name, **rest})

@@ -21,14 +21,11 @@ class BaseDataScheduler:
             raise TypeError(
                 f"data_sparsifier: {type(data_sparsifier).__name__} is not an instance of BaseDataSparsifier"
             )
-        self.data_sparsifier = data_sparsifier
-        self.schedule_param = schedule_param
-        self.base_param = self._params()
-        self.last_epoch = last_epoch
         count_steps(data_sparsifier)
-        self._step_count: int = 0
-        self.verbose = verbose
-        self._get_sp_called_within_step: bool = False
+        self.data_sparsifier, self.schedule_param, self.verbose = data_sparsifier, schedule_param, verbose
+        self.last_epoch, self._step_count = last_epoch, 0
+        self._get_sp_called_within_step = False
+        self.base_param = self._params()
         self.step()
 
     def _params(self) -> dict[str, Any]:

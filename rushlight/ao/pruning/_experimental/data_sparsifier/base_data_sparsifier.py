@@ -57,7 +57,7 @@ class BaseDataSparsifier(BaseSparsifier):
         mask = settings.get("mask", find_op("ones_like")(weight))
         made_by = settings.get("parametrization", FakeSparsity)
         if name in self.state:
-            warnings.warn(f"{name}: replacing existing data of the same name", stacklevel=2)
+            warnings.warn(f"{name}: the data there was under this name is replaced", stacklevel=2)
             settings = {**copy.deepcopy(self.data_groups[name]), **config}
             if reuse_mask:
                 if weight.shape != self.get_data(name=name).shape:
@@ -67,16 +67,19 @@ class BaseDataSparsifier(BaseSparsifier):
                     )
                 mask = self.get_mask(name=name)
             self._delete_data(name=name)
-        self._container.register_buffer(name=name, tensor=weight)
-        parametrize.register_parametrization(self._container, name, made_by(mask))
-        self.state[name]["mask"] = mask
-        self.data_groups[name] = settings
+        self._hold(name, weight, made_by(mask))
+        self.data_groups[name], self.state[name]["mask"] = settings, mask
         return getattr(self._container, name)
+
+    def _hold(self, name: str, data: Tensor, masked_by: Module) -> None:
+        """Put data into the container, masked."""
+        self._container.register_buffer(name, data)
+        parametrize.register_parametrization(self._container, name, masked_by)
 
     def get_data(self, name: str, return_original: bool = True) -> Tensor:
         """The data under a name: as it was given, or masked."""
         if name not in self.data_groups:
-            raise ValueError(f"data with the name {name!r} does not exist")
+            raise ValueError(f"no data was added under the name {name!r}")
         if not return_original:
             return getattr(self._container, name)
         if not parametrize.is_parametrized(self._container, name):
@@ -85,9 +88,10 @@ class BaseDataSparsifier(BaseSparsifier):
 
     def get_mask(self, name: str) -> Tensor:
         """The mask of the data under a name."""
-        if name not in self.state:
-            raise ValueError(f"data with the name {name!r} does not exist")
-        return self.state[name]["mask"]
+        held = self.state.get(name)
+        if held is None:
+            raise ValueError(f"no data was added under the name {name!r}")
+        return held["mask"]
 
     def state_dict(self) -> dict[str, Any]:
         """Masks as sparse tensors under "state", settings under "data_groups", the data under "_container"."""
@@ -116,11 +120,11 @@ class BaseDataSparsifier(BaseSparsifier):
                 raise RuntimeError(f"Error loading {name}: the state holds no settings or no data for it")
             is_masked = name not in container_state_dict
             data = container_state_dict[masked if is_masked else name]
-            self._container.register_buffer(name=name, tensor=data)
-            if is_masked:
-                made_by = data_groups[name].get("parametrization", FakeSparsity)
-                mask = state.get("mask", find_op("ones_like")(data))
-                parametrize.register_parametrization(self._container, name, made_by(mask))
+            if not is_masked:
+                self._container.register_buffer(name, data)
+                continue
+            mask = state["mask"] if "mask" in state else find_op("ones_like")(data)
+            self._hold(name, data, data_groups[name].get("parametrization", FakeSparsity)(mask))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_container" in state:
@@ -160,9 +164,8 @@ class BaseDataSparsifier(BaseSparsifier):
 
     def _delete_data(self, name: str) -> None:
         self.squash_mask(names=[name], leave_parametrized=False)
+        del self.data_groups[name], self.state[name]
         delattr(self._container, name)
-        self.state.pop(name)
-        self.data_groups.pop(name)
 
 
 def _converted(states: dict[str, Any], *, sparse: bool) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from .....nn import (
     functional as F,
     modules,
 )
-from .....nn.utils import parametrize
 from .....op import find_op
 from ...sparsifier.base_sparsifier import BaseSparsifier
 from . import prune_functions as prune
@@ -76,6 +75,15 @@ def _get_default_structured_pruning_patterns() -> dict[tuple[Any, ...], Callable
     return patterns
 
 
+def _set_bias_aside(module: Any, prune_bias: bool) -> None:
+    """Let a hook add the bias of a layer, so that rows that are masked can lose theirs."""
+    bias, module.bias = module.bias, None
+    if bias is not None:
+        module.prune_bias = prune_bias
+        module.register_parameter("_bias", Parameter(bias.detach()))
+    module.register_forward_hook(BiasHook(module.parametrizations.weight[0], prune_bias))
+
+
 class BaseStructuredSparsifier(BaseSparsifier):
     """Masks rows of weights; `prune()` takes them out, in the chains of layers that `patterns` describe."""
 
@@ -92,20 +100,12 @@ class BaseStructuredSparsifier(BaseSparsifier):
 
     def _prepare(self, *args: Any, **kwargs: Any) -> None:
         for config in self.groups:
-            module, tensor_name = config["module"], config["tensor_name"]
-            made_by = config.get("parametrization", FakeStructuredSparsity)
-            tensor = getattr(module, tensor_name)
+            module = config["module"]
+            tensor = getattr(module, config["tensor_name"])
             all_rows = find_op("ones")((tensor.shape[0],), dtype=bool_, device=tensor.device)
-            mask = config.get("mask", all_rows)
-            self.state[config["tensor_fqn"]]["mask"] = mask
-            parametrize.register_parametrization(module, tensor_name, made_by(mask))
+            self._masked(config, config.get("mask", all_rows), FakeStructuredSparsity)
             if isinstance(module, (Linear, Conv2d)):
-                prune_bias = config.get("prune_bias", True)
-                if module.bias is not None:
-                    module.register_parameter("_bias", Parameter(module.bias.detach()))
-                    module.bias = None
-                    module.prune_bias = prune_bias
-                module.register_forward_hook(BiasHook(module.parametrizations.weight[0], prune_bias))
+                _set_bias_aside(module, config.get("prune_bias", True))
 
     def prune(self) -> GraphModule:
         """The traced model without its masked rows. Refuses models where a masked layer stands in no known chain."""

@@ -15,17 +15,16 @@ class MatchAllNode:
 
 def _match(modules: dict[str, Module], node: Any, current: Any) -> bool:
     """Whether a node is what a step of a pattern says: a module class, a function, the name of a target."""
-    if isinstance(current, type) and issubclass(current, MatchAllNode):
-        return True
-    if not isinstance(node, Node):
+    classes = current.__mro__ if isinstance(current, type) else ()
+    if MatchAllNode in classes or not isinstance(node, Node):
+        return MatchAllNode in classes
+    if isinstance(current, str):
+        return node.target == current
+    if Module not in classes:
+        return callable(current) and node.target is current and node.op == "call_function"
+    if node.op != "call_module":
         return False
-    if isinstance(current, type) and issubclass(current, Module):
-        return node.op == "call_module" and (
-            parametrize.type_before_parametrizations(modules[str(node.target)]) == current
-        )
-    if callable(current):
-        return node.op == "call_function" and node.target is current
-    return isinstance(current, str) and node.target == current
+    return parametrize.type_before_parametrizations(modules[str(node.target)]) is current
 
 
 def apply_match(

@@ -35,13 +35,14 @@ class BiasHook:
     """A forward hook that adds the module's `_bias` to its output; with `prune_bias`, zero where rows are masked."""
 
     def __init__(self, parametrization: FakeStructuredSparsity, prune_bias: bool) -> None:
-        self.param = parametrization
-        self.prune_bias = prune_bias
+        self.param, self.prune_bias = parametrization, prune_bias
 
     def __call__(self, module: Any, input: Any, output: Tensor) -> Tensor:
-        if getattr(module, "_bias", None) is not None:
-            bias = module._bias.data
-            if self.prune_bias:
-                bias[~self.param.mask] = 0
-            output += bias.reshape([1, -1] + [1] * (output.dim() - 2))
+        held = getattr(module, "_bias", None)
+        if held is None:
+            return output
+        bias = held.data
+        if self.prune_bias:
+            bias[~self.param.mask] = 0
+        output += bias.reshape([1, -1] + [1] * (output.dim() - 2))
         return output

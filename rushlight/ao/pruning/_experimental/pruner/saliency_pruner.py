@@ -15,7 +15,7 @@ def row_magnitudes(weights: Any) -> Any:
     """The sum of magnitudes of each row. Refuses vectors."""
     if weights.dim() <= 1:
         raise Exception(  # noqa: TRY002 - PyTorch's class
-            f"Structured pruning can only be applied to a 2+dim weight tensor! Got one of shape {tuple(weights.shape)}"
+            f"rows can be pruned of a weight of 2 dimensions or more, got one of shape {tuple(weights.shape)}"
         )
     return weights.norm(dim=tuple(range(1, weights.dim())), p=1)
 
