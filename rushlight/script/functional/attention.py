@@ -1,4 +1,9 @@
-"""Attention with many heads as a script."""
+"""Attention with many heads as a script.
+
+The way of a call: shapes and masks are checked, a batch is added where none was, queries, keys and values are
+projected, further keys join them, heads become a batch of matrices, and these are attended to, with or without the
+weights as a second result. A trace runs these bodies too: what they ask of sizes stands in its graph.
+"""
 
 # ruff: noqa: UP006, UP007, UP035, UP045 - annotations as the language reads them
 from __future__ import annotations
@@ -11,73 +16,147 @@ from .language import torch
 from .sampling import pad
 
 
-def _mha_shape_check(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor],
-                     attn_mask: Optional[Tensor], num_heads: int) -> bool:
-    """Whether there is a batch. Refuses shapes that do not go together."""
-    is_batched = query.dim() == 3
-    if not is_batched and query.dim() != 2:
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query"
-                             " tensor")
-    if key.dim() != query.dim() or value.dim() != query.dim():
-        raise AssertionError(f"For {query.dim()}-D query, expected key and value to be {query.dim()}-D but found"
-                             f" {key.dim()}-D and {value.dim()}-D tensors respectively")
-    if key_padding_mask is not None:
-        if key_padding_mask.dim() != query.dim() - 1:
-            raise AssertionError(f"For {query.dim()}-D query, expected key_padding_mask to be None or"
-                                 f" {query.dim() - 1}-D but found {key_padding_mask.dim()}-D tensor instead")
-    if attn_mask is not None:
-        if attn_mask.dim() not in (2, 3):
-            raise AssertionError(f"expected attn_mask to be None, 2-D or 3-D but found {attn_mask.dim()}-D tensor"
-                                 " instead")
-        if not is_batched and attn_mask.dim() == 3:
-            if attn_mask.shape[0] != num_heads or attn_mask.shape[1] != query.shape[0]:
-                raise AssertionError(f"expected attn_mask of one matrix for each of {num_heads} heads but got"
-                                     f" {attn_mask.shape}")
-    return is_batched
-
-
-def _canonical_mask(mask: Optional[Tensor], mask_name: str, target: Tensor,
-                    check_other: bool = True) -> Optional[Tensor]:
-    """A mask as numbers to add to scores: a bool mask hides where it holds."""
+def _check_masks(query: Tensor, padding: Optional[Tensor], mask: Optional[Tensor], heads: int) -> None:
+    """Refuses masks whose dims do not fit the queries (AssertionError)."""
+    dims = query.dim()
+    if padding is not None:
+        if padding.dim() != dims - 1:
+            raise AssertionError(f"key_padding_mask must be None or {dims - 1}-D where query is {dims}-D, got"
+                                 f" {padding.dim()}-D")
     if mask is not None:
-        if mask.dtype != 11 and not torch.is_floating_point(mask):
-            raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+        if mask.dim() < 2 or mask.dim() > 3:
+            raise AssertionError(f"attn_mask must be None, 2-D or 3-D, got {mask.dim()}-D")
+        if dims == 2 and mask.dim() == 3:
+            if mask.shape[0] != heads or mask.shape[1] != query.shape[0]:
+                raise AssertionError(f"attn_mask of 3 dims must hold a matrix for each of {heads} heads where query has"
+                                     f" no batch, got {mask.shape}")
+
+
+def _is_batch(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether there is a batch. Refuses sequences of other or of different ranks (AssertionError)."""
+    dims = query.dim()
+    if dims < 2 or dims > 3:
+        raise AssertionError(f"query must be 2-D, or 3-D with a batch, got {dims}-D")
+    if key.dim() != dims or value.dim() != dims:
+        raise AssertionError(f"key and value must be {dims}-D as query is, got {key.dim()}-D and {value.dim()}-D")
+    return dims == 3
+
+
+def _head_width(width: int, expected: int, heads: int) -> int:
+    """The features of one head. Refuses queries of another width, and heads that do not divide it (AssertionError)."""
+    if width != expected:
+        raise AssertionError(f"query must have {expected} features (embed_dim), got {width}")
+    each = width // heads
+    if each * heads != width:
+        raise AssertionError(f"num_heads must divide embed_dim, got {heads} and {width}")
+    return each
+
+
+def _additive(mask: Optional[Tensor], name: str, scores: Tensor) -> Optional[Tensor]:
+    """A mask as numbers to add to scores: a bool mask hides where it holds. Refuses others (AssertionError)."""
+    if mask is not None:
         if not torch.is_floating_point(mask):
-            mask = torch.zeros_like(mask, dtype=target.dtype).masked_fill_(mask, float("-inf"))
+            if mask.dtype != 11:       # bool
+                raise AssertionError(f"{name} must be of bool or of a floating type")
+            mask = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(mask, float("-inf"))
     return mask
 
 
-def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor,
-                          b: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values through one weight of three parts."""
-    width = q.size(-1)
-    if k is v:
-        if q is k:
-            both = torch.linear(q, w, b)
-            both = both.unflatten(-1, [3, width]).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
-            return both[0], both[1], both[2]
-        w_q, w_kv = w.split([width, width * 2])
-        if b is None:
-            b_q = b_kv = None
-        else:
-            b_q, b_kv = b.split([width, width * 2])
-        q_proj = torch.linear(q, w_q, b_q)
-        kv = torch.linear(k, w_kv, b_kv)
-        kv = kv.unflatten(-1, [2, width]).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
-        return q_proj, kv[0], kv[1]
+def _longer(mask: Optional[Tensor]) -> Optional[Tensor]:
+    """A mask that lets one key more be seen."""
+    return None if mask is None else pad(mask, (0, 1))
+
+
+def _thirds(bias: Optional[Tensor]) -> Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
+    """The biases of queries, keys and values, which are kept as one."""
+    if bias is None:
+        first = second = third = None
     else:
-        w_q, w_k, w_v = w.chunk(3)
-        if b is None:
-            b_q = b_k = b_v = None
+        first, second, third = bias.chunk(3)
+    return first, second, third
+
+
+def _parted(made: Tensor, count: int, width: int) -> Tensor:
+    """Projections that lie side by side in the last dim, one after the other."""
+    return made.unflatten(-1, [count, width]).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+
+
+def _needed(weight: Optional[Tensor], name: str, separate: bool) -> Tensor:
+    """A weight that the way of projecting asks for. Refuses none (AssertionError)."""
+    if weight is None:
+        raise AssertionError(f"{name} must be given where use_separate_proj_weight is {separate}, got None")
+    return weight
+
+
+def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Tensor,
+               bias: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values through one weight of three parts; tensors that are one take one product."""
+    width = query.size(-1)
+    if key is value:
+        if query is key:
+            made = _parted(torch.linear(query, weight, bias), 3, width)
+            return made[0], made[1], made[2]
+        own, others = weight.split([width, width * 2])
+        if bias is None:
+            own_bias = others_bias = None
         else:
-            b_q, b_k, b_v = b.chunk(3)
-        return torch.linear(q, w_q, b_q), torch.linear(k, w_k, b_k), torch.linear(v, w_v, b_v)
+            own_bias, others_bias = bias.split([width, width * 2])
+        first = torch.linear(query, own, own_bias)
+        made = _parted(torch.linear(key, others, others_bias), 2, width)
+        return first, made[0], made[1]
+    else:
+        for_query, for_key, for_value = weight.chunk(3)
+        return _projected_apart(query, key, value, for_query, for_key, for_value, bias)
 
 
-def _in_projection(q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor,
-                   b_q: Optional[Tensor] = None, b_k: Optional[Tensor] = None,
-                   b_v: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor]:
-    return torch.linear(q, w_q, b_q), torch.linear(k, w_k, b_k), torch.linear(v, w_v, b_v)
+def _projected_apart(query: Tensor, key: Tensor, value: Tensor, for_query: Tensor, for_key: Tensor, for_value: Tensor,
+                     bias: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    """As above, each through a weight of its own."""
+    first, second, third = _thirds(bias)
+    return torch.linear(query, for_query, first), torch.linear(key, for_key, second), torch.linear(
+        value, for_value, third)
+
+
+def _with_bias(rows: Tensor, bias: Tensor, batch: int, given: Optional[Tensor], name: str) -> Tensor:
+    """Keys or values with one more, the same for all of a batch. Refuses those given ready (AssertionError)."""
+    if given is not None:
+        raise AssertionError(f"{name} is used as it is given: bias_k and bias_v cannot join it")
+    return torch.cat([rows, bias.repeat(1, batch, 1)])
+
+
+def _with_zeros(rows: Tensor, count: int, width: int) -> Tensor:
+    """Keys or values of all heads with one more, of zeros."""
+    return torch.cat([rows, torch.zeros([count, 1, width], dtype=rows.dtype, device=rows.device)], dim=1)
+
+
+def _by_head(rows: Tensor, steps: int, count: int, width: int) -> Tensor:
+    """A matrix of steps for every head of every sequence."""
+    return rows.view(steps, count, width).transpose(0, 1)
+
+
+def _joined(mask: Optional[Tensor], padding: Optional[Tensor], batch: int, heads: int, keys: int) -> Optional[Tensor]:
+    """Both masks in one."""
+    if padding is not None:
+        wide = padding.view(batch, 1, 1, keys).expand(-1, heads, -1, -1).reshape(batch * heads, 1, keys)
+        mask = wide if mask is None else mask + wide
+    return mask
+
+
+def _weighed(q: Tensor, k: Tensor, mask: Optional[Tensor], width: int, dropout_p: float) -> Tensor:
+    """How much every query takes of every value."""
+    scaled = q * (1.0 / float(width)) ** 0.5
+    turned = k.transpose(-2, -1)
+    scores = torch.bmm(scaled, turned) if mask is None else torch.baddbmm(mask, scaled, turned)
+    shares = softmax(scores, dim=-1)
+    return dropout(shares, p=dropout_p) if dropout_p > 0.0 else shares
+
+
+def _by_sequence(mask: Optional[Tensor], batch: int, heads: int, keys: int) -> Optional[Tensor]:
+    """A mask of matrices with batch and heads apart, as the fused op wants it; one matrix serves all."""
+    if mask is not None:
+        one = mask.dim() == 3 and mask.size(0) == 1
+        mask = mask.unsqueeze(0) if one else mask.view(batch, heads, -1, keys)
+    return mask
 
 
 def multi_head_attention_forward(
@@ -89,109 +168,58 @@ def multi_head_attention_forward(
         q_proj_weight: Optional[Tensor] = None, k_proj_weight: Optional[Tensor] = None,
         v_proj_weight: Optional[Tensor] = None, static_k: Optional[Tensor] = None, static_v: Optional[Tensor] = None,
         average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
-    is_batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
-    if not is_batched:
+    batched = _is_batch(query, key, value)
+    _check_masks(query, key_padding_mask, attn_mask, num_heads)
+    padding = key_padding_mask
+    if not batched:
         query = query.unsqueeze(1)
         key = key.unsqueeze(1)
         value = value.unsqueeze(1)
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask.unsqueeze(0)
-    tgt_len, bsz, embed_dim = query.shape
-    src_len = key.size(0)
-    key_padding_mask = _canonical_mask(key_padding_mask, "key_padding_mask", query)
+        padding = None if padding is None else padding.unsqueeze(0)
+    steps, batch, width = query.shape
+    padding = _additive(padding, "key_padding_mask", query)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None
+        raise RuntimeError("is_causal is a hint about attn_mask: give attn_mask too")
+    is_causal = is_causal and padding is None
+    mask = None if is_causal and not need_weights else _additive(attn_mask, "attn_mask", query)
+    head_width = _head_width(width, embed_dim_to_check, num_heads)
+
+    if use_separate_proj_weight:
+        q, k, v = _projected_apart(query, key, value, _needed(q_proj_weight, "q_proj_weight", True),
+                                   _needed(k_proj_weight, "k_proj_weight", True),
+                                   _needed(v_proj_weight, "v_proj_weight", True), in_proj_bias)
     else:
-        attn_mask = _canonical_mask(attn_mask, "attn_mask", query, False)
-        if key_padding_mask is not None:
-            is_causal = False
-    if embed_dim != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed_dim}")
-    head_dim = embed_dim // num_heads
-    if head_dim * num_heads != embed_dim:
-        raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
-    if not use_separate_proj_weight:
-        assert in_proj_weight is not None, "use_separate_proj_weight is False but in_proj_weight is None"
-        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
-    else:
-        assert q_proj_weight is not None, "use_separate_proj_weight is True but q_proj_weight is None"
-        assert k_proj_weight is not None, "use_separate_proj_weight is True but k_proj_weight is None"
-        assert v_proj_weight is not None, "use_separate_proj_weight is True but v_proj_weight is None"
-        if in_proj_bias is None:
-            b_q = b_k = b_v = None
-        else:
-            b_q, b_k, b_v = in_proj_bias.chunk(3)
-        q, k, v = _in_projection(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, b_q, b_k, b_v)
-    if attn_mask is not None:
-        if attn_mask.dim() == 2:
-            attn_mask = attn_mask.unsqueeze(0)
+        q, k, v = _projected(query, key, value, _needed(in_proj_weight, "in_proj_weight", False), in_proj_bias)
+    if mask is not None:
+        mask = mask.unsqueeze(0) if mask.dim() == 2 else mask
     if bias_k is not None and bias_v is not None:
-        assert static_k is None, "bias cannot be added to static key."
-        assert static_v is None, "bias cannot be added to static value."
-        k = torch.cat([k, bias_k.repeat(1, bsz, 1)])
-        v = torch.cat([v, bias_v.repeat(1, bsz, 1)])
-        if attn_mask is not None:
-            attn_mask = pad(attn_mask, (0, 1))
-        if key_padding_mask is not None:
-            key_padding_mask = pad(key_padding_mask, (0, 1))
-    q = q.view(tgt_len, bsz * num_heads, head_dim).transpose(0, 1)
-    if static_k is None:
-        k = k.view(k.shape[0], bsz * num_heads, head_dim).transpose(0, 1)
-    else:
-        k = static_k
-    if static_v is None:
-        v = v.view(v.shape[0], bsz * num_heads, head_dim).transpose(0, 1)
-    else:
-        v = static_v
+        k = _with_bias(k, bias_k, batch, static_k, "static_k")
+        v = _with_bias(v, bias_v, batch, static_v, "static_v")
+        mask, padding = _longer(mask), _longer(padding)
+    q = _by_head(q, steps, batch * num_heads, head_width)
+    k = _by_head(k, k.shape[0], batch * num_heads, head_width) if static_k is None else static_k
+    v = _by_head(v, v.shape[0], batch * num_heads, head_width) if static_v is None else static_v
     if add_zero_attn:
-        k = torch.cat([k, torch.zeros([bsz * num_heads, 1, head_dim], dtype=k.dtype, device=k.device)], dim=1)
-        v = torch.cat([v, torch.zeros([bsz * num_heads, 1, head_dim], dtype=v.dtype, device=v.device)], dim=1)
-        if attn_mask is not None:
-            attn_mask = pad(attn_mask, (0, 1))
-        if key_padding_mask is not None:
-            key_padding_mask = pad(key_padding_mask, (0, 1))
-    src_len = k.size(1)
-    if key_padding_mask is not None:
-        key_padding_mask = key_padding_mask.view(bsz, 1, 1, src_len).expand(-1, num_heads, -1, -1).reshape(
-            bsz * num_heads, 1, src_len)
-        if attn_mask is None:
-            attn_mask = key_padding_mask
-        else:
-            attn_mask = attn_mask + key_padding_mask
-    if not training:
-        dropout_p = 0.0
+        k = _with_zeros(k, batch * num_heads, head_width)
+        v = _with_zeros(v, batch * num_heads, head_width)
+        mask, padding = _longer(mask), _longer(padding)
+    keys = k.size(1)
+    mask = _joined(mask, padding, batch, num_heads, keys)
+    chance = dropout_p if training else 0.0
+
     if need_weights:
-        scaled = q * (1.0 / float(head_dim)) ** 0.5
-        if attn_mask is not None:
-            weights = torch.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
-        else:
-            weights = torch.bmm(scaled, k.transpose(-2, -1))
-        weights = softmax(weights, dim=-1)
-        if dropout_p > 0.0:
-            weights = dropout(weights, p=dropout_p)
-        attn_output = torch.bmm(weights, v).transpose(0, 1).contiguous().view(tgt_len * bsz, embed_dim)
-        attn_output = torch.linear(attn_output, out_proj_weight, out_proj_bias).view(tgt_len, bsz, embed_dim)
-        weights = weights.view(bsz, num_heads, tgt_len, src_len)
+        shares = _weighed(q, k, mask, head_width, chance)
+        rows = torch.bmm(shares, v).transpose(0, 1).contiguous().view(steps * batch, width)
+        made = torch.linear(rows, out_proj_weight, out_proj_bias).view(steps, batch, width)
+        shares = shares.view(batch, num_heads, steps, keys)
         if average_attn_weights:
-            weights = weights.mean(dim=1)
-        if not is_batched:
-            attn_output = attn_output.squeeze(1)
-            weights = weights.squeeze(0)
-        return attn_output, weights
+            shares = shares.mean(dim=1)
+        return (made, shares) if batched else (made.squeeze(1), shares.squeeze(0))
     else:
-        if attn_mask is not None:
-            if attn_mask.size(0) == 1 and attn_mask.dim() == 3:
-                attn_mask = attn_mask.unsqueeze(0)
-            else:
-                attn_mask = attn_mask.view(bsz, num_heads, -1, src_len)
-        q = q.view(bsz, num_heads, tgt_len, head_dim)
-        k = k.view(bsz, num_heads, src_len, head_dim)
-        v = v.view(bsz, num_heads, src_len, head_dim)
-        attn_output = torch.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
-        attn_output = attn_output.permute(2, 0, 1, 3).contiguous().view(bsz * tgt_len, embed_dim)
-        attn_output = torch.linear(attn_output, out_proj_weight, out_proj_bias).view(tgt_len, bsz, embed_dim)
-        if not is_batched:
-            attn_output = attn_output.squeeze(1)
-        return attn_output, None
+        mask = _by_sequence(mask, batch, num_heads, keys)
+        seen = torch.scaled_dot_product_attention(
+            q.view(batch, num_heads, steps, head_width), k.view(batch, num_heads, keys, head_width),
+            v.view(batch, num_heads, keys, head_width), mask, chance, is_causal)
+        rows = seen.permute(2, 0, 1, 3).contiguous().view(batch * steps, width)
+        made = torch.linear(rows, out_proj_weight, out_proj_bias).view(steps, batch, width)
+        return made if batched else made.squeeze(1), None

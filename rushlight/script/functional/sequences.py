@@ -259,10 +259,13 @@ class MultiheadAttention:
         if turns:
             query, key, value = _turned(query, key, value)
         made, weights = F.multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
-            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
-            key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
-            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias,
+            bias_k=self.bias_k, bias_v=self.bias_v, add_zero_attn=self.add_zero_attn,
+            use_separate_proj_weight=not self._qkv_same_embed_dim, q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight, out_proj_weight=self.out_proj.weight,
+            out_proj_bias=self.out_proj.bias, dropout_p=self.dropout, training=self.training, attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=need_weights,
+            average_attn_weights=average_attn_weights)
         return made.transpose(0, 1) if turns else made, weights
 
 

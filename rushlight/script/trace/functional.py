@@ -152,7 +152,7 @@ def _broadcast(rows: Any) -> list[Any]:
         for before, after in zip(given, torch.broadcast_tensors(*given), strict=True)], (list(rows),), {})
 
 
-def _canonical_mask(mask: Any, mask_name: str, target: Any, check_other: bool = True) -> Any:
+def _additive(mask: Any, name: str, target: Any) -> Any:
     if mask is None or ignored(lambda: mask.is_floating_point()):
         return mask
     made = call("zeros_like", mask, dtype=ignored(lambda: target.dtype))
@@ -188,7 +188,7 @@ class _Scripts:
             space.update({word: _Torch() if found.name == "torch" else _package().nn.functional
                           for word, found in space.items() if isinstance(found, Namespace)})
             space.update({word: self.copied(found) for word, found in space.items()})
-            space.update(__name__="traced_functional", _canonical_mask=_canonical_mask)
+            space.update(__name__="traced_functional", _additive=_additive)
         return self.spaces[key]
 
 
