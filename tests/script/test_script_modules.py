@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import pickle
 import re
 import sys
@@ -293,6 +294,57 @@ def test_losses_and_attention() -> None:
     scores, target = rl.randn(3, 4), rl.tensor([0, 2, 1])
     for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.MultiMarginLoss(p=2)):
         rl.testing.assert_close(jit.script(loss)(scores, target), loss(scores, target))
+
+
+def _rows(*shape: int) -> rl.Tensor:
+    return rl.arange(float(math.prod(shape))).reshape(shape).sin()
+
+
+_HIDE = rl.tensor([[False, False, True]] * 3)
+_LATER = rl.ones(3, 3).triu(1).bool()
+_A, _B = _rows(3, 3, 4), _rows(3, 3, 4).cos()
+SEQUENCES = {     # the layer, and calls: arguments, then what is named
+    "rnn": (lambda: nn.RNN(4, 3, 2, nonlinearity="relu"), [
+        ((_rows(5, 4),), {}), ((_rows(5, 4), _rows(2, 3)), {}), ((_A, _rows(2, 3, 3)), {}), ((_rows(4),), {}),
+        ((_A, _rows(2, 3)), {}), ((_rows(5, 4), _rows(2, 1, 3)), {}), ((_rows(5, 2, 3),), {})]),
+    "lstm": (lambda: nn.LSTM(4, 3, batch_first=True, proj_size=2), [
+        ((_rows(5, 4), (_rows(1, 2), _rows(1, 3))), {}), ((_A, (_rows(1, 3, 2), _rows(1, 3, 3))), {}),
+        ((_A, (_rows(1, 3, 2), _rows(1, 3, 2))), {}), ((_A, (_rows(1, 2), _rows(1, 3))), {})]),
+    "gru cell": (lambda: nn.GRUCell(4, 3), [((_rows(4),), {}), ((_rows(4), _rows(3)), {}), ((_A,), {}),
+                                            ((_rows(2, 4), _rows(2, 2, 3)), {})]),
+    "lstm cell": (lambda: nn.LSTMCell(4, 3), [((_rows(4), (_rows(3), _rows(3).cos())), {}), ((_A,), {}),
+                                              ((_rows(2, 4), (_rows(2, 3), _rows(2, 2, 3))), {})]),
+    "attention": (lambda: nn.MultiheadAttention(4, 2, batch_first=True), [
+        ((_A, _A, _A), {}), ((_A, _B, _B), {"need_weights": False}), ((_A, _B, _A), {"average_attn_weights": False}),
+        ((_A, _A, _A), {"attn_mask": _LATER, "is_causal": True, "need_weights": False}),
+        ((_A, _A, _A), {"attn_mask": _rows(3, 3), "is_causal": True, "need_weights": False, "key_padding_mask": _HIDE}),
+        ((_A, _B, _B), {"attn_mask": _rows(6, 3, 3), "key_padding_mask": _HIDE, "need_weights": False}),
+        ((_A[0], _B[0], _B[0]), {"attn_mask": _LATER, "key_padding_mask": _HIDE[0]}),
+        ((_A, _A, _A), {"is_causal": True}), ((_A[0], _B, _B), {}), ((_A, _B, _B), {"attn_mask": _rows(3)}),
+        ((_A, _B, _B), {"attn_mask": _LATER.int()}), ((_rows(3, 3, 6), _B, _B), {})]),
+    "transformer": (lambda: nn.Transformer(4, 2, 1, 1, 8, dropout=0.0, norm_first=True), [
+        ((_A, _B), {"tgt_mask": _LATER, "src_key_padding_mask": _HIDE, "memory_key_padding_mask": _HIDE}),
+        ((_A, _rows(3, 2, 4)), {}), ((_A, _rows(3, 3, 2)), {})]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SEQUENCES))
+def test_sequences_take_states_and_masks_and_refuse_what_python_refuses(name: str) -> None:
+    make, calls = SEQUENCES[name]
+    rl.manual_seed(0)
+    module = make()
+    scripted = jit.script(module)
+    for args, named in calls:
+        try:
+            expected = module(*args, **named)
+        except (AssertionError, RuntimeError, ValueError) as refusal:
+            with pytest.raises(Exception, match=rf"builtins\.{type(refusal).__name__}: "):
+                scripted(*args, **named)
+            continue
+        for found, wanted in zip(flat(scripted(*args, **named)), flat(expected), strict=True):
+            assert (found is None) == (wanted is None)
+            if wanted is not None:
+                rl.testing.assert_close(found, wanted)
 
 
 def test_scripting_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
