@@ -15,11 +15,12 @@ from typing import Any
 from .. import types as t
 from ..classes import ClassType, InterfaceType
 from ..constants import insert_constant
+from ..functional.language import Spread
 from ..ir import Block, Graph, Value
 from ..schemas import REQUIRED, Argument, Schema
 from ..source import Range
 from ..values import Refused, converted
-from .annotations import object_of, qualified_name
+from .annotations import object_of, qualified_name, type_of_annotation
 from .conditions import Conditions
 from .environment import Frame
 from .errors import CompileError, NotSupportedError, UnsupportedNodeError
@@ -91,9 +92,12 @@ class Emitter(Expressions, Conditions):
         return found
 
     def _parameter_type(self, tree: ast.expr | None) -> tuple[t.Type, int | None]:
-        """A parameter's type and, for a list that one value may stand for (`BroadcastingList2[int]`), its length."""
+        """A parameter's type and, for a list that one value may stand for (`BroadcastingList2[int]`, or a Spread of our
+        own bodies), its length."""
         if tree is None:
             return t.INFERRED, None
+        if isinstance(tree, ast.Name) and isinstance(found := self.definition.lookup(tree.id), Spread):
+            return t.ListType(type_of_annotation(found.kind, None)), found.length
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
             word = tree.value.id
             if word.startswith("BroadcastingList") and word[16:].isdigit():

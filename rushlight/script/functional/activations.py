@@ -10,84 +10,48 @@ from .language import torch
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.threshold_(input, threshold, value)
-    else:
-        result = torch.threshold(input, threshold, value)
-    return result
+    return torch.threshold_(input, threshold, value) if inplace else torch.threshold(input, threshold, value)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.relu_(input)
-    else:
-        result = torch.relu(input)
-    return result
+    return torch.relu_(input) if inplace else torch.relu(input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.dim() == 0:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
+        raise RuntimeError("glu: a scalar (0 dims) cannot be halved; input needs 1 dim or more")
     return torch.glu(input, dim)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
-    if inplace:
-        result = torch.hardtanh_(input, min_val, max_val)
-    else:
-        result = torch.hardtanh(input, min_val, max_val)
-    return result
+        raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
+    return torch.hardtanh_(input, min_val, max_val) if inplace else torch.hardtanh(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.relu6_(input)
-    else:
-        result = torch.relu6(input)
-    return result
+    return torch.relu6_(input) if inplace else torch.relu6(input)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.elu_(input, alpha)
-    else:
-        result = torch.elu(input, alpha)
-    return result
+    return torch.elu_(input, alpha) if inplace else torch.elu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.selu_(input)
-    else:
-        result = torch.selu(input)
-    return result
+    return torch.selu_(input) if inplace else torch.selu(input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.celu_(input, alpha)
-    else:
-        result = torch.celu(input, alpha)
-    return result
+    return torch.celu_(input, alpha) if inplace else torch.celu(input, alpha)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.leaky_relu_(input, negative_slope)
-    else:
-        result = torch.leaky_relu(input, negative_slope)
-    return result
+    return torch.leaky_relu_(input, negative_slope) if inplace else torch.leaky_relu(input, negative_slope)
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:
-    if inplace:
-        result = torch.rrelu_(input, lower, upper, training)
-    else:
-        result = torch.rrelu(input, lower, upper, training)
-    return result
+    return torch.rrelu_(input, lower, upper, training) if inplace else torch.rrelu(input, lower, upper, training)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -107,121 +71,94 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        return torch.hardsigmoid_(input)
-    return torch.hardsigmoid(input)
+    return torch.hardsigmoid_(input) if inplace else torch.hardsigmoid(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        return torch.silu_(input)
-    return torch.silu(input)
+    return torch.silu_(input) if inplace else torch.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        return torch.mish_(input)
-    return torch.mish(input)
+    return torch.mish_(input) if inplace else torch.mish(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    if inplace:
-        return torch.hardswish_(input)
-    return torch.hardswish(input)
+    return torch.hardswish_(input) if inplace else torch.hardswish(input)
 
 
-def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
-    if ndim == 0 or ndim == 1 or ndim == 3:
-        ret = 0
-    else:
-        ret = 1
-    return ret
+def _dim_or_usual(dim: Optional[int], rank: int) -> int:
+    """The dim that is given, or the one that calls without get: the channels' of inputs with a batch."""
+    if dim is not None:
+        return dim
+    return 1 if rank == 2 or rank > 3 else 0
 
 
 def softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
-    if dim is None:
-        dim = _get_softmax_dim("softmax", input.dim(), _stacklevel)
-    if dtype is None:
-        ret = input.softmax(dim)
-    else:
-        ret = input.softmax(dim, dtype=dtype)
-    return ret
+    along = _dim_or_usual(dim, input.dim())
+    return input.softmax(along) if dtype is None else input.softmax(along, dtype=dtype)
 
 
 def softmin(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
-    if dim is None:
-        dim = _get_softmax_dim("softmin", input.dim(), _stacklevel)
-    if dtype is None:
-        ret = (-input).softmax(dim)
-    else:
-        ret = (-input).softmax(dim, dtype=dtype)
-    return ret
+    along = _dim_or_usual(dim, input.dim())
+    return (-input).softmax(along) if dtype is None else (-input).softmax(along, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
-    if dim is None:
-        dim = _get_softmax_dim("log_softmax", input.dim(), _stacklevel)
-    if dtype is None:
-        ret = input.log_softmax(dim)
-    else:
-        ret = input.log_softmax(dim, dtype=dtype)
-    return ret
+    along = _dim_or_usual(dim, input.dim())
+    return input.log_softmax(along) if dtype is None else input.log_softmax(along, dtype=dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    gumbels = -torch.empty_like(logits, memory_format=0).exponential_().log()
-    gumbels = (logits + gumbels) / tau
-    y_soft = gumbels.softmax(dim)
-    if hard:
-        index = y_soft.max(dim, keepdim=True)[1]
-        y_hard = torch.zeros_like(logits, memory_format=0).scatter_(dim, index, 1.0)
-        ret = y_hard - y_soft.detach() + y_soft
-    else:
-        ret = y_soft
-    return ret
+    noise = -torch.empty_like(logits, memory_format=0).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    best = soft.max(dim, keepdim=True)[1]
+    one_hot = torch.zeros_like(logits, memory_format=0).scatter_(dim, best, 1.0)
+    return one_hot - soft.detach() + soft      # the value of one_hot, the gradient of soft
+
+
+def _check_probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout: probability p must be between 0 and 1, got {p}")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    _check_probability(p)
     return torch.dropout_(input, p, training) if inplace else torch.dropout(input, p, training)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    _check_probability(p)
     return torch.alpha_dropout_(input, p, training) if inplace else torch.alpha_dropout(input, p, training)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    _check_probability(p)
     return (torch.feature_alpha_dropout_(input, p, training) if inplace else
             torch.feature_alpha_dropout(input, p, training))
 
 
+def _channels_dropped(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    return torch.feature_dropout_(input, p, training) if inplace else torch.feature_dropout(input, p, training)
+
+
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    inp_dim = input.dim()
-    if inp_dim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {inp_dim}D input.")
-    is_batched = inp_dim == 3
-    if not is_batched:
-        input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
-    result = torch.feature_dropout_(input, p, training) if inplace else torch.feature_dropout(input, p, training)
-    if not is_batched:
-        result = result.squeeze_(0) if inplace else result.squeeze(0)
-    return result
+    _check_probability(p)
+    if input.dim() != 2 and input.dim() != 3:
+        raise RuntimeError(f"dropout1d: input must be 2D (channels first) or 3D, got {input.dim()} dims")
+    if input.dim() == 3:
+        return _channels_dropped(input, p, training, inplace)
+    if inplace:
+        return torch.feature_dropout_(input.unsqueeze_(0), p, training).squeeze_(0)
+    return torch.feature_dropout(input.unsqueeze(0), p, training).squeeze(0)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return torch.feature_dropout_(input, p, training) if inplace else torch.feature_dropout(input, p, training)
+    _check_probability(p)
+    return _channels_dropped(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return torch.feature_dropout_(input, p, training) if inplace else torch.feature_dropout(input, p, training)
+    _check_probability(p)
+    return _channels_dropped(input, p, training, inplace)

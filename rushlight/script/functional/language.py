@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Namespace:
@@ -14,3 +14,14 @@ class Namespace:
 
 torch: Any = Namespace("torch")      # every name is a builtin of the language
 F: Any = Namespace("F")              # the functions of this package, and builtins where it has none
+
+
+class Spread(NamedTuple):
+    """The annotation of a list of known length that one number may stand for (elsewhere `BroadcastingList2[int]`)."""
+
+    kind: type
+    length: int
+
+
+Ints1, Ints2, Ints3 = (Spread(int, n) for n in (1, 2, 3))
+Floats2, Floats3 = (Spread(float, n) for n in (2, 3))

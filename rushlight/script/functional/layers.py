@@ -16,40 +16,53 @@ from .language import F, torch
 class Conv1d:
     __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv1d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
-                            bias, self.stride, (0,), self.dilation, self.groups)
-        return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        if self.padding_mode == "zeros":
+            return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return F.conv1d(padded, weight, bias, self.stride, (0,), self.dilation, self.groups)
 
 
 class Conv2d:
     __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv2d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
-                            bias, self.stride, (0, 0), self.dilation, self.groups)
-        return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        if self.padding_mode == "zeros":
+            return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return F.conv2d(padded, weight, bias, self.stride, (0, 0), self.dilation, self.groups)
 
 
 class Conv3d:
     __annotated__ = {"bias": Optional[Tensor], "_reversed_padding_repeated_twice": List[int]}
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv3d(torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight,
-                            bias, self.stride, (0, 0, 0), self.dilation, self.groups)
-        return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        if self.padding_mode == "zeros":
+            return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = torch.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return F.conv3d(padded, weight, bias, self.stride, (0, 0, 0), self.dilation, self.groups)
+
+
+def _ints(values: List[int]) -> List[int]:
+    return values
+
+
+def _spatial(sizes: List[int], rank: int, dims: int) -> List[int]:
+    """The last numbers of an output size, which may name batch and channels too."""
+    last = sizes[rank - dims:] if len(sizes) == rank else sizes
+    if len(last) != dims:
+        raise ValueError(f"ConvTranspose{dims}d: output_size must have {dims} elements, or {rank} with all dims of the"
+                         f" input, got {sizes}")
+    return last
 
 
 class _ConvTransposeNd:
@@ -57,23 +70,17 @@ class _ConvTransposeNd:
                         kernel_size: List[int], num_spatial_dims: int,
                         dilation: Optional[List[int]] = None) -> List[int]:
         if output_size is None:
-            ret = _ints(self.output_padding)
-        else:
-            leading = input.dim() - num_spatial_dims
-            if len(output_size) == input.dim():
-                output_size = output_size[leading:]
-            if len(output_size) != num_spatial_dims:
-                raise ValueError(f"ConvTranspose{num_spatial_dims}D: for {input.dim()}D input, output_size must have"
-                                 f" {num_spatial_dims} or {input.dim()} elements (got {len(output_size)})")
-            ret: List[int] = []
-            for d in range(num_spatial_dims):
-                least = ((input.size(d + leading) - 1) * stride[d] - 2 * padding[d] +
-                         (dilation[d] if dilation is not None else 1) * (kernel_size[d] - 1) + 1)
-                if output_size[d] < least or output_size[d] > least + stride[d] - 1:
-                    raise ValueError(f"requested an output size of {output_size}, but valid sizes of dim {d} range"
-                                     f" from {least} to {least + stride[d] - 1}")
-                ret.append(output_size[d] - least)
-        return ret
+            return _ints(self.output_padding)
+        wanted = _spatial(output_size, input.dim(), num_spatial_dims)
+        missing: List[int] = []
+        for d in range(num_spatial_dims):
+            gap = 1 if dilation is None else dilation[d]
+            reach = gap * (kernel_size[d] - 1) + 1
+            least = (input.size(d - num_spatial_dims) - 1) * stride[d] + reach - 2 * padding[d]
+            missing.append(wanted[d] - least)
+            if missing[d] < 0 or missing[d] >= stride[d]:
+                raise ValueError(f"output_size {wanted}: dim {d} can be {least} to {least + stride[d] - 1}")
+        return missing
 
 
 class ConvTranspose1d:
@@ -81,11 +88,11 @@ class ConvTranspose1d:
 
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
-            raise ValueError("Only `zeros` padding mode is supported for ConvTranspose1d")
-        output_padding = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1,
-                                              self.dilation)
-        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding, output_padding,
-                                  self.groups, self.dilation)
+            raise ValueError(f"ConvTranspose1d pads with zeros alone, got padding_mode '{self.padding_mode}'")
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1,
+                                     self.dilation)
+        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                                  self.dilation)
 
 
 class ConvTranspose2d:
@@ -93,11 +100,11 @@ class ConvTranspose2d:
 
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
-            raise ValueError("Only `zeros` padding mode is supported for ConvTranspose2d")
-        output_padding = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2,
-                                              self.dilation)
-        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, output_padding,
-                                  self.groups, self.dilation)
+            raise ValueError(f"ConvTranspose2d pads with zeros alone, got padding_mode '{self.padding_mode}'")
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2,
+                                     self.dilation)
+        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                                  self.dilation)
 
 
 class ConvTranspose3d:
@@ -105,38 +112,26 @@ class ConvTranspose3d:
 
     def forward(self, input: Tensor, output_size: Optional[List[int]] = None) -> Tensor:
         if self.padding_mode != "zeros":
-            raise ValueError("Only `zeros` padding mode is supported for ConvTranspose3d")
-        output_padding = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 3,
-                                              self.dilation)
-        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, output_padding,
-                                  self.groups, self.dilation)
-
-
-def _ints(values: List[int]) -> List[int]:
-    return values
+            raise ValueError(f"ConvTranspose3d pads with zeros alone, got padding_mode '{self.padding_mode}'")
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 3,
+                                     self.dilation)
+        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                                  self.dilation)
 
 
 class _BatchNorm:
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        if self.momentum is None:
-            exponential_average_factor = 0.0
-        else:
-            exponential_average_factor = self.momentum
+        share = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
-                if self.momentum is None:
-                    exponential_average_factor = 1.0 / float(self.num_batches_tracked)
-                else:
-                    exponential_average_factor = self.momentum
-        if self.training:
-            bn_training = True
-        else:
-            bn_training = (self.running_mean is None) and (self.running_var is None)
-        return F.batch_norm(input, self.running_mean if not self.training or self.track_running_stats else None,
-                            self.running_var if not self.training or self.track_running_stats else None, self.weight,
-                            self.bias, bn_training, exponential_average_factor, self.eps)
+                if self.momentum is None:      # the plain average of all batches
+                    share = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        is_kept = self.track_running_stats or not self.training
+        return F.batch_norm(input, self.running_mean if is_kept else None, self.running_var if is_kept else None,
+                            self.weight, self.bias, by_batch, share, self.eps)
 
 
 class BatchNorm1d:
@@ -164,28 +159,26 @@ class SyncBatchNorm:
 
 
 class _InstanceNorm:
-    def _handle_no_batch_input(self, input: Tensor) -> Tensor:
-        return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
-
-    def _apply_instance_norm(self, input: Tensor) -> Tensor:
-        return F.instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias,
-                               self.training or not self.track_running_stats,
-                               self.momentum if self.momentum is not None else 0.0, self.eps)
+    def _normalized(self, batch: Tensor) -> Tensor:
+        by_input = self.training or not self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        return F.instance_norm(batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum,
+                               self.eps)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        feature_dim = input.dim() - self._get_no_batch_dim()
-        if input.size(feature_dim) != self.num_features:
-            if self.affine:
-                raise ValueError(f"expected input's size at dim={feature_dim} to match num_features"
-                                 f" ({self.num_features}), but got: {input.size(feature_dim)}.")
-        if input.dim() == self._get_no_batch_dim():
-            return self._handle_no_batch_input(input)
-        return self._apply_instance_norm(input)
+        channels = input.dim() - self._sample_rank()
+        if self.affine:
+            if input.size(channels) != self.num_features:
+                raise ValueError(f"input must have num_features ({self.num_features}) channels in dim {channels}, got"
+                                 f" {input.size(channels)}")
+        if channels == 0:
+            return self._normalized(input.unsqueeze(0)).squeeze(0)
+        return self._normalized(input)
 
 
 class InstanceNorm1d:
-    def _get_no_batch_dim(self) -> int:
+    def _sample_rank(self) -> int:
         return 2
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -194,7 +187,7 @@ class InstanceNorm1d:
 
 
 class InstanceNorm2d:
-    def _get_no_batch_dim(self) -> int:
+    def _sample_rank(self) -> int:
         return 3
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -203,7 +196,7 @@ class InstanceNorm2d:
 
 
 class InstanceNorm3d:
-    def _get_no_batch_dim(self) -> int:
+    def _sample_rank(self) -> int:
         return 4
 
     def _check_input_dim(self, input: Tensor) -> None:

@@ -6,90 +6,79 @@ from __future__ import annotations
 from typing import List, Optional, Tuple
 
 from ..._C import Tensor
-from ..._jit_internal import BroadcastingList1, BroadcastingList2, BroadcastingList3, boolean_dispatch
+from ..._jit_internal import boolean_dispatch
 from .activations import relu
-from .language import torch
+from .language import Floats2, Floats3, Ints1, Ints2, Ints3, torch
 
 
-def _list_with_default(out_size: List[int], defaults: List[int]) -> List[int]:
-    if len(defaults) <= len(out_size):
-        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    return out_size
+def _stride_given(stride: Optional[List[int]]) -> List[int]:
+    """A stride as the ops take it: an empty one is the window's size."""
+    unset: List[int] = []
+    return unset if stride is None else stride
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: BroadcastingList1[int],
-                            stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = 0,
-                            dilation: BroadcastingList1[int] = 1, ceil_mode: bool = False,
+def _stride_or(stride: Optional[List[int]], window: List[int]) -> List[int]:
+    return window if stride is None else stride
+
+
+def _fitting(sizes: List[int], rank: int) -> List[int]:
+    """Sizes to pool to. Refuses an input that has no channels before them."""
+    if rank <= len(sizes):
+        raise ValueError(f"output_size {sizes}: input must have {len(sizes) + 1} dims or more, got {rank}")
+    return sizes
+
+
+def max_pool1d_with_indices(input: Tensor, kernel_size: Ints1, stride: Optional[Ints1] = None, padding: Ints1 = 0,
+                            dilation: Ints1 = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    if stride is None:
-        stride = []
-    return torch.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return torch.max_pool1d_with_indices(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
-def _max_pool1d(input: Tensor, kernel_size: BroadcastingList1[int],
-                stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = 0,
-                dilation: BroadcastingList1[int] = 1, ceil_mode: bool = False,
-                return_indices: bool = False) -> Tensor:
-    if stride is None:
-        stride = []
-    return torch.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _max_pool1d(input: Tensor, kernel_size: Ints1, stride: Optional[Ints1] = None, padding: Ints1 = 0,
+                dilation: Ints1 = 1, ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    return torch.max_pool1d(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
 max_pool1d = boolean_dispatch("return_indices", 6, False, max_pool1d_with_indices, _max_pool1d, __name__,
                               "max_pool1d")
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int],
-                            stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = 0,
-                            dilation: BroadcastingList2[int] = 1, ceil_mode: bool = False,
+def max_pool2d_with_indices(input: Tensor, kernel_size: Ints2, stride: Optional[Ints2] = None, padding: Ints2 = 0,
+                            dilation: Ints2 = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    if stride is None:
-        stride = []
-    return torch.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return torch.max_pool2d_with_indices(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
-def _max_pool2d(input: Tensor, kernel_size: BroadcastingList2[int],
-                stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = 0,
-                dilation: BroadcastingList2[int] = 1, ceil_mode: bool = False,
-                return_indices: bool = False) -> Tensor:
-    if stride is None:
-        stride = []
-    return torch.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _max_pool2d(input: Tensor, kernel_size: Ints2, stride: Optional[Ints2] = None, padding: Ints2 = 0,
+                dilation: Ints2 = 1, ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    return torch.max_pool2d(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
 max_pool2d = boolean_dispatch("return_indices", 6, False, max_pool2d_with_indices, _max_pool2d, __name__,
                               "max_pool2d")
 
 
-def max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int],
-                            stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = 0,
-                            dilation: BroadcastingList3[int] = 1, ceil_mode: bool = False,
+def max_pool3d_with_indices(input: Tensor, kernel_size: Ints3, stride: Optional[Ints3] = None, padding: Ints3 = 0,
+                            dilation: Ints3 = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    if stride is None:
-        stride = []
-    return torch.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return torch.max_pool3d_with_indices(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
-def _max_pool3d(input: Tensor, kernel_size: BroadcastingList3[int],
-                stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = 0,
-                dilation: BroadcastingList3[int] = 1, ceil_mode: bool = False,
-                return_indices: bool = False) -> Tensor:
-    if stride is None:
-        stride = []
-    return torch.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _max_pool3d(input: Tensor, kernel_size: Ints3, stride: Optional[Ints3] = None, padding: Ints3 = 0,
+                dilation: Ints3 = 1, ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    return torch.max_pool3d(input, kernel_size, _stride_given(stride), padding, dilation, ceil_mode)
 
 
 max_pool3d = boolean_dispatch("return_indices", 6, False, max_pool3d_with_indices, _max_pool3d, __name__,
                               "max_pool3d")
 
 
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: BroadcastingList1[int],
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Ints1,
                                      return_indices: bool = False) -> Tuple[Tensor, Tensor]:
     return torch.adaptive_max_pool1d(input, output_size)
 
 
-def _adaptive_max_pool1d(input: Tensor, output_size: BroadcastingList1[int],
-                         return_indices: bool = False) -> Tensor:
+def _adaptive_max_pool1d(input: Tensor, output_size: Ints1, return_indices: bool = False) -> Tensor:
     return adaptive_max_pool1d_with_indices(input, output_size)[0]
 
 
@@ -97,14 +86,12 @@ adaptive_max_pool1d = boolean_dispatch("return_indices", 2, False, adaptive_max_
                                        _adaptive_max_pool1d, __name__, "adaptive_max_pool1d")
 
 
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: BroadcastingList2[int],
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Ints2,
                                      return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    output_size = _list_with_default(output_size, input.size())
-    return torch.adaptive_max_pool2d(input, output_size)
+    return torch.adaptive_max_pool2d(input, _fitting(output_size, input.dim()))
 
 
-def _adaptive_max_pool2d(input: Tensor, output_size: BroadcastingList2[int],
-                         return_indices: bool = False) -> Tensor:
+def _adaptive_max_pool2d(input: Tensor, output_size: Ints2, return_indices: bool = False) -> Tensor:
     return adaptive_max_pool2d_with_indices(input, output_size)[0]
 
 
@@ -112,14 +99,12 @@ adaptive_max_pool2d = boolean_dispatch("return_indices", 2, False, adaptive_max_
                                        _adaptive_max_pool2d, __name__, "adaptive_max_pool2d")
 
 
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: BroadcastingList3[int],
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Ints3,
                                      return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    output_size = _list_with_default(output_size, input.size())
-    return torch.adaptive_max_pool3d(input, output_size)
+    return torch.adaptive_max_pool3d(input, _fitting(output_size, input.dim()))
 
 
-def _adaptive_max_pool3d(input: Tensor, output_size: BroadcastingList3[int],
-                         return_indices: bool = False) -> Tensor:
+def _adaptive_max_pool3d(input: Tensor, output_size: Ints3, return_indices: bool = False) -> Tensor:
     return adaptive_max_pool3d_with_indices(input, output_size)[0]
 
 
@@ -127,37 +112,42 @@ adaptive_max_pool3d = boolean_dispatch("return_indices", 2, False, adaptive_max_
                                        _adaptive_max_pool3d, __name__, "adaptive_max_pool3d")
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: BroadcastingList2[int]) -> Tensor:
-    _output_size = _list_with_default(output_size, input.size())
-    return torch.adaptive_avg_pool2d(input, _output_size)
+def adaptive_avg_pool2d(input: Tensor, output_size: Ints2) -> Tensor:
+    return torch.adaptive_avg_pool2d(input, _fitting(output_size, input.dim()))
 
 
-def adaptive_avg_pool3d(input: Tensor, output_size: BroadcastingList3[int]) -> Tensor:
-    _output_size = _list_with_default(output_size, input.size())
-    return torch.adaptive_avg_pool3d(input, _output_size)
+def adaptive_avg_pool3d(input: Tensor, output_size: Ints3) -> Tensor:
+    return torch.adaptive_avg_pool3d(input, _fitting(output_size, input.dim()))
 
 
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int],
-                                       output_size: Optional[BroadcastingList2[int]] = None,
-                                       output_ratio: Optional[BroadcastingList2[float]] = None,
-                                       return_indices: bool = False,
+def _fraction_sizes(input: Tensor, dims: int, sizes: Optional[List[int]], ratios: Optional[List[float]]) -> List[int]:
+    """The sizes that are given, or the parts of the input's that ratios say."""
+    if sizes is not None:
+        return sizes
+    if ratios is None:
+        raise ValueError(f"fractional_max_pool{dims}d: expected output_size or output_ratio, got neither")
+    if len(ratios) > dims:
+        raise ValueError(f"fractional_max_pool{dims}d: output_ratio must be one number or {dims}, got {ratios}")
+    return [int(input.size(d - dims) * ratios[d]) for d in range(dims)]
+
+
+def _fraction_samples(input: Tensor, dims: int, given: Optional[Tensor]) -> Tensor:
+    """Random numbers that place the windows: one per sample, channel and dim."""
+    if given is not None:
+        return given
+    samples = 1 if input.dim() == dims + 1 else input.size(0)
+    return torch.rand(samples, input.size(-1 - dims), dims, dtype=input.dtype, device=input.device)
+
+
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Ints2, output_size: Optional[Ints2] = None,
+                                       output_ratio: Optional[Floats2] = None, return_indices: bool = False,
                                        _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-    if output_size is None and output_ratio is None:
-        raise ValueError("fractional_max_pool2d requires specifying either an output_size or an output_ratio")
-    if output_size is None:
-        assert output_ratio is not None
-        if len(output_ratio) > 2:
-            raise ValueError("fractional_max_pool2d requires output_ratio to either be a single Int or tuple of Ints.")
-        output_size = [int(input.size(-2) * output_ratio[0]), int(input.size(-1) * output_ratio[1])]
-    if _random_samples is None:
-        n_batch = 1 if input.dim() == 3 else input.size(0)
-        _random_samples = torch.rand(n_batch, input.size(-3), 2, dtype=input.dtype, device=input.device)
-    return torch.fractional_max_pool2d(input, kernel_size, output_size, _random_samples)
+    sizes = _fraction_sizes(input, 2, output_size, output_ratio)
+    return torch.fractional_max_pool2d(input, kernel_size, sizes, _fraction_samples(input, 2, _random_samples))
 
 
-def _fractional_max_pool2d(input: Tensor, kernel_size: BroadcastingList2[int],
-                           output_size: Optional[BroadcastingList2[int]] = None,
-                           output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False,
+def _fractional_max_pool2d(input: Tensor, kernel_size: Ints2, output_size: Optional[Ints2] = None,
+                           output_ratio: Optional[Floats2] = None, return_indices: bool = False,
                            _random_samples: Optional[Tensor] = None) -> Tensor:
     return fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, return_indices,
                                               _random_samples)[0]
@@ -167,28 +157,15 @@ fractional_max_pool2d = boolean_dispatch("return_indices", 4, False, fractional_
                                          _fractional_max_pool2d, __name__, "fractional_max_pool2d")
 
 
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int],
-                                       output_size: Optional[BroadcastingList3[int]] = None,
-                                       output_ratio: Optional[BroadcastingList3[float]] = None,
-                                       return_indices: bool = False,
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Ints3, output_size: Optional[Ints3] = None,
+                                       output_ratio: Optional[Floats3] = None, return_indices: bool = False,
                                        _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-    if output_size is None and output_ratio is None:
-        raise ValueError("fractional_max_pool3d requires specifying either an output_size or an output_ratio")
-    if output_size is None:
-        assert output_ratio is not None
-        if len(output_ratio) > 3:
-            raise ValueError("fractional_max_pool3d requires output_ratio to either be a single Int or tuple of Ints.")
-        output_size = [int(input.size(-3) * output_ratio[0]), int(input.size(-2) * output_ratio[1]),
-                       int(input.size(-1) * output_ratio[2])]
-    if _random_samples is None:
-        n_batch = 1 if input.dim() == 4 else input.size(0)
-        _random_samples = torch.rand(n_batch, input.size(-4), 3, dtype=input.dtype, device=input.device)
-    return torch.fractional_max_pool3d(input, kernel_size, output_size, _random_samples)
+    sizes = _fraction_sizes(input, 3, output_size, output_ratio)
+    return torch.fractional_max_pool3d(input, kernel_size, sizes, _fraction_samples(input, 3, _random_samples))
 
 
-def _fractional_max_pool3d(input: Tensor, kernel_size: BroadcastingList3[int],
-                           output_size: Optional[BroadcastingList3[int]] = None,
-                           output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False,
+def _fractional_max_pool3d(input: Tensor, kernel_size: Ints3, output_size: Optional[Ints3] = None,
+                           output_ratio: Optional[Floats3] = None, return_indices: bool = False,
                            _random_samples: Optional[Tensor] = None) -> Tensor:
     return fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, return_indices,
                                               _random_samples)[0]
@@ -198,88 +175,62 @@ fractional_max_pool3d = boolean_dispatch("return_indices", 4, False, fractional_
                                          _fractional_max_pool3d, __name__, "fractional_max_pool3d")
 
 
-def _unpool_output_size(input: Tensor, kernel_size: List[int], stride: List[int], padding: List[int],
-                        output_size: Optional[List[int]]) -> List[int]:
-    input_size = input.size()
-    default_size: List[int] = []
-    for d in range(len(kernel_size)):
-        default_size.append((input_size[-len(kernel_size) + d] - 1) * stride[d] + kernel_size[d] - 2 * padding[d])
-    if output_size is None:
-        ret = default_size
-    else:
-        if len(output_size) == (len(kernel_size) + 2):
-            output_size = output_size[2:]
-        if len(output_size) != len(kernel_size):
-            raise ValueError("output_size should be a sequence containing"
-                             f" {len(kernel_size)} or {len(kernel_size) + 2} elements, but it has a length of"
-                             f" '{len(output_size)}'")
-        for d in range(len(kernel_size)):
-            min_size = default_size[d] - stride[d]
-            max_size = default_size[d] + stride[d]
-            if not (min_size < output_size[d] < max_size):
-                raise ValueError(f'invalid output_size "{output_size}" (dim {d} must be between {min_size} and'
-                                 f" {max_size})")
-        ret = output_size
-    return ret
+def _unpooled_sizes(input: Tensor, window: List[int], stride: List[int], padding: List[int],
+                    wanted: Optional[List[int]]) -> List[int]:
+    """Sizes before a pooling. Those wanted (batch and channels first, or not) must be less than a stride from exact."""
+    dims = len(window)
+    exact = [(input.size(d - dims) - 1) * stride[d] + window[d] - 2 * padding[d] for d in range(dims)]
+    if wanted is None:
+        return exact
+    sizes = wanted[2:] if len(wanted) == dims + 2 else wanted
+    if len(sizes) != dims:
+        raise ValueError(f"output_size must have {dims} or {dims + 2} elements, got {sizes}")
+    for d in range(dims):
+        if abs(sizes[d] - exact[d]) >= stride[d]:
+            raise ValueError(f"invalid output_size {sizes}: dim {d} must lie between {exact[d] - stride[d]} and"
+                             f" {exact[d] + stride[d]}, both excluded")
+    return sizes
 
 
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList1[int],
-                 stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = 0,
-                 output_size: Optional[BroadcastingList1[int]] = None) -> Tensor:
-    if stride is not None:
-        _stride = stride
-    else:
-        _stride = kernel_size
-    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Ints1, stride: Optional[Ints1] = None, padding: Ints1 = 0,
+                 output_size: Optional[Ints1] = None) -> Tensor:
+    steps = _stride_or(stride, kernel_size)
+    sizes = _unpooled_sizes(input, kernel_size, steps, padding, output_size)
     return torch.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), sizes + [1]).squeeze(-1)
 
 
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList2[int],
-                 stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = 0,
-                 output_size: Optional[BroadcastingList2[int]] = None) -> Tensor:
-    if stride is not None:
-        _stride = stride
-    else:
-        _stride = kernel_size
-    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Ints2, stride: Optional[Ints2] = None, padding: Ints2 = 0,
+                 output_size: Optional[Ints2] = None) -> Tensor:
+    steps = _stride_or(stride, kernel_size)
+    sizes = _unpooled_sizes(input, kernel_size, steps, padding, output_size)
     return torch.max_unpool2d(input, indices, sizes)
 
 
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList3[int],
-                 stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = 0,
-                 output_size: Optional[BroadcastingList3[int]] = None) -> Tensor:
-    if stride is not None:
-        _stride = stride
-    else:
-        _stride = kernel_size
-    sizes = _unpool_output_size(input, kernel_size, _stride, padding, output_size)
-    return torch.max_unpool3d(input, indices, sizes, _stride, padding)
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Ints3, stride: Optional[Ints3] = None, padding: Ints3 = 0,
+                 output_size: Optional[Ints3] = None) -> Tensor:
+    steps = _stride_or(stride, kernel_size)
+    sizes = _unpooled_sizes(input, kernel_size, steps, padding, output_size)
+    return torch.max_unpool3d(input, indices, sizes, steps, padding)
 
 
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int,
-              stride: Optional[BroadcastingList1[int]] = None, ceil_mode: bool = False) -> Tensor:
-    if stride is not None:
-        out = torch.avg_pool1d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    else:
-        out = torch.avg_pool1d(input.pow(norm_type), kernel_size, padding=0, ceil_mode=ceil_mode)
-    return (torch.sign(out) * relu(torch.abs(out))).mul(kernel_size).pow(1.0 / norm_type)
+def _root_of_sums(means: Tensor, count: int, norm_type: float) -> Tensor:
+    """The p-norm of windows of `count` elements by the means of their p-th powers."""
+    return (torch.sign(means) * relu(torch.abs(means))).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: BroadcastingList2[int],
-              stride: Optional[BroadcastingList2[int]] = None, ceil_mode: bool = False) -> Tensor:
-    kw, kh = kernel_size[0], kernel_size[1]
-    if stride is not None:
-        out = torch.avg_pool2d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    else:
-        out = torch.avg_pool2d(input.pow(norm_type), kernel_size, padding=0, ceil_mode=ceil_mode)
-    return (torch.sign(out) * relu(torch.abs(out))).mul(kw * kh).pow(1.0 / norm_type)
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride: Optional[Ints1] = None,
+              ceil_mode: bool = False) -> Tensor:
+    means = torch.avg_pool1d(input.pow(norm_type), kernel_size, _stride_given(stride), 0, ceil_mode)
+    return _root_of_sums(means, kernel_size, norm_type)
 
 
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size: BroadcastingList3[int],
-              stride: Optional[BroadcastingList3[int]] = None, ceil_mode: bool = False) -> Tensor:
-    kd, kw, kh = kernel_size[0], kernel_size[1], kernel_size[2]
-    if stride is not None:
-        out = torch.avg_pool3d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    else:
-        out = torch.avg_pool3d(input.pow(norm_type), kernel_size, padding=0, ceil_mode=ceil_mode)
-    return (torch.sign(out) * relu(torch.abs(out))).mul(kd * kw * kh).pow(1.0 / norm_type)
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Ints2, stride: Optional[Ints2] = None,
+              ceil_mode: bool = False) -> Tensor:
+    means = torch.avg_pool2d(input.pow(norm_type), kernel_size, _stride_given(stride), 0, ceil_mode)
+    return _root_of_sums(means, kernel_size[0] * kernel_size[1], norm_type)
+
+
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Ints3, stride: Optional[Ints3] = None,
+              ceil_mode: bool = False) -> Tensor:
+    means = torch.avg_pool3d(input.pow(norm_type), kernel_size, _stride_given(stride), 0, ceil_mode)
+    return _root_of_sums(means, kernel_size[0] * kernel_size[1] * kernel_size[2], norm_type)

@@ -195,7 +195,7 @@ class _Scripts:
 def _spreading(function: FunctionType, annotations: dict[str, Any]) -> FunctionType:
     """A function whose lists of known length may be given as one number, as the compiler lets them."""
     lengths = {name: int(found[1]) for name, kind in annotations.items()
-               if (found := re.match(r"(?:Optional\[)?BroadcastingList(\d)", str(kind)))}
+               if (found := re.match(r"(?:Optional\[)?(?:Ints|Floats)(\d)", str(kind)))}
     if not lengths:
         return function
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
