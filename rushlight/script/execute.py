@@ -289,18 +289,19 @@ class _Writer:
         return self.op(node, schema)
 
     def op(self, node: Node, schema: Schema) -> str:
-        """An op of tensors: positional values, then keywords; defaults are left to the op."""
+        """An op of tensors: positional values by place, as ATen orders them (names of ours may be others), up to the last
+        that is no default; then keywords."""
+        given = [(argument, value, constant_of(value, _NOT))
+                 for argument, value in zip(schema.arguments, node.inputs_, strict=True)]
+        needed = [not _is_left_out(schema, *one) for one in given]
+        places = [at for at, (argument, *_) in enumerate(given) if needed[at] and not argument.kwarg_only]
+        last = places[-1] if places else -1
         parts: list[str] = []
-        by_name = False
-        for argument, value in zip(schema.arguments, node.inputs_, strict=True):
-            held = constant_of(value, _NOT)
-            if argument.has_default and (_is_default(held, value, argument) or (
-                    schema.name == "aten::to" and argument.name == "layout" and held == 0)):
-                by_name = True
-                continue
-            text = self.argument(argument, value, held)
-            by_word = by_name or argument.kwarg_only or argument.name == "alpha"
-            parts.append(f"{argument.name}={text}" if by_word else text)
+        for at, (argument, value, held) in enumerate(given):
+            by_word = argument.kwarg_only or (argument.name == "alpha" and at == len(given) - 1)
+            if needed[at] or (at < last and not by_word):
+                text = self.argument(argument, value, held)
+                parts.append(f"{argument.name}={text}" if by_word else text)
         call = f"{self.bind(op_of(schema))}({', '.join(parts)})"
         is_list = len(schema.returns) == 1 and isinstance(schema.returns[0].type, t.ListType)
         return f"list({call})" if is_list else call
@@ -336,6 +337,12 @@ def _is_plain(node: Node) -> bool:
     if isinstance(first, (t.ListType, t.DictType, t.StringType)):
         return node.kind_ not in ("aten::cat", "aten::stack", "aten::einsum")
     return not any(_has_tensor(value.type_) for value in node.inputs_)
+
+
+def _is_left_out(schema: Schema, argument: Argument, value: Value, held: Any) -> bool:
+    """Whether a value is what the op takes anyway."""
+    is_layout = schema.name == "aten::to" and argument.name == "layout" and held == 0
+    return argument.has_default and (is_layout or _is_default(held, value, argument))
 
 
 def _is_default(held: Any, value: Value, argument: Argument) -> bool:

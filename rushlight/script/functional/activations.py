@@ -109,12 +109,12 @@ def log_softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, 
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    noise = -torch.empty_like(logits, memory_format=0).exponential_().log()
+    noise = -torch.empty_like(logits, memory_format=torch.contiguous_format).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
     best = soft.max(dim, keepdim=True)[1]
-    one_hot = torch.zeros_like(logits, memory_format=0).scatter_(dim, best, 1.0)
+    one_hot = torch.zeros_like(logits, memory_format=torch.contiguous_format).scatter_(dim, best, 1.0)
     return one_hot - soft.detach() + soft      # the value of one_hot, the gradient of soft
 
 

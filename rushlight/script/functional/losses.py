@@ -153,7 +153,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if weight is None:
         return torch.huber_loss(a, b, _code(reduction), delta)
     _check_weight("huber_loss", weight, input)
-    return _weighted("huber_loss", torch.huber_loss(a, b, 0, delta), weight, reduction)
+    losses = torch.huber_loss(a, b, 0, delta)
+    if reduction == "mean":          # by their number, where the others' is by the sum of weights
+        return torch.mean(losses * weight)
+    return _weighted("huber_loss", losses, weight, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None,

@@ -141,6 +141,8 @@ class _Torch:
     def __getattr__(self, name: str) -> Any:
         if name in ("is_floating_point", "is_complex"):
             return lambda tensor: ignored(lambda: getattr(tensor, name)())
+        if name.endswith("_format"):
+            return getattr(_package(), name)
         return _broadcast if name == "broadcast_tensors" else lambda *args, **kwargs: call(name, *args, **kwargs)
 
 
