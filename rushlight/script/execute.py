@@ -289,7 +289,7 @@ class _Writer:
         return self.op(node, schema)
 
     def op(self, node: Node, schema: Schema) -> str:
-        """An op of tensors: positional values by place, as ATen orders them (names of ours may be others), up to the last
+        """An op of tensors: values by place, as ATen orders them (our names may be others), up to the last
         that is no default; then keywords."""
         given = [(argument, value, constant_of(value, _NOT))
                  for argument, value in zip(schema.arguments, node.inputs_, strict=True)]
