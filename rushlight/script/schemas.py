@@ -294,9 +294,26 @@ def schemas_of(name: str) -> tuple[Schema, ...]:
         return _registered(name)
     ops = _op_texts().get(name.removeprefix("aten::"), []) if name.startswith("aten::") else []
     if name not in _own_texts():
-        return tuple(sorted(map(read_schema, ops), key=_order))
-    by_head = {text.partition("(")[0]: text for text in ops}
-    return tuple(read_schema(line if "(" in line else by_head[line]) for line in _own_texts()[name])
+        found = sorted(map(read_schema, ops), key=_order)
+    else:
+        by_head = {text.partition("(")[0]: text for text in ops}
+        found = [read_schema(line if "(" in line else by_head[line]) for line in _own_texts()[name]]
+    if not ops or any(schema.index("out") is not None for schema in found):
+        return tuple(found)
+    return (*found, *(form for schema in found if (form := _with_out(schema)) is not None))
+
+
+def _with_out(schema: Schema) -> Schema | None:
+    """The form of an op that writes its result into a tensor it is given; None where there is no such form."""
+    is_one = len(schema.returns) == 1 and isinstance(schema.returns[0].type, TensorType)
+    if not is_one or schema.is_mutable or schema.returns[0].alias or schema.is_vararg or (
+            schema.name.endswith("_") or schema.index("out") is not None):
+        return None
+    overload = "out" if schema.overload in ("", "Tensor") else f"{schema.overload}_out"
+    head, _, result = schema.text.rpartition(" -> ")
+    head = head.replace(schema.name + (f".{schema.overload}" if schema.overload else ""), f"{schema.name}.{overload}", 1)
+    star = "" if any(argument.kwarg_only for argument in schema.arguments) else "*, "
+    return read_schema(f"{head[:-1]}, {star}Tensor(a!) out) -> Tensor(a!)")
 
 
 def _order(schema: Schema) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._jit_internal import Error
 from ..base import late
 from ..base.refusals import names_of
 
@@ -18,6 +19,7 @@ class FatalError(RuntimeError):
     """What an extension raises when it cannot go on."""
 
 
+JITException = Error
 SCRIPT_NAMES = tuple((
     "AliasDb AnyType Argument AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType"
     " FunctionSchema FutureType Graph InferredType IntType InterfaceType ListType NoneType Node NumberType OptionalType"
