@@ -310,8 +310,9 @@ def _with_out(schema: Schema) -> Schema | None:
             schema.name.endswith("_") or schema.index("out") is not None):
         return None
     overload = "out" if schema.overload in ("", "Tensor") else f"{schema.overload}_out"
-    head, _, result = schema.text.rpartition(" -> ")
-    head = head.replace(schema.name + (f".{schema.overload}" if schema.overload else ""), f"{schema.name}.{overload}", 1)
+    head = schema.text.rpartition(" -> ")[0]
+    was = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
+    head = head.replace(was, f"{schema.name}.{overload}", 1)
     star = "" if any(argument.kwarg_only for argument in schema.arguments) else "*, "
     return read_schema(f"{head[:-1]}, {star}Tensor(a!) out) -> Tensor(a!)")
 
