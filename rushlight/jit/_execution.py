@@ -90,7 +90,10 @@ def onednn_fusion_enabled() -> bool:
 
 
 class strict_fusion:  # noqa: N801 - PyTorch's name
-    """Only compiled programs know it: there it warns of tensors' nodes inside that do not become one kernel."""
+    """In a compiled program, a region that should become one kernel. It changes nothing here: what is pointwise is fused
+    when it is hot, wherever it stands, and nothing is said of the rest."""
+
+    __scriptable__ = True
 
     def __init__(self) -> None:
         pass
@@ -98,5 +101,5 @@ class strict_fusion:  # noqa: N801 - PyTorch's name
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
         pass

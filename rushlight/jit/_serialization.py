@@ -29,14 +29,17 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
 
 def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None,
          _restore_shapes: bool = False) -> Any:
-    """The module of an archive. `_restore_shapes` may be given: graphs here learn shapes when they run, and need none
-    from the file."""
+    """The module of an archive. `_restore_shapes` asks for the shapes of a trace's examples in its graphs: refused where
+    the file holds examples, nothing to restore where it does not."""
     from ..script.archive.reader import read_archive
 
     if not isinstance(f, str) and not hasattr(f, "__fspath__") and not hasattr(f, "read"):
         raise AttributeError(f"jit.load: expected a path or a file object with 'read', got {type(f).__name__}")
     wanted = _extra_files if _extra_files is not None else {}
     loaded = read_archive(f, validate_map_location(map_location), wanted)
+    if _restore_shapes and loaded.has_inputs:
+        raise NotImplementedError("jit.load(_restore_shapes=True): shapes of traced examples are not restored. Load"
+                                  " without it: graphs need no shapes to run.")
     wanted.update((name, loaded.extra.get(name, b"")) for name in list(wanted))
     return late.provided("script module")(loaded.root)
 

@@ -14,7 +14,6 @@ class Settings:
         self.fuses = True             # whether runs of pointwise nodes become one kernel
         self.optimizes = True         # whether programs are made faster at all
         self.onednn = False
-        self.must_fuse = 0            # depth of `strict_fusion`
 
     def is_dynamic(self) -> bool | None:
         """As `compile` takes it: False where all shapes are fixed, True where none is, None for the usual way."""

@@ -51,8 +51,9 @@ def can_compile(python_class: type) -> bool:
     """Whether all methods of a class have code to compile, and it is none of those with a meaning of their own."""
     if is_ignored_fn(python_class) or issubclass(python_class, (Module, tuple, list, dict, set, Exception, type)):
         return False
-    if python_class.__module__.partition(".")[0] in ("builtins", __name__.partition(".")[0]):
-        return False         # ours have other ways into scripts
+    if python_class.__module__.partition(".")[0] in ("builtins", __name__.partition(".")[0]) and (
+            "__scriptable__" not in vars(python_class)):
+        return False         # ours have other ways into scripts, unless they say so
     found = [getattr(python_class, name, None) for name in vars(python_class)]
     return all(hasattr(fn, "__code__") for fn in found if inspect.isroutine(fn))
 

@@ -107,3 +107,14 @@ def test_forks_keep_the_grad_mode() -> None:
     assert compiled(x).requires_grad
     with torch.no_grad():
         assert not compiled(x).requires_grad
+
+
+def strictly(x):
+    with torch.jit.strict_fusion():
+        return x + x * 2 + x.tanh()
+
+
+def test_strict_fusion_is_a_region_like_any_other() -> None:
+    compiled = torch.jit.script(strictly)
+    assert "__torch__.torch.jit.strict_fusion = prim::CreateObject()" in str(compiled.graph)
+    torch.testing.assert_close(compiled(torch.ones(2)), strictly(torch.ones(2)))

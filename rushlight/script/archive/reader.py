@@ -30,6 +30,7 @@ class Loaded(NamedTuple):
     root: Object
     importer: Importer
     extra: dict[str, bytes]
+    has_inputs: bool = False      # whether examples of what it was traced with lie in it
 
 
 class Archive:
@@ -127,5 +128,6 @@ def read_archive(f: Any, map_location: Any = None, extra: Any = ()) -> Loaded:
         if not isinstance(root, Object) or not root.type.is_module():
             raise RuntimeError("the archive holds no module: it was not made by jit.save. Try torch.load.")
         found = {name: records.get_record(f"extra/{name}") for name in extra if records.has_record(f"extra/{name}")}
+        has_inputs = records.has_record("traced_inputs.pkl")
     archive.records = None  # type: ignore[assignment]
-    return Loaded(root, archive.importer, found)
+    return Loaded(root, archive.importer, found, has_inputs)
