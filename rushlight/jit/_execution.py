@@ -90,8 +90,8 @@ def onednn_fusion_enabled() -> bool:
 
 
 class strict_fusion:  # noqa: N801 - PyTorch's name
-    """In a compiled program, a region that should become one kernel. It changes nothing here: what is pointwise is fused
-    when it is hot, wherever it stands, and nothing is said of the rest."""
+    """In a compiled program, a region that should become one kernel. It changes nothing here: what is pointwise is
+    fused when it is hot, wherever it stands, and nothing is said of the rest."""
 
     __scriptable__ = True
 

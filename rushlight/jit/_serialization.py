@@ -29,8 +29,8 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
 
 def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None,
          _restore_shapes: bool = False) -> Any:
-    """The module of an archive. `_restore_shapes` asks for the shapes of a trace's examples in its graphs: refused where
-    the file holds examples, nothing to restore where it does not."""
+    """The module of an archive. `_restore_shapes` asks for the shapes of a trace's examples in its graphs: refused
+    where the file holds examples, nothing to restore where it does not."""
     from ..script.archive.reader import read_archive
 
     if not isinstance(f, str) and not hasattr(f, "__fspath__") and not hasattr(f, "read"):

@@ -340,3 +340,19 @@ def test_both_ways_with_pytorch(name: str, tmp_path: Path) -> None:
     for record in wanted:
         if not record.endswith((".pkl", ".debug_pkl", "serialization_id")):
             assert mine[record] == wanted[record], record
+
+
+class Listed(rl.nn.Module):
+    def forward(self, x):
+        flat: list[int] = x.tolist()
+        deep: list[list[float]] = x.float()[None].tolist()
+        return flat, deep
+
+
+def test_lists_of_tensors_come_back_with_their_types() -> None:
+    file = io.BytesIO()
+    scripted = rl.jit.script(Listed())
+    assert "annotate(List[List[float]], " in scripted.code
+    rl.jit.save(scripted, file)
+    file.seek(0)
+    assert rl.jit.load(file)(rl.tensor([1, 2])) == ([1, 2], [[1.0, 2.0]])

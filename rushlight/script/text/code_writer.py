@@ -441,6 +441,8 @@ class CodeWriter:
             return f"{self.kind(node.outputs_[0].type_)}.__new__({self.kind(node.outputs_[0].type_)})"
         if kind in ("prim::EnumName", "prim::EnumValue"):
             return f"({given[0]}).{kind[10:].lower()}"
+        if kind == "prim::tolist":
+            return f"annotate({node.outputs_[0].type_.annotation_str}, {given[0]}.tolist())"
         if kind == "prim::unchecked_cast":
             return f"unchecked_cast({self.kind(node.outputs_[0].type_)}, {given[0]})"
         if kind in _CASTS:
