@@ -21,6 +21,7 @@ _SPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "ff
 _METHODS = (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _ATTRIBUTES = (types.GetSetDescriptorType, property)
 _REQUIRED = object()
+_WHEN_GIVEN = object()      # an option, written `name?`, that PyTorch does not hand on: shown only where it was given
 
 
 def _package() -> Any:
@@ -174,10 +175,12 @@ def _rows() -> dict[int, tuple[Any, tuple[str, ...], dict[str, Any]]]:
         for part in name.split("."):
             found = getattr(found, part, None)
         if found is not None:
-            pairs = (item.partition("=") for item in named.split())
-            rows[id(found)] = (
-                found, tuple(positional.split()), {n: literal_eval(v) if v else _REQUIRED for n, _, v in pairs}
-            )
+            options: dict[str, Any] = {}
+            for item in named.split():
+                option, _, default = item.partition("=")
+                absent = _WHEN_GIVEN if option.endswith("?") else _REQUIRED
+                options[option.rstrip("?")] = literal_eval(default) if default else absent
+            rows[id(found)] = (found, tuple(positional.split()), options)
     return rows
 
 
@@ -196,7 +199,8 @@ def respelled(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple
         return args, kwargs
     if any(n not in given for n in (*positional, *(n for n, d in named.items() if d is _REQUIRED))):
         return args, kwargs
-    filled = {n: given.get(n, default) for n, default in named.items() if n in ours or n in given}
+    shown = {n: default for n, default in named.items() if n in given or (n in ours and default is not _WHEN_GIVEN)}
+    filled = {n: given.get(n, default) for n, default in shown.items()}
     return tuple(given[n] for n in positional), filled
 
 

@@ -22,10 +22,10 @@ HERE = Path(__file__).parent
 CALLS = [line.split("\t") for line in (HERE / "overridden_calls.txt").read_text().splitlines()]
 PROGRAMS = [line.split("\t") for line in (HERE / "seen_by_handlers.txt").read_text().splitlines()]
 # Functions that arrive under another name, with fewer options, or not at all.
-APART = frozenset(      # l1_loss hands its weight on, which PyTorch loses
+APART = frozenset(
     "dequantize spmm hspmm fake_quantize_per_channel_affine fake_quantize_per_tensor_affine sspaddmm smm sym_max"
     " sym_min sym_ite sym_sqrt nn.functional._sym_int nn.functional.logsigmoid nn.functional.threshold"
-    " nn.functional.l1_loss".split()
+    "".split()
 )
 
 
