@@ -259,6 +259,11 @@ static PyObject* call_off_path(Overload* op, PyObject** args, const CallSite* si
   leave &= ~(kKeyBits | kKeyProfile);   // no handler asks for bits: the backend sees to it
   if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan);
   if (!leave && !overridden) return call_recorded(op, args, scan.requires_grad, scan.keys);
+  if (leave == kKeyQuantized)   // nobody else has a say: its rules are asked at once
+    if (PyObject* rules = PyDict_GetItemString(autograd_callbacks, "quantized_call")) {
+      Ref answer(ask_python(rules, op, args, nullptr, nullptr));
+      if (answer.p != Py_NotImplemented) return answer.release();
+    }
   bool is_seen = leave & (kKeySubclass | kKeyMode);
   if (dispatcher) return ask_python(dispatcher, op, args, nullptr, is_seen ? site : nullptr);
   return call_recorded(op, args, scan.requires_grad, scan.keys);

@@ -27,7 +27,8 @@ PyObject* host_copy(Tensor* t) {
 }
 
 PyObject* wrapped_value(Tensor* t, const char* what) {
-  PyObject* handler = PyDict_GetItemString(autograd_callbacks, "wrapped_value");
+  const char* kind = t->keys & kKeyFunctorch ? "wrapped_value" : "quantized_value";
+  PyObject* handler = PyDict_GetItemString(autograd_callbacks, kind);
   if (!handler) return PyErr_Format(PyExc_RuntimeError, "%s: function transforms are not loaded", what);
   return PyObject_CallFunction(handler, "Os", as_object(t), what);
 }
@@ -39,7 +40,7 @@ bool is_numpy_array(PyObject* o) {
 }
 
 PyObject* tensor_item(Tensor* t) {
-  if (t->keys & kKeyFunctorch) {
+  if (t->keys & (kKeyFunctorch | kKeyQuantized)) {
     Ref value(wrapped_value(t, "item"));
     return value ? tensor_item(as_tensor(value.p)) : nullptr;
   }

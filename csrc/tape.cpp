@@ -262,6 +262,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
     Py_VISIT(t->extra->hooks);
     Py_VISIT(t->extra->post_accumulate);
     Py_VISIT(t->extra->wrapped);
+    Py_VISIT(t->extra->quantizer);
   }
   return 0;
 }
@@ -699,6 +700,7 @@ void tape_free_autograd(Tensor* t) {
     Py_XDECREF(x->hooks);
     Py_XDECREF(x->post_accumulate);
     Py_XDECREF(x->wrapped);
+    Py_XDECREF(x->quantizer);
     delete x;
   }
 }

@@ -169,6 +169,8 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
   tensor_finish_geometry(t);
   t->flags |= base->flags & kInference;
   t->keys = view_bits(base, dtype);
+  if (__builtin_expect(base->keys & kKeyQuantized, 0) && dtype == base->dtype)
+    tensor_quantize(t, base->extra->quantizer);
   return t;
 }
 
@@ -208,6 +210,11 @@ AutogradExtra* tensor_extra(Tensor* t) {
     tensor_track(t);
   }
   return t->extra;
+}
+
+void tensor_quantize(Tensor* t, PyObject* quantizer) {
+  Py_XSETREF(tensor_extra(t)->quantizer, Py_XNewRef(quantizer));
+  t->keys = quantizer ? t->keys | kKeyQuantized : t->keys & ~static_cast<uint32_t>(kKeyQuantized);
 }
 
 void tensor_track(Tensor* t) {

@@ -28,12 +28,13 @@ struct ViewInfo {
   bool no_grad_creation;     // made under no_grad: in-place with grad is an error
 };
 
-// Rarely used autograd state.
+// Rarely used state.
 struct AutogradExtra {
   PyObject* hooks = nullptr;              // dict: tensor hooks (backward_hooks)
   PyObject* post_accumulate = nullptr;    // dict: post-accumulate-grad hooks
   Node* accumulator = nullptr;            // weak: the leaf's AccumulateGrad node while one lives
   PyObject* wrapped = nullptr;  // what a function transform's level keeps behind this tensor (dispatch/levels)
+  PyObject* quantizer = nullptr;  // what the integers of a quantized tensor mean (rushlight/base/quantizers.py)
   bool retains_grad = false;
 };
 
@@ -115,6 +116,7 @@ void tensor_share_version(Tensor* from, Tensor* to);
 inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t))->value++; }
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
 AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
+void tensor_quantize(Tensor* t, PyObject* quantizer);               // gives the integers this meaning; null: none
 void tensor_track(Tensor* t);                                       // the collector must see it from now on
 // Whether a __torch_function__ may want to see what is done with a tensor, where that is no op's call.
 #ifdef RUSHLIGHT_SECOND_MODULE

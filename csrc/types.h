@@ -145,6 +145,7 @@ enum Key : uint32_t {
   kKeyConjugate = 1u << 9,       // the elements are the conjugates of what the memory holds (complex tensors)
   kKeyNegative = 1u << 10,       // the elements are the negatives of what the memory holds
   kKeyFunction = 1u << 11,        // a __torch_function__ of the program sees attributes too; comes with one of the first two
+  kKeyQuantized = 1u << 12,      // the elements are integers that a quantizer gives a meaning (AutogradExtra::quantizer)
 };
 constexpr uint32_t kKeyBits = kKeyConjugate | kKeyNegative;
 

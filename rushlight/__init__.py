@@ -287,6 +287,7 @@ _LAZY_NAMES = {
     "Future": "futures",
     "ScriptModule": "jit",
     "ScriptFunction": "jit",
+    "ScriptObject": "quantized.packed",
     **dict.fromkeys(
         (
             "autocast_decrement_nesting",
@@ -318,7 +319,7 @@ _LAZY_NAMES = {
 }
 
 __getattr__, __dir__ = _late.names(
-    globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt")
+    globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "base.quantizers", "torch_names.unbuilt")
 )
 
 _logs.start()

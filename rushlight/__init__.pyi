@@ -3446,7 +3446,7 @@ qint8: _dtype
 def qr(
     input: Tensor, some: builtins.bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None,
 ) -> _return_types.qr: ...
-from rushlight.torch_names.qschemes import qscheme as qscheme
+from rushlight.base.quantizers import qscheme as qscheme
 @overload
 def quantile(
     input: Tensor, q: builtins.float, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,

@@ -27,7 +27,7 @@ static PyObject* list_of(Tensor* t, const char* at, int dim) {
 }
 
 static PyObject* tensor_to_list(Tensor* t) {
-  if (t->keys & kKeyFunctorch) {
+  if (t->keys & (kKeyFunctorch | kKeyQuantized)) {
     Ref value(wrapped_value(t, "tolist"));
     return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
   }

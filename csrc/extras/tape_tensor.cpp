@@ -207,6 +207,16 @@ static int set_wrapped(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
+// What the integers of a quantized tensor mean, or None. Views keep it.
+static PyObject* get_quantizer(PyObject* self, void*) {
+  AutogradExtra* x = as_tensor(self)->extra;
+  return Py_NewRef(x && x->quantizer ? x->quantizer : Py_None);
+}
+static int set_quantizer(PyObject* self, PyObject* value, void*) {
+  tensor_quantize(as_tensor(self), value == Py_None ? nullptr : value);
+  return 0;
+}
+
 // --- leaving the graph ---------------------------------------------------------------------------------------------
 
 // Tensors of a function transform leave the graph at every level: Python knows the levels.
@@ -329,6 +339,7 @@ static AskedAttribute asked_attributes[] = {
     {"_post_accumulate_grad_hooks", get_post_hooks, set_post_hooks, nullptr, {}},
     {}};
 static PyGetSetDef tensor_getset[] = {
+    {"_quantizer", get_quantizer, set_quantizer, "what the integers of a quantized tensor mean, or None", nullptr},
     {"_wrapped", get_wrapped, set_wrapped, "what a function transform keeps behind this tensor, or None", nullptr},
     {}};
 

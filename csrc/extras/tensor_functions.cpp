@@ -80,6 +80,7 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   tensor_set_geometry(copy, t->sizes(), t->strides(), t->ndim, t->offset);
   copy->flags |= t->flags & kInference;
   copy->keys |= t->keys & kKeyBits;
+  if (t->keys & kKeyQuantized) tensor_quantize(copy, t->extra->quantizer);
   if (share && !(t->flags & kInference)) tensor_share_version(t, copy);
   return as_object(copy);
 }
@@ -174,6 +175,7 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
   t->dtype = s->dtype;
   t->device = s->device;
   t->keys = (t->keys & ~kKeyBits) | (s->keys & kKeyBits);
+  if ((t->keys | s->keys) & kKeyQuantized) tensor_quantize(t, s->extra ? s->extra->quantizer : nullptr);
   tensor_set_geometry(t, s->sizes(), s->strides(), s->ndim, s->offset);
   Py_RETURN_NONE;
 }

@@ -19,6 +19,7 @@ from .overloads import overload_of, schemas_of
 from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
+QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn")      # rooms of their own, opened when asked
 
 
 @cache
@@ -126,6 +127,8 @@ class OpNamespace:
         if found is None and self.name == "aten":
             found = PLAIN.get(name)
         if found is None:
+            if self.name in QUANTIZED:
+                late.provided("quantized ops")(self.name)
             op = (ops.get(name) or _alias(name)) if self.name in BUILTIN else ops.get(f"{self.name}::{name}")
             if op is None and self.name in BUILTIN and name.endswith("_vjp"):
                 found = self._packets[name] = DerivativePacket(getattr(self, name.removesuffix("_vjp")), name)
@@ -137,6 +140,8 @@ class OpNamespace:
 
     def __dir__(self) -> list[str]:
         prefix = f"{self.name}::"
+        if self.name in QUANTIZED:
+            late.provided("quantized ops")(self.name)
         names = (
             [n for n in ops if "::" not in n]
             if self.name in BUILTIN

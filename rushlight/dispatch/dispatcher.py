@@ -25,7 +25,7 @@ from ..op.registry import explain_mismatch
 from ..rules import levels
 from ..rules.out import call_out
 from . import table
-from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
+from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, QUANTIZED, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, is_open, state
 from .overridable import respelled
 
@@ -176,8 +176,11 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
 
 
 def compose(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
-    """Tensors made of other tensors (sparse, nested) answer with ops on their parts, which the tape then sees."""
+    """Tensors made of other tensors (sparse, nested) answer with ops on their parts, which the tape then sees;
+    quantized ones with ops on their integers."""
     for t in tensors:
+        if t._keys & QUANTIZED:
+            return late.provided("quantized call")(overload, args)
         rules = getattr(type(t), "__compose__", None) if t._keys & SUBCLASS else None
         if rules is not None:
             return rules(overload, args)

@@ -15,6 +15,7 @@ from .. import _C
 # The core's mask (enum Key in csrc/types.h).
 SUBCLASS, MODE, FUNCTORCH, FUNCTIONALIZE, AUTOCAST, TRACER, ATEN, SHOW = (1 << i for i in range(8))
 FUNCTION = 1 << 11
+QUANTIZED = 1 << 12
 
 
 class DispatchKey(IntEnum):

@@ -21,7 +21,6 @@ from typing import Any
 
 from .._C import Tensor
 from ..base import assertions, homes
-from ..base.refusals import stand_in
 from ..nn import Module, Parameter, Sequential
 from ..utils import _pytree as pytree
 from . import patching
@@ -434,7 +433,9 @@ def __getattr__(name: str) -> Any:
     if name == "CURRENT_PATCHER":
         return patching.current
     if name == "ScriptObject":
-        return stand_in("torch._C", name)
+        from ..quantized.packed import ScriptObject
+
+        return ScriptObject
     if name in ("_maybe_revert_all_patches", "_wrapped_methods_to_patch", "_create_wrapped_method"):
         return getattr(patching, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

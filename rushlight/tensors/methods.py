@@ -266,9 +266,8 @@ _UNSEEN = frozenset(
 
 # Methods of `rare`, in place when first looked up.
 _RARE = (
-    "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn dequantize smm sspaddmm"
-    " resize_as_sparse_ int_repr conj_physical_ q_per_channel_axis q_per_channel_scales q_per_channel_zero_points"
-    " q_scale q_zero_point qscheme"
+    "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn smm sspaddmm"
+    " resize_as_sparse_ conj_physical_"
 )
 
 
@@ -291,7 +290,6 @@ _NEVER = (
     "is_cuda",
     "is_sparse",
     "is_sparse_csr",
-    "is_quantized",
     "is_mkldnn",
     "is_nested",
     "is_xla",
@@ -342,6 +340,7 @@ _ATTRIBUTES: dict[str, tuple[Any, Any, str | None]] = {
     "names": (lambda self: (None,) * self.ndim, None, None),
     "is_sparse_csc": (False, None, None),
     "name": (None, None, None),
+    "is_quantized": (lambda t: t._quantizer is not None, None, None),
     **dict.fromkeys(_NEVER, (False, None, None)),
 }
 

@@ -216,10 +216,10 @@ mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
 mps -> mps.event: Event
 torch_names.rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats
     cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range
-    sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine
+    sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag fake_quantize_per_tensor_affine
     fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy
     row_indices_copy values_copy
-torch_names.qschemes -> .: qscheme
+base.quantizers -> .: qscheme
 torch_names.unbuilt -> .: FatalError JITException
 numa -> numa.binding: AffinityMode NumaOptions
 version -> torch_version: TorchVersion
@@ -256,7 +256,7 @@ NOT_ALIASED = ("optim", "optim.lr_scheduler")
 # Modules that moved: pickles made before name them. (What PyTorch has never changes its name.)
 # `room before -> room now: modules`, below the package; a module that was called otherwise says `before=now`.
 _MOVED = """
-. -> torch_names: rare qschemes unbuilt core_names home_rows streams
+. -> torch_names: rare unbuilt core_names home_rows streams
 . -> tensors: indexing interop printing functions=plain_functions legacy=legacy_types
 . -> base: environment errors show notice tracebacks absent refusals disk_cache late homes core_finder settings shape
     assertions promotion

@@ -220,12 +220,6 @@ class Tag(enum.IntEnum):
 
 
 @overridable
-def dequantize(input: Any) -> Any:
-    """A quantized tensor as float32; a plain one is taken as it is, as float32."""
-    return [t.to(_C.float32) for t in input] if isinstance(input, (list, tuple)) else input.to(_C.float32)
-
-
-@overridable
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:
@@ -338,28 +332,15 @@ def to_mkldnn(self: Tensor, dtype: Any = None) -> Tensor:
     )
 
 
-def _quantized(name: str) -> Any:
-    def ask(self: Tensor) -> Any:
-        raise NotImplementedError(
-            f"Tensor.{name}: expected a quantized tensor, got one of {self.dtype}. Quantized tensors are not written"
-            " yet."
-        )
-
-    ask.__name__, ask.__qualname__, ask.__doc__ = name, f"Tensor.{name}", "Refused: there are no quantized tensors yet."
-    return ask
-
-
 METHODS: dict[str, Any] = {
     "storage_type": storage_type, "const_data_ptr": const_data_ptr, "resize": resize, "resize_as": resize_as,
     "module_load": module_load, "index": index, "xpu": xpu, "mtia": mtia, "ipu": ipu, "to_mkldnn": to_mkldnn,
-    "dequantize": dequantize, "smm": smm, "sspaddmm": sspaddmm, "resize_as_sparse_": resize_as_sparse_,
+    "smm": smm, "sspaddmm": sspaddmm, "resize_as_sparse_": resize_as_sparse_,
     "conj_physical_": conj_physical_,
-    **{name: _quantized(name) for name in ("int_repr", "q_per_channel_axis", "q_per_channel_scales",
-                                           "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme")},
 }
 NAMES = (
     "spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable"
     " is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size"
-    " sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine"
+    " sym_fresh_size thread_safe_generator Tag fake_quantize_per_tensor_affine"
     " fake_quantize_per_channel_affine addmv_ conj_physical_"
 ).split() + list(_COPIES)

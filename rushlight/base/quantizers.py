@@ -1,0 +1,80 @@
+"""What the integers of quantized tensors mean: `number = (integer - zero_point) * scale`.
+
+Enters: scales and zero points. Leaves: `qscheme` and its five values, by PyTorch's names (they can be named, compared
+and pickled), and the quantizers that tensors carry (`Tensor._quantizer`). Nothing is checked here: what makes
+quantizers from a user's numbers does that (definitions/quantized/create.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .. import _C
+
+_PLACES = (
+    "per_tensor_affine",
+    "per_channel_affine",
+    "per_tensor_symmetric",
+    "per_channel_symmetric",
+    "per_channel_affine_float_qparams",
+)
+
+
+class qscheme:  # noqa: N801 - PyTorch's name
+    """A way of quantizing; the values of this module are all there are."""
+
+    __slots__ = ("_name",)
+
+    def __new__(cls) -> qscheme:
+        raise TypeError("qscheme: no other values can be made; use per_tensor_affine or another of the five")
+
+    def __repr__(self) -> str:
+        return f"{_C.get_display_module()}.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+def _value(name: str) -> qscheme:
+    result = object.__new__(qscheme)
+    result._name = name
+    return result
+
+
+per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = (
+    map(_value, _PLACES)
+)
+NAMES = ("qscheme", *_PLACES)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PerTensor:
+    """One scale and one zero point for all elements."""
+
+    scheme: ClassVar[qscheme] = per_tensor_affine
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PerChannel:
+    """A scale (float64) and a zero point (int64) for each index along `axis`."""
+
+    scheme: ClassVar[qscheme] = per_channel_affine
+    scales: Any
+    zero_points: Any
+    axis: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PerChannelFloat:
+    """Scales and zero points along `axis`, both float32: zero lies between two integers, as in tables of embeddings."""
+
+    scheme: ClassVar[qscheme] = per_channel_affine_float_qparams
+    scales: Any
+    zero_points: Any
+    axis: int
+
+
+Quantizer = PerTensor | PerChannel | PerChannelFloat

@@ -1,0 +1,11 @@
+"""Quantized tensors: integers in memory, and a quantizer that says which numbers they stand for.
+
+`container.py` holds how a tensor is put together and how calls reach its rules; `create.py` makes quantized tensors
+from numbers and numbers from them. Arithmetic is done on the integers and the quantizer's numbers, by definitions that
+know nothing of quantized tensors: one kernel for each op.
+"""
+
+from . import create  # noqa: F401 - it registers its rules
+from .container import call
+
+__all__ = ["call"]
