@@ -20,7 +20,7 @@ if not all(
 from .base import homes as _homes
 from .torch_names import home_rows as _home_rows
 
-_homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _home_rows.FORMER)
+_homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _home_rows.FORMER, _home_rows.OLDER)
 
 from . import (  # noqa: F401
     _C,

@@ -1,5 +1,8 @@
-"""`torch.ao`: models made smaller. Pruning is here whole; of quantization, the marks that models carry."""
+"""`torch.ao`: models made smaller, by pruning and by quantization; each part is imported when first asked for."""
 
-from . import pruning, quantization
+from ..base import late
 
-__all__ = ["pruning", "quantization"]
+_FILES = ("nn", "ns", "pruning", "quantization")
+
+__all__ = list(_FILES)
+__getattr__, __dir__ = late.names(globals(), {}, _FILES)

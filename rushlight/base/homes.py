@@ -31,6 +31,7 @@ _internal: tuple[str, ...] = ()
 # packages that `compat` completes when a program imports them under the other name
 _not_aliased: tuple[str, ...] = ()
 _former: dict[str, str] = {}              # modules that moved: the name before -> the name now
+_older: dict[str, str] = {}               # packages that PyTorch moved and still has under the older name
 # what was given a name that follows the package's, and where it lives below it
 _settled: list[tuple[Any, str]] = []
 _whole: set[str] = set()                  # modules of which every definition was settled
@@ -173,11 +174,23 @@ def _below(name: str) -> str:
     return name.partition(".")[2]
 
 
+def _newer_name(rest: str) -> str | None:
+    """The name below the newer package of a module that is asked for below the older one."""
+    head, tail = rest, ""
+    while head and head not in _older:
+        head, dot, last = head.rpartition(".")
+        tail = dot + last + tail
+    return _older[head] + tail if head else None
+
+
 class _Former(Loader):
     """Loads a module by a name that it had once."""
 
+    def __init__(self, now: str) -> None:
+        self.now = now
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(f"{PACKAGE}.{_former[spec.name[len(PACKAGE) + 1 :]]}")
+        module = import_module(self.now)
         self.spec = module.__spec__      # importing is about to write the former name's over it
         return module
 
@@ -195,7 +208,16 @@ class HomesFinder:
             return None
         rest = fullname[len(PACKAGE) + 1 :]
         if rest in _former:
-            return ModuleSpec(fullname, _Former())
+            return ModuleSpec(fullname, _Former(f"{PACKAGE}.{_former[rest]}"))
+        newer = _newer_name(rest)
+        if newer is not None:
+            from importlib.util import find_spec  # not worth its import at the start
+
+            found = find_spec(f"{PACKAGE}.{newer}")
+            is_package = found is not None and found.submodule_search_locations is not None
+            return found and ModuleSpec(
+                fullname, _Former(f"{PACKAGE}.{newer}"), origin=found.origin, is_package=is_package
+            )
         is_elsewhere = rest in _files or rest in _parents
         if shown == PACKAGE and rest not in _homes and not is_elsewhere:
             return None
@@ -225,11 +247,13 @@ def install(
     internal: tuple[str, ...] = (),
     not_aliased: tuple[str, ...] = (),
     former: Mapping[str, str] | None = None,
+    older: Mapping[str, str] | None = None,
 ) -> None:
     """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line, which goes
     on in lines that are indented (see `home_rows`).
 
     `former` says where modules are now that had another name once: pickles from then still find what they name.
+    `older` says the same of packages that PyTorch moved and serves under both names, with all they hold.
     """
     global _internal, _not_aliased
     for row in rows.strip().replace("\n    ", " ").splitlines():
@@ -241,5 +265,6 @@ def install(
     _parents.update(home[:at] for home in _files for at, sign in enumerate(home) if sign == ".")
     _internal, _not_aliased = tuple(f"{part}." for part in internal), not_aliased
     _former.update(former or {})
+    _older.update(older or {})
     if not any(isinstance(finder, HomesFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, HomesFinder())

@@ -15,7 +15,11 @@ _LATER = {
     "DataParallel": "parallel", "LinearCrossEntropyOptions": "linear_cross_entropy_options",
     "factory_kwargs": "factory",
 }
-_FILES = ("attention", "common_types", "functional", "grad", "init", "modules", "parallel", "parameter", "utils")
+_FILES = (
+    "attention", "common_types", "functional", "grad", "init", "modules", "parallel", "parameter", "utils",
+    # older names of what is in ao.nn
+    "intrinsic", "qat", "quantizable", "quantized",
+)
 
 __all__ = ["Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter", *_LATER, *_FILES]
 __getattr__, __dir__ = late.names(globals(), _LATER, _FILES)

@@ -340,3 +340,15 @@ def _moved(text: str) -> dict[str, str]:
 
 
 FORMER = _moved(_MOVED) | _moved(_SAME)
+
+# Packages that PyTorch moved: the older name is another name of the same modules.
+OLDER = {
+    "quantization": "ao.quantization",
+    "quantization._numeric_suite": "ao.ns._numeric_suite",
+    "quantization._numeric_suite_fx": "ao.ns._numeric_suite_fx",
+    "nn.quantized": "ao.nn.quantized",
+    "nn.quantized._reference": "ao.nn.quantized.reference",
+    "nn.qat": "ao.nn.qat",
+    "nn.intrinsic": "ao.nn.intrinsic",
+    "nn.quantizable": "ao.nn.quantizable",
+}
