@@ -20,7 +20,7 @@ from ...nn.modules import activation, linear, pooling
 from ...nn.utils.parametrize import is_parametrized
 from ...op import find_op
 from ...tensors.interop import tensor
-from ...torch_names.qschemes import (
+from ...base.quantizers import (
     per_channel_affine,
     per_channel_affine_float_qparams,
     per_channel_symmetric,

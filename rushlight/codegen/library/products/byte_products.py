@@ -116,8 +116,8 @@ def tile_text(kernel: ByteProduct, height: int) -> str:
 
 
 def tile_sums(w: Writer, form: ByteForm, height: int) -> list[Reg]:
-    """The sums of `height` rows from w["a"] on, w["pitch"] bytes apart, over the w["groups"] groups of k of the strip at
-    w["b"]. Few rows take several groups at a time, whose sums are added up in the end."""
+    """The sums of `height` rows from w["a"] on, w["pitch"] bytes apart, over the w["groups"] groups of k of the strip
+    at w["b"]. Few rows take several groups at a time, whose sums are added up in the end."""
     zeros = byte_forms.starts(form, height)
     together = max(1, min(4, BUSY // len(zeros)))
     twice, bases = w.add(w["pitch"], w["pitch"]), [w["a"]]

@@ -1,6 +1,7 @@
 """From exact sums of products of bytes to what a quantized product leaves: bytes of another scale, or floats.
 
-Enters: a vector of sums, what is known of its columns and of the operands. Leaves: a vector of results. Refuses nothing.
+Enters: a vector of sums, what is known of its columns and of the operands. Leaves: a vector of results. Refuses
+nothing.
 
 A product of bytes is sum((a - za) * (w - zw)) = sum(a * w) - za * (sum(w) - k * zw) - zw * sum(a): a term of columns,
 and one of rows where weights have zero points. Memory holds, one row of `COLUMNS` after another: the column sums in
