@@ -15,11 +15,6 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...nn import Module, functional as F
-from ...nn.modules import activation, linear, pooling
-from ...nn.utils.parametrize import is_parametrized
-from ...op import find_op
-from ...tensors.interop import tensor
 from ...base.quantizers import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -27,6 +22,11 @@ from ...base.quantizers import (
     per_tensor_affine,
     per_tensor_symmetric,
 )
+from ...nn import Module, functional as F
+from ...nn.modules import activation, linear, pooling
+from ...nn.utils.parametrize import is_parametrized
+from ...op import find_op
+from ...tensors.interop import tensor
 from .quant_type import QuantType
 
 __all__ = [
