@@ -44,7 +44,8 @@ def make_network(torch: Any, width: int = 32) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.enter, self.leave = ao.QuantStub(), ao.DeQuantStub()
-            self.stem, self.norm, self.relu = nn.Conv2d(1, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+            self.stem, self.norm = nn.Conv2d(1, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+            self.relu = nn.ReLU()
             self.blocks = nn.Sequential(Block(), Block())
             self.pool, self.head = nn.AdaptiveAvgPool2d(2), nn.Linear(4 * width, 10)
 

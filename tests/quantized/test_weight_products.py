@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import rushlight
-from rushlight.codegen.library.products import weight_products
+from rushlight.codegen.library.products import weight_dots, weight_products
 from rushlight.codegen.llvm.cpu import compile_ir
 from rushlight.codegen.text.targets import find_target
 from rushlight.definitions.quantized.weights import parted
@@ -90,6 +90,22 @@ def test_every_form_is_valid_for_its_processor(
     kernel = weight_products.WeightProduct("k", (), form, 1, block, is_paired, scales)
     text = compile_ir(weight_products.module_text(kernel, target.triple), target, "asm", by_hand=True)
     assert ("fmla" if processor == "aarch64" else "vfmadd") in text
+
+
+def test_dots_of_bytes_are_close() -> None:
+    """Rows of 16-bit floats, written as pairs of bytes: no farther off than a float16 of the largest among them."""
+    target = find_target("x86-64-avx512").but(features="+avx512f,+avx512bw,+avx512vl,+avx512vnni")
+    kernel = weight_dots.WeightDots("four_bit_dots", weight_dots.PRODUCT, "bfloat")
+    text = compile_ir(weight_dots.module_text(kernel, target.triple), target, "asm", by_hand=True)
+    assert text.count("vpdpbusd") == 2 * weight_dots.PARTS
+    rows = (rushlight.randn(2, 128) * rushlight.logspace(-4, 3, 128)).to(rushlight.float16)
+    rows[1, 32:64] = 0
+    levels = rushlight.randint(0, 16, (64, 128), dtype=rushlight.int32)
+    pairs = rushlight.stack([rushlight.full((4, 64), 0.5), rushlight.zeros(4, 64)], -1).to(rushlight.float16)
+    packed = rushlight._convert_weight_to_int4pack_for_cpu(levels, 1)
+    found = rushlight._weight_int4pack_mm_for_cpu(rows, packed, 32, pairs)
+    exact = rows.double() @ ((levels.double() - 8) * 0.5).t()
+    assert relative(found, exact) < ROUNDING["float16"]
 
 
 def test_rounded_rows_times_four_bits() -> None:

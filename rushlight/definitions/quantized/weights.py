@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...codegen.library.products.weight_dots import has_dots
 from ...op import Composite, Library, Spec, ops
-from ...planners.products.weight_plans import eight_bit_step, four_bit_step, packing
+from ...planners.products.weight_plans import eight_bit_step, four_bit_dots, four_bit_step, packing
 
 FLOATS = (_C.float32, _C.bfloat16, _C.float16)
 GROUPS = (32, 64, 128, 256)
+FEW_ROWS = 3                 # that wait for weights; more of them share what floats were made of these
 
 
 def check_rows(name: str, rows: Any) -> None:
@@ -132,11 +134,13 @@ class WeightInt4PackMmForCpu(Composite):
         scales = qScaleAndZeros.contiguous()
         if scales.dtype is _C.float16:
             scales = scales.to(_C.float32)
-        return four_bit_product(rows, mat2.contiguous(), qGroupSize, scales).to(input.dtype)
+        is_short = input.dtype is not _C.float32
+        return four_bit_product(rows, mat2.contiguous(), qGroupSize, scales, is_short).to(input.dtype)
 
 
-def four_bit_product(rows: Any, packed: Any, group: int, scales: Any) -> Any:
-    """The product, by strips; columns that fill no strip are multiplied as floats."""
+def four_bit_product(rows: Any, packed: Any, group: int, scales: Any, is_short: bool) -> Any:
+    """The product, by strips; columns that fill no strip are multiplied as floats. `is_short`: rows came from 16-bit
+    floats."""
     (n, half), block = packed.shape, packing()[0]
     full, k = n - n % block, 2 * half
     sums = rows.view(rows.shape[0], k // group, group).sum(-1)
@@ -145,7 +149,7 @@ def four_bit_product(rows: Any, packed: Any, group: int, scales: Any) -> Any:
         given = (rows, packed, scales, sums) if full == n else (
             rows, packed[:full], scales[:, :full].contiguous(), sums
         )
-        results.append(ops["_four_bit_product"](*given, group))
+        results.append(ops["_four_bit_product"](*given, group, is_short))
     if full < n:
         integers = parted(packed[full:], n - full, k, True)
         results.append(rows @ as_floats(integers, group, scales[:, full:]).t())
@@ -162,21 +166,26 @@ def as_floats(integers: Any, group: int, scales: Any) -> Any:
 class FourBitProduct(Library):
     """Rows of float32 times strips of 4-bit weights, with the sums of the rows by group."""
 
-    schema = "_four_bit_product(Tensor input, Tensor packed, Tensor scales, Tensor sums, int group) -> Tensor"
+    schema = (
+        "_four_bit_product(Tensor input, Tensor packed, Tensor scales, Tensor sums, int group, bool is_short)"
+        " -> Tensor"
+    )
     function = method = out = differentiable = False
 
-    def meta(self, input, packed, scales, sums, group):
+    def meta(self, input, packed, scales, sums, group, is_short):
         return Spec((input.shape[0], packed.shape[0]), _C.float32)
 
     def is_planned(self, args):
         return args[0].device.type == "cpu" and bool(args[0].numel())
 
     def steps(self, args, room):
-        rows, packed, scales, _, group = args
+        rows, packed, scales, _, group, is_short = args
         element = "bfloat" if scales.dtype is _C.bfloat16 else "float"
+        if is_short and rows.shape[0] <= FEW_ROWS and has_dots():
+            return four_bit_dots(room, rows.shape[0], packed.shape[0], rows.shape[1], group, element)
         return [four_bit_step(rows.shape[0], packed.shape[0], rows.shape[1], group, element)]
 
-    def run(self, input, packed, scales, sums, group):
+    def run(self, input, packed, scales, sums, group, is_short):
         block, is_paired = packing()
         return input @ as_floats(parted(packed, block, input.shape[1], is_paired), group, scales).t()
 

@@ -6,6 +6,8 @@ on it. Refuses nothing: callers ask for CPUs only, and give rows that are consec
 
 from __future__ import annotations
 
+from ... import _C
+from ...codegen.library.products import weight_dots
 from ...codegen.library.products.weight_products import (
     COLUMNS,
     MIDDLE,
@@ -15,6 +17,7 @@ from ...codegen.library.products.weight_products import (
     host_form,
 )
 from ...codegen.schedule.cpu.contraction import items_for_threads
+from ...op.library import Room
 from ...op.step import Step
 
 WORK = 1 << 19               # multiply-adds worth an item
@@ -46,6 +49,18 @@ def eight_bit_step(m: int, n: int, k: int) -> Step:
     part, items = parts_of(-(-n // COLUMNS), m * n * k)
     kernel = eight_bit_kernel(form, low)
     return Step(kernel.address, [0, 1, 2, 3], [n, k, part * COLUMNS, tiles, extra], items, 1, -1)
+
+
+def four_bit_dots(room: Room, m: int, n: int, k: int, group: int, scales: str) -> list[Step]:
+    """The same by dot products of bytes, for rows that came from 16-bit floats (slot 3 is not read)."""
+    groups = k // group
+    halves, known = room.temp(_C.int8, (2 * m * k,)), room.temp(_C.float32, (2 * m * groups,))
+    part, items = parts_of(n // weight_dots.BLOCK, m * n * k)
+    kernel = weight_dots.dot_kernel(scales)
+    return [
+        Step(weight_dots.stage_kernel().address, [0, halves, known], [k, group, groups], m, max(1, (1 << 15) // k), -1),
+        Step(kernel.address, [halves, 1, 2, known, 4], [m, n, k, part, group, groups], items, 1, -1),
+    ]
 
 
 def four_bit_step(m: int, n: int, k: int, group: int, scales: str) -> Step:

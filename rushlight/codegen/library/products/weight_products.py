@@ -35,7 +35,7 @@ class FloatForm(Record):
 
 WIDE, MIDDLE, NARROW, LEAST = FloatForm(16, 6, 6), FloatForm(8, 2, 2), FloatForm(4, 4, 2), FloatForm(4, 2, 1)
 COLUMNS = 4                      # of a tile of 8-bit weights
-LARGE = 8                        # columns that an item takes, at least
+UNROLLED = 4                     # values of k of 4-bit weights at a time; groups are multiples of it
 
 
 @functools.cache
@@ -208,17 +208,19 @@ def strip_tile(kernel: WeightProduct, height: int) -> str:
     zero = Reg("zeroinitializer", vector)
     for v in range(height * across):
         w.store(zero, w.at(totals, v * lanes, "float"), 4)
-    rows = [w.at(w["x"], w.mul(w["k"], r), "float") for r in range(height)]
-    with w.loop(0, w["groups"]) as g:
-        start = w.mul(g.i, w["group"])
-        with w.loop(start, w.add(start, w["group"]), 2, carry=[zero] * (height * across)) as k:
-            now = k.carry
-            for u in range(2):
-                at = w.add(k.i, u)
-                right = _nibbles(w, kernel, w.at(w["b"], w.mul(at, kernel.block // 2), "i8"))
-                left = [w.splat(w.load("float", w.at(row, at, "float"), 4), lanes) for row in rows]
-                now = [w.fma(a, b, now[r * across + v]) for r, a in enumerate(left) for v, b in enumerate(right)]
-            k.next = now
+    pointers = [w["b"], *(w.at(w["x"], w.mul(w["k"], r), "float") for r in range(height))]
+    with w.loop(0, w["groups"], carry=pointers) as g:
+        with w.loop(0, w["group"], UNROLLED, carry=[*g.carry, *[zero] * (height * across)]) as k:
+            (b, *rows), now = k.carry[: len(pointers)], k.carry[len(pointers) :]
+            for u in range(UNROLLED):
+                right = _nibbles(w, kernel, w.at(b, u * (kernel.block // 2), "i8"))
+                left = [w.splat(w.load("float", w.at(row, u, "float"), 4), lanes) for row in rows]
+                now = [w.fma(a, x, now[r * across + v]) for r, a in enumerate(left) for v, x in enumerate(right)]
+            k.next = [
+                w.at(b, UNROLLED * (kernel.block // 2), "i8"), *(w.at(row, UNROLLED, "float") for row in rows), *now
+            ]
+        g.next = k.carry[: len(pointers)]
+        sums = k.carry[len(pointers) :]
         known = _scales(w, kernel, w.at(w["scales"], w.mul(w.mul(g.i, w["n"]), 2), kernel.scales))
         for r in range(height):
             row_sum = w.load("float", w.at(w["sums"], w.add(w.mul(w["groups"], r), g.i), "float"), 4)
@@ -226,7 +228,7 @@ def strip_tile(kernel: WeightProduct, height: int) -> str:
             for v, (scale, shift) in enumerate(known):
                 place = w.at(totals, (r * across + v) * lanes, "float")
                 total = w.fma(shift, spread, w.load(vector, place, 4))
-                w.store(w.fma(scale, k.carry[r * across + v], total), place, 4)
+                w.store(w.fma(scale, sums[r * across + v], total), place, 4)
     for r in range(height):
         _write_strip(w, kernel, [w.load(vector, w.at(totals, (r * across + v) * lanes, "float"), 4)
                                  for v in range(across)], w.at(w["c"], w.mul(w["n"], r), "float"))
