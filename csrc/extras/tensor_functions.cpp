@@ -171,6 +171,9 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
   PyObject *tensor, *source;
   if (!PyArg_ParseTuple(args, "O!O!", TensorType, &tensor, TensorType, &source)) return nullptr;
   Tensor *t = as_tensor(tensor), *s = as_tensor(source);
+  if ((t->keys ^ s->keys) & kKeyQuantized)
+    return PyErr_SetString(PyExc_RuntimeError, "data: a quantized tensor can take the place of a quantized one alone"),
+           nullptr;
   s->storage->retain();
   t->storage->drop();
   t->storage = s->storage;

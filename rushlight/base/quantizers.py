@@ -78,3 +78,6 @@ class PerChannelFloat:
 
 
 Quantizer = PerTensor | PerChannel | PerChannelFloat
+PLAIN = {       # the integers in the memory of each quantized dtype; of the last two, several elements share one
+    _C.quint8: _C.uint8, _C.qint8: _C.int8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8, _C.quint2x4: _C.uint8,
+}

@@ -81,9 +81,13 @@ def answer(torch: Any, text: str) -> str:
     names: dict[str, Any] = {"torch": torch, "copy": copy, "io": io, "pickle": pickle, "math": math}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        shown = getattr(torch._C, "set_display_module", lambda name: None)      # tensors print dtypes of `torch`
+        shown("torch")
         try:
             exec(START, names)
             exec(text, names)
+            return described(torch, names["r"])
         except Exception as error:      # the class of any error is the answer
             return f"raises {type(error).__name__}"
-        return described(torch, names["r"])
+        finally:
+            shown("rushlight")

@@ -6,6 +6,6 @@ know nothing of quantized tensors: one kernel for each op.
 """
 
 from . import assign, create, dynamic, order  # noqa: F401 - they register their rules
-from .container import call
+from .container import call, call_out
 
-__all__ = ["call"]
+__all__ = ["call", "call_out"]

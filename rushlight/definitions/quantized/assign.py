@@ -102,6 +102,21 @@ def contiguous(t: Any, memory_format: Any = None) -> Any:
     return like(t, ints(t).contiguous(memory_format=memory_format or contiguous_format))
 
 
+@rule("to")
+def to(t: Any, *args: Any) -> Any:
+    """The forms of `to` name a dtype, a device and a dtype, or another tensor; then come the same three."""
+    *wanted, _non_blocking, copy, memory_format = args
+    dtypes = [w.dtype if isinstance(w, _C.Tensor) else w for w in wanted if isinstance(w, (_C.Tensor, _C.dtype))]
+    if not is_quantized(t) or dtypes not in ([], [t.dtype]):
+        raise RuntimeError(f"to: a tensor of {t.dtype} cannot become one of {dtypes[0]}. Quantize or dequantize() it.")
+    for device in wanted:
+        if not isinstance(device, (_C.Tensor, _C.dtype, type(None))) and _C.device(device).type != t.device.type:
+            raise NotImplementedError(f"to: quantized tensors live in host memory, got the device {device}")
+    if memory_format in (None, preserve_format):
+        return like(t, ints(t).clone()) if copy else t
+    return t.clone(memory_format=memory_format) if copy else contiguous(t, memory_format)
+
+
 # --- numbers at places ------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +184,16 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     first = tensors[0]
     check_joined("cat", tensors)
     return put(ops["cat"]([as_integers_of(t, first) for t in tensors], dim), first.dtype, first._quantizer)
+
+
+@rule("cat.out")
+def cat_out(tensors: Any, dim: int, out: Any) -> Any:
+    check_joined("cat", [out, *tensors])
+    result = ops["cat"]([as_integers_of(t, out) for t in tensors], dim)
+    if result.shape != out.shape:
+        raise RuntimeError(f"cat: expected out to be of {list(result.shape)}, got {list(out.shape)}")
+    ints(out).copy_(result)
+    return out
 
 
 @rule("stack")

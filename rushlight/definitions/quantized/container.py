@@ -12,14 +12,11 @@ from math import prod
 from typing import Any
 
 from ... import _C
-from ...base.quantizers import PerTensor, Quantizer
+from ...base.quantizers import PLAIN, PerTensor, Quantizer
 from ...op import find_op
 from ...op.definition import KIND_PYTHON
 from .subbyte import PER_BYTE, memory_of
 
-PLAIN = {
-    _C.quint8: _C.uint8, _C.qint8: _C.int8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8, _C.quint2x4: _C.uint8,
-}
 rules: dict[str, Callable] = {}       # op name ("relu", "relu_") -> its quantized form, called with the bound arguments
 
 
@@ -51,6 +48,14 @@ def call(overload: Any, args: tuple) -> Any:
     raise NotImplementedError(
         f"{name}: not implemented for quantized tensors, got one of {held.dtype}. Use dequantize() first."
     )
+
+
+def call_out(name: str, args: tuple, out: Any) -> Any:
+    """What a call that writes into a quantized tensor gives: rules called "cat.out" say how."""
+    found = rules.get(f"{name}.out")
+    if found is None:
+        raise NotImplementedError(f"{name}: out= is not implemented for quantized tensors, got one of {out.dtype}")
+    return found(*args, out)
 
 
 # Views that show some of the elements, and leave dims where they are but for those they take away.

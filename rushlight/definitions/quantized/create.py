@@ -407,7 +407,7 @@ class EmptyAffineQuantized(Composite):
 
     schema = (
         "_empty_affine_quantized(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None,"
-        " bool? pin_memory=None, float scale=1, int zero_point=0, memory_format? memory_format=contiguous_format)"
+        " bool? pin_memory=None, float scale=1, int zero_point=0, memory_format? memory_format=None)"
         " -> Tensor"
     )
     method = out = differentiable = False
@@ -422,7 +422,7 @@ class EmptyPerChannelAffineQuantized(Composite):
     schema = (
         "_empty_per_channel_affine_quantized(int[] size, *, Tensor scales, Tensor zero_points, int axis,"
         " dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None,"
-        " memory_format? memory_format=contiguous_format) -> Tensor"
+        " memory_format? memory_format=None) -> Tensor"
     )
     method = out = differentiable = False
 

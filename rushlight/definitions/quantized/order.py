@@ -56,7 +56,13 @@ def ordered(name: str) -> Any:
     """A rule that gives values, and indices where the op has them."""
 
     def order(t: Any, *args: Any) -> Any:
-        result = ops[name](ints(one_scale(t, name)).contiguous(), *args)
+        if args and isinstance(args[0], _C.Tensor):
+            raise RuntimeError(f"{name}: quantized tensors are not compared element by element. Use dequantize() first.")
+        integers = ints(one_scale(t, name)).contiguous()
+        if name == "sort" and isinstance(args[0], bool | None):     # the form that has `stable` first
+            result = ops["sort"](integers, stable=args[0], dim=args[1], descending=args[2])
+        else:
+            result = ops[name](integers, *args)
         if isinstance(result, _C.Tensor):
             return like(t, result)
         return type(result)((like(t, result[0]), *result[1:]))
@@ -66,6 +72,12 @@ def ordered(name: str) -> Any:
 
 for _name in ("sort", "topk", "max", "min", "msort"):
     rule(_name)(ordered(_name))
+
+
+@rule("nonzero", "masked_select", "unique", "_unique2", "unique_dim", "allclose")
+def refused(t: Any, *args: Any) -> Any:
+    """What is made of ops that quantized tensors have, but PyTorch does not do with them."""
+    raise NotImplementedError("not implemented for quantized tensors. Use dequantize() first.")
 
 
 @rule("argsort")
