@@ -25,6 +25,7 @@ class qscheme:  # noqa: N801 - PyTorch's name
     """A way of quantizing; the values of this module are all there are."""
 
     __slots__ = ("_name",)
+    _name: str
 
     def __new__(cls) -> qscheme:
         raise TypeError("qscheme: no other values can be made; use per_tensor_affine or another of the five")

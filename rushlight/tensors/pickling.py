@@ -150,7 +150,8 @@ def _rebuild_qtensor(
     if dtype not in PLAIN:
         raise RuntimeError(f"load: a quantized tensor needs a storage of a quantized dtype, got {dtype}")
     quantizer = _quantizer_said(quantizer_params, dtype, size)
-    return _finish(quantized_over(storage, storage_offset, size, stride, quantizer), requires_grad, backward_hooks, None)
+    result = quantized_over(storage, storage_offset, size, stride, quantizer)
+    return _finish(result, requires_grad, backward_hooks, None)
 
 
 def quantized_over(storage: Any, offset: int, size: tuple, stride: tuple, quantizer: Quantizer) -> Tensor:
@@ -204,8 +205,7 @@ def _check_points(dtype: _C.dtype, points: Any) -> None:
     for point in points:
         if type(point) is not int or not low <= point <= high:
             raise RuntimeError(
-                f"load: a quantized tensor of {dtype.name} cannot have the zero point {point!r}: it must be from {low} to"
-                f" {high}"
+                f"load: a quantized tensor of {dtype.name} cannot have the zero point {point!r} ({low} to {high})"
             )
 
 

@@ -364,8 +364,8 @@ class TensorLikePair(Pair):
                 )
 
     def _equalize_attributes(self, actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
-        """Both on one device (the CPU), of one dtype (the promoted one) and one layout (strided), where they differ; what
-        quantized tensors stand for."""
+        """Both on one device (the CPU), of one dtype (the promoted one) and one layout (strided), where they differ;
+        of quantized tensors, the numbers."""
         if actual.is_quantized:
             actual, expected = actual.dequantize(), expected.dequantize()
         if actual.device != expected.device:

@@ -177,18 +177,6 @@ def test_a_pickle_module_means_unsafe_and_is_used():
         rushlight.load(saved(1), encoding="ascii")
 
 
-def test_quantized_tensors_are_refused_clearly():
-    torch = pytest.importorskip("torch")
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.save(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), file)
-    for weights_only in (True, False):
-        file.seek(0)
-        with pytest.raises((RuntimeError, AttributeError), match="[Qq]uant|QInt8"):
-            rushlight.load(file, weights_only=weights_only)
-
-
 def test_an_op_can_be_allowed():
     """A transformer keeps its activation, a function, among its attributes."""
     layer = rushlight.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)

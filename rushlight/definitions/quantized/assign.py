@@ -1,8 +1,8 @@
 """Writing into quantized tensors, and taking elements out of them by index.
 
 Enters: quantized tensors, with numbers or other quantized tensors to write. Leaves: the same tensors, written; or new
-ones that are quantized as the first. Numbers are quantized on their way in. A quantized tensor that is copied brings its
-quantizer with it. Refuses: numbers into memory that does not lie row by row, tensors quantized per channel where an
+ones that are quantized as the first. Numbers are quantized on their way in. A quantized tensor that is copied brings
+its quantizer with it. Refuses: numbers into memory that does not lie row by row, tensors quantized per channel where an
 element may change its channel, quantized tensors into plain ones.
 """
 
@@ -206,7 +206,7 @@ def check_joined(name: str, tensors: Any) -> None:
     """Raise for tensors that cannot lie side by side in one."""
     for t in tensors:
         if not is_quantized(t) or not is_quantized(tensors[0]):
-            raise NotImplementedError(f"{name}: quantized tensors can be joined with quantized ones alone. Use dequantize().")
+            raise NotImplementedError(f"{name}: quantized tensors are joined with quantized ones. Use dequantize().")
         one_scale(t, name)
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError(f"{name}: expected tensors of one dtype, got {tensors[0].dtype} and {t.dtype}")

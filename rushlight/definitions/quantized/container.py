@@ -136,8 +136,8 @@ def put(ints: Any, dtype: Any, quantizer: Quantizer) -> Any:
 
 
 def ints(t: Any) -> Any:
-    """The integers of a quantized tensor: a plain tensor over the same memory. Of dtypes whose elements share bytes, the
-    bytes, as a vector."""
+    """The integers of a quantized tensor: a plain tensor over the same memory. Of dtypes whose elements share bytes,
+    the bytes, as a vector."""
     if t.dtype in PER_BYTE:
         return memory_of(t)
     return _C.alias(t, t.shape, t.stride(), t.storage_offset(), PLAIN[t.dtype])

@@ -1,8 +1,8 @@
 """Quantized tensors from numbers, and numbers from them.
 
 Enters: float tensors with scales and zero points, or integers that are given. Leaves: quantized tensors; floats.
-Refuses: other dtypes, qparams of the wrong length, zero points that the dtype cannot hold. Rounding is half to even, and
-where it happens is part of the answer: tensors with one scale of 8 bits are multiplied and shifted in one step, all
+Refuses: other dtypes, qparams of the wrong length, zero points that the dtype cannot hold. Rounding is half to even,
+and where it happens is part of the answer: tensors with one scale of 8 bits are multiplied and shifted in one step, all
 others are multiplied, rounded to float32, and then shifted. Scales are used in single precision, but for dequantizing
 per channel. NaN becomes the largest integer, 0 per channel, and the least one of qint32.
 """
@@ -112,10 +112,11 @@ class QuantizePerTensor(Composite):
 
     def compute(self, input, scale, zero_point, dtype):
         if not isinstance(input, (list, tuple)):
-            return quantized_per_tensor(input, number_of(scale, "scale"), int(number_of(zero_point, "zero_point")), dtype)
+            point = int(number_of(zero_point, "zero_point"))
+            return quantized_per_tensor(input, number_of(scale, "scale"), point, dtype)
         for what, given in (("scales", scale), ("zero_points", zero_point)):
             if input and (given.ndim != 1 or len(given) < len(input)):
-                raise IndexError(f"quantize_per_tensor: expected {len(input)} {what} in a vector, got {list(given.shape)}")
+                raise IndexError(f"{self.name}: expected {len(input)} {what} in a vector, got {list(given.shape)}")
         pairs = zip(input, scale.tolist(), zero_point.tolist(), strict=False)
         return tuple(quantized_per_tensor(x, s, int(z), dtype) for x, s, z in pairs)
 
@@ -124,7 +125,7 @@ def number_of(given: Any, what: str) -> Any:
     """The number itself, or that of a tensor of one element."""
     if isinstance(given, _C.Tensor):
         if given.numel() != 1:
-            raise RuntimeError(f"quantize_per_tensor: expected {what} to be one number, got {list(given.shape)} of them")
+            raise RuntimeError(f"quantize_per_tensor: expected {what} to be one number, got {list(given.shape)}")
         return given.item()
     return given
 
@@ -208,7 +209,7 @@ def channel_quantizer(name: str, scales: Any, zero_points: Any, axis: int) -> Pe
     for what, given in (("scales", scales), ("zero_points", zero_points)):
         if given.ndim != 1 or given.numel() != scales.numel():
             raise RuntimeError(
-                f"{name}: expected {what} to be a vector, as long as the other ({scales.numel()}), got {list(given.shape)}"
+                f"{name}: expected {what} to be a vector of {scales.numel()}, as the other, got {list(given.shape)}"
             )
     if zero_points.dtype.is_floating_point:
         return PerChannelFloat(scales.to(_C.float32), zero_points.to(_C.float32), axis)

@@ -57,7 +57,7 @@ def ordered(name: str) -> Any:
 
     def order(t: Any, *args: Any) -> Any:
         if args and isinstance(args[0], _C.Tensor):
-            raise RuntimeError(f"{name}: quantized tensors are not compared element by element. Use dequantize() first.")
+            raise RuntimeError(f"{name}: not implemented for the elements of two quantized tensors. Use dequantize().")
         integers = ints(one_scale(t, name)).contiguous()
         if name == "sort" and isinstance(args[0], bool | None):     # the form that has `stable` first
             result = ops["sort"](integers, stable=args[0], dim=args[1], descending=args[2])
