@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 FILE = Path(__file__).with_name("tensor_programs.txt")
 
-START = """
+START = compile("""
 x = torch.tensor([[-1.0, 0.25, 0.75, 2.0], [3.5, -0.5, 10.0, 0.0], [1.25, 1.0, -2.0, 100.0]])
 w = torch.arange(24.).reshape(1, 4, 2, 3) - 9
 q = torch.quantize_per_tensor(x, 0.5, 10, torch.quint8)
@@ -27,7 +27,7 @@ c = torch.quantize_per_channel(x, scales, points, 0, torch.qint8)
 d = torch.quantize_per_channel(x, torch.tensor([0.5, 0.25, 1.0, 2.0]), torch.tensor([1, 0, 5, 100]), 1, torch.quint8)
 f = torch.quantize_per_channel(x, scales.float(), torch.tensor([0.5, 1.25, -2.0]), 0, torch.quint8)
 w4 = torch.quantize_per_tensor(w, 1.0, 9, torch.quint8).contiguous(memory_format=torch.channels_last)
-"""
+""", "start", "exec")
 
 
 class Program(NamedTuple):

@@ -30,8 +30,11 @@ def test_programs() -> None:
 
 def test_answers_are_those_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
-    wanted = [p for p in PROGRAMS if p.is_torchs]
-    assert not [(p.text, given, p.answer) for p in wanted if (given := answer(torch, p.text)) != p.answer]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)        # they would wait for one another longer than they compute
+    found = [(p.text, answer(torch, p.text), p.answer) for p in PROGRAMS if p.is_torchs]
+    torch.set_num_threads(threads)
+    assert not [f for f in found if f[1] != f[2]]
 
 
 # --- exact arithmetic -------------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ def ties(draw: Any) -> float:
     return float32((draw(st.integers(-300, 300)) + 0.5) * draw(st.sampled_from([0.1, 0.25, 1.0, 0.3])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(NUMBERS | ties(), min_size=1, max_size=40), SCALES | st.sampled_from([0.1, 0.25, 1.0, 0.3]),
     st.integers(0, 127), st.sampled_from(list(RANGES)),
@@ -84,7 +87,7 @@ def test_quantize_is_exact(values: list[float], scale: float, point: int, dtype:
     assert found == [[quantized(x, False) for x in values]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(-128, 127), min_size=1, max_size=40), SCALES, st.integers(-128, 127)
 )
