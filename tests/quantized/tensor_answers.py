@@ -31,7 +31,7 @@ w4 = torch.quantize_per_tensor(w, 1.0, 9, torch.quint8).contiguous(memory_format
 
 
 class Program(NamedTuple):
-    """A program, what it leaves, and whether PyTorch says so too: where its answer is wrong or a crash, ours is another."""
+    """A program, its answer, and whether that is PyTorch's: where that one is wrong or a crash, ours is another."""
 
     text: str
     answer: str

@@ -5,7 +5,6 @@ import io
 import pickle
 import subprocess
 import sys
-import warnings
 
 import pytest
 
