@@ -18,6 +18,7 @@ from . import _C
 from ._C import Tensor, UntypedStorage
 from .autograd.grad_mode import no_grad
 from .base import homes, late
+from .base.quantizers import PerChannel, PerTensor
 from .base.shape import sparse_coo, strided
 from .definitions.nested import container as _nested
 from .definitions.sparse import container as _sparse
@@ -62,9 +63,19 @@ def _reduce_plain(t: Tensor) -> tuple:
     where = (t.storage_offset(), *geometry, t.requires_grad, OrderedDict())
     bits = {name: True for name, is_set in (("conj", t.is_conj()), ("neg", t.is_neg())) if is_set}
     more = (bits,) if bits else ()
+    if t.is_quantized:
+        face = TypedStorage(wrap_storage=face_of(t), dtype=t.dtype)
+        return pickling._rebuild_qtensor, (face, where[0], *geometry, _said_of(t._quantizer), *where[3:])
     if t.dtype in STORAGE_NAMES:
         return pickling._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where, *more)
     return pickling._rebuild_tensor_v3, (face_of(t), *where, t.dtype, *more)
+
+
+def _said_of(quantizer: Any) -> tuple:
+    """What files say of a quantizer."""
+    if isinstance(quantizer, PerTensor):
+        return quantizer.scheme, quantizer.scale, quantizer.zero_point
+    return PerChannel.scheme, quantizer.scales, quantizer.zero_points, quantizer.axis   # floats too, as PyTorch says it
 
 
 def _reduce_sparse(t: Any) -> tuple:
@@ -190,6 +201,10 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
         return memo[id(self)]
     if type(self) is not Tensor and self.is_cpu and self.numel() and not self.data_ptr():
         result = _copy_of_wrapper(self)
+    elif self.is_quantized and self.is_cpu:
+        face = TypedStorage(wrap_storage=deepcopy_storage(self.untyped_storage(), memo), dtype=self.dtype)
+        where = (self.storage_offset(), tuple(self.shape), self.stride())
+        result = pickling.quantized_over(face, *where, self._quantizer)
     elif self.is_cpu:
         result = _C.empty((0,), None, self.dtype, self.device)
         storage = deepcopy_storage(self.untyped_storage(), memo)

@@ -15,6 +15,7 @@ late.provide({
     "Parameter": "nn.parameter:Parameter",                           # pickled parameters
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "quantized call": "definitions.quantized:call",                  # ops with quantized tensors
+    "quantized out": "definitions.quantized:call_out",               # and such that write into quantized tensors
     "quantized ops": "quantized.namespace:open_namespace",           # ops.quantized and its like
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast

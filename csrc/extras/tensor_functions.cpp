@@ -52,6 +52,8 @@ static PyObject* py_alias(PyObject*, PyObject* args) {
   int64_t span = span_elements(s, st, n), need;
   if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(d)), &need))
     return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes, strides or offset (%zd) out of range", offset), nullptr;
+  int sharing = d == DType::QU4X2 ? 2 : d == DType::QU2X4 ? 4 : 1;    // elements in a byte
+  need = need / sharing + (need % sharing != 0);
   if (span && static_cast<size_t>(need) > b->storage->nbytes)
     return PyErr_Format(PyExc_RuntimeError,
                         "as_strided: sizes %R, strides %R and storage offset %zd are out of bounds: they need %lld "
@@ -169,6 +171,9 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
   PyObject *tensor, *source;
   if (!PyArg_ParseTuple(args, "O!O!", TensorType, &tensor, TensorType, &source)) return nullptr;
   Tensor *t = as_tensor(tensor), *s = as_tensor(source);
+  if ((t->keys ^ s->keys) & kKeyQuantized)
+    return PyErr_SetString(PyExc_RuntimeError, "data: a quantized tensor can take the place of a quantized one alone"),
+           nullptr;
   s->storage->retain();
   t->storage->drop();
   t->storage = s->storage;

@@ -25,6 +25,7 @@ class qscheme:  # noqa: N801 - PyTorch's name
     """A way of quantizing; the values of this module are all there are."""
 
     __slots__ = ("_name",)
+    _name: str
 
     def __new__(cls) -> qscheme:
         raise TypeError("qscheme: no other values can be made; use per_tensor_affine or another of the five")
@@ -78,3 +79,6 @@ class PerChannelFloat:
 
 
 Quantizer = PerTensor | PerChannel | PerChannelFloat
+PLAIN = {       # the integers in the memory of each quantized dtype; of the last two, several elements share one
+    _C.quint8: _C.uint8, _C.qint8: _C.int8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8, _C.quint2x4: _C.uint8,
+}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _C
+from ..base import late
 from ..base.promotion import can_cast
 from ..base.tracebacks import users_level
 from ..op.registry import KIND_POINTWISE
@@ -30,6 +31,8 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             " out= away, or use no_grad()."
         )
     definition = overload.definition
+    if outs[0]._quantizer is not None:
+        return late.provided("quantized out")(definition.spec.name, args, outs[0])
     if definition.takes_out_dtype:
         args = tuple(
             [

@@ -8,7 +8,6 @@ allocate, recurse or reach further than the file's own size.
 from __future__ import annotations
 
 import builtins
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any
 
 from .. import _C, _tensor
 from .._C import Tensor
-from ..base import shape
+from ..base import quantizers, shape
 from ..definitions.nested.container import NestedTensor
 from ..tensors import pickling, storages
 from . import names
@@ -27,7 +26,6 @@ from .stand_ins import _DimRange
 _BLOCKED = frozenset(("sys", "os", "posix", "nt"))
 _user: set[Any] = set()
 _MOST_IN_KEY = 10_000
-_QUANTIZED = re.compile(r"torch\.(Q\w+Storage|q(u?)int\d+(x\d)?|per_(tensor|channel)_\w+|_utils\._rebuild_qtensor)$")
 
 
 # --- what users allow -------------------------------------------------------------------------------------------------
@@ -222,7 +220,7 @@ def default_globals() -> dict[str, Any]:
     for name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter",
                  "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor",
                  "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy",
-                 "_rebuild_wrapper_subclass"):
+                 "_rebuild_wrapper_subclass", "_rebuild_qtensor"):
         found[f"torch._utils.{name}"] = getattr(pickling, name)
     for name, dtype in storages.STORAGE_DTYPES.items():
         found[f"torch.{name}"] = StorageType(name)
@@ -231,6 +229,9 @@ def default_globals() -> dict[str, Any]:
     for name in dir(_C):
         if isinstance(getattr(_C, name), _C.dtype):
             found[f"torch.{name}"] = getattr(_C, name)
+    for name, value in vars(quantizers).items():
+        if isinstance(value, quantizers.qscheme):
+            found[f"torch.{name}"] = value
     return found
 
 
@@ -245,10 +246,6 @@ def find(module: str, name: str, user: dict[str, Any]) -> Any:
     found = user.get(full)
     if found is not None:
         return found
-    if _QUANTIZED.match(full):
-        raise RuntimeError(
-            f"load: the file holds quantized tensors ({full}), which are not supported. Dequantize them before saving."
-        )
     if module == "builtins":
         full = name if hasattr(builtins, name) else full
     raise UnpicklingError(

@@ -39,8 +39,10 @@ def put(self: Tensor, index: Any, value: Any) -> None:
     basic, indices = split(self, index)
     target = self if basic is None else _apply_basic(self, basic)
     if not isinstance(value, Tensor):
-        value = _C.from_data(value, self.dtype, self.device)
-    if indices is None:
+        value = _C.from_data(value, _C.float32 if self.is_quantized else self.dtype, self.device)
+    if indices is None and not value.ndim and target.is_quantized:
+        target.fill_(value)     # numbers are quantized into rows alone, which an expanded one is not
+    elif indices is None:
         assign(target, value)
     else:
         scatter(target, indices, value)

@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import homes, shape
+from ..base.quantizers import PerTensor
 from ..base.settings import must_fill_memory
 from ..dispatch.keys import SUBCLASS
 from ..dispatch.modes import DisableTorchFunctionSubclass
@@ -108,6 +109,10 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     _check_resizable(self)
     if any(s < 0 for s in size):
         raise RuntimeError(f"resize_: sizes must not be negative, got {list(size)}")
+    if self.is_quantized and (memory_format is not None or not isinstance(self._quantizer, PerTensor)):
+        raise RuntimeError(
+            f"resize_: quantized tensors are resized row by row and per tensor alone, got {self._quantizer.scheme}"
+        )
     order = shape.contiguous_format if memory_format in (None, shape.preserve_format) else memory_format
     if size == self.shape and memory_format is None:
         return self

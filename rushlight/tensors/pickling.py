@@ -1,20 +1,24 @@
 """The functions that pickles of tensors call to make them again.
 
 Enters: storages, sizes and strides as a file or another process tells them. Leaves: tensors. Nothing said is believed:
-a view must lie inside its storage, indices of sparse tensors inside their sizes. Refuses quantized tensors.
+a view must lie inside its storage, indices of sparse tensors inside their sizes; qparams must be possible ones.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import late
 from ..base.bits import CONJUGATE, NEGATIVE
+from ..base.quantizers import PLAIN, PerChannel, PerChannelFloat, PerTensor, Quantizer, qscheme
 from ..base.shape import sparse_coo
 from ..definitions.nested.container import start as start_nested
+from ..definitions.quantized.create import POINTS
 from ..definitions.sparse.container import COMPRESSED
 from ..op import find_op
 
@@ -26,7 +30,7 @@ class _Ongoing(threading.local):
     materialize_fake_tensors: bool = False
     map_location: Any = None
     is_fake: bool = False            # loading inside a FakeTensorMode: shapes alone are wanted
-    unchecked: list | None = None    # sparse tensors whose elements are not there yet: the old format ends with them
+    unchecked: list | None = None    # checks of elements that are not there yet: the old format ends with them
 
 
 ongoing = _Ongoing()
@@ -129,10 +133,88 @@ def _rebuild_wrapper_subclass(
     return result.requires_grad_() if requires_grad else result
 
 
-def _rebuild_qtensor(*args: Any) -> Tensor:
-    raise RuntimeError(
-        "load: the file holds quantized tensors, which are not supported. Dequantize them before saving."
-    )
+# --- quantized tensors ------------------------------------------------------------------------------------------------
+
+
+def _rebuild_qtensor(
+    storage: Any,
+    storage_offset: int,
+    size: tuple,
+    stride: tuple,
+    quantizer_params: tuple,
+    requires_grad: bool,
+    backward_hooks: Any,
+) -> Tensor:
+    """A quantized tensor over a typed storage; `quantizer_params` are the scheme and what belongs to it."""
+    dtype = getattr(storage, "dtype", None)
+    if dtype not in PLAIN:
+        raise RuntimeError(f"load: a quantized tensor needs a storage of a quantized dtype, got {dtype}")
+    quantizer = _quantizer_said(quantizer_params, dtype, size)
+    result = quantized_over(storage, storage_offset, size, stride, quantizer)
+    return _finish(result, requires_grad, backward_hooks, None)
+
+
+def quantized_over(storage: Any, offset: int, size: tuple, stride: tuple, quantizer: Quantizer) -> Tensor:
+    """A quantized tensor that looks at a typed storage."""
+    whole = _C.empty((0,), None, _C.uint8, storage.device)
+    whole._set_storage(storage.untyped(), 0, (storage.nbytes(),), (1,))
+    result = _C.alias(whole, tuple(size), tuple(stride), offset, storage.dtype)
+    result._quantizer = quantizer
+    return result
+
+
+def _quantizer_said(said: Any, dtype: _C.dtype, size: tuple) -> Quantizer:
+    """The quantizer a file tells of; raises for qparams that no quantized tensor of `dtype` and `size` has."""
+    scheme = said[0] if isinstance(said, tuple) and said and isinstance(said[0], qscheme) else None
+    if scheme is PerTensor.scheme and len(said) == 3:
+        _check_scales(dtype, said[1:2])
+        _check_points(dtype, said[2:])
+        return PerTensor(float(said[1]), said[2])
+    if scheme not in (PerChannel.scheme, PerChannelFloat.scheme) or len(said) != 4:
+        raise RuntimeError(f"load: a quantized tensor is said to be quantized as {str(said)[:100]}, which is no scheme")
+    scales, points, axis = said[1:]
+    # PyTorch calls both schemes by one name: the dtype of the zero points tells them apart
+    is_float = isinstance(points, Tensor) and points.dtype.is_floating_point
+    kind, *dtypes = (PerChannelFloat, _C.float32, _C.float32) if is_float else (PerChannel, _C.float64, _C.int64)
+    for what, values, wanted in zip(("scales", "zero points"), (scales, points), dtypes, strict=True):
+        if not isinstance(values, Tensor) or values.ndim != 1 or values.dtype is not wanted:
+            raise RuntimeError(
+                f"load: the {what} of a quantized tensor must be a vector of {wanted.name}, got {values!s:.80}"
+            )
+    if type(axis) is not int or not 0 <= axis < len(size):
+        raise RuntimeError(f"load: a quantized tensor of {list(size)} cannot have the axis {axis!r}")
+    if not len(scales) == len(points) == size[axis]:
+        raise RuntimeError(
+            f"load: a quantized tensor of {list(size)} needs {size[axis]} scales and zero points along axis {axis}, got"
+            f" {len(scales)} and {len(points)}"
+        )
+    _when_read(lambda: _check_scales(dtype, scales.tolist()))
+    if kind is PerChannel:
+        _when_read(lambda: _check_points(dtype, points.tolist()))
+    return kind(scales, points, axis)
+
+
+def _check_scales(dtype: _C.dtype, scales: Any) -> None:
+    for scale in scales:
+        if type(scale) not in (int, float) or not 0 < scale < math.inf:
+            raise RuntimeError(f"load: a quantized tensor of {dtype.name} cannot have the scale {scale!r}")
+
+
+def _check_points(dtype: _C.dtype, points: Any) -> None:
+    low, high = POINTS[dtype]
+    for point in points:
+        if type(point) is not int or not low <= point <= high:
+            raise RuntimeError(
+                f"load: a quantized tensor of {dtype.name} cannot have the zero point {point!r} ({low} to {high})"
+            )
+
+
+def _when_read(check: Callable[[], Any]) -> None:
+    """Do a check of elements, now or when they are there: the old format ends with them."""
+    if ongoing.unchecked is None:
+        check()
+    else:
+        ongoing.unchecked.append(check)
 
 
 # --- sparse and nested tensors ----------------------------------------------------------------------------------------
@@ -142,11 +224,10 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
     """A sparse tensor from its indices and values, which are checked against its size."""
     if layout is not sparse_coo and layout not in COMPRESSED:
         raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
-    later = ongoing.unchecked is not None
-    result = _sparse_of(layout, data, not later)
-    if later:
-        ongoing.unchecked.append((layout, data))
-    return result
+    if ongoing.unchecked is None:
+        return _sparse_of(layout, data, True)
+    ongoing.unchecked.append(lambda: _sparse_of(layout, data, True))
+    return _sparse_of(layout, data, False)
 
 
 def _sparse_of(layout: Any, data: tuple, check: bool) -> Tensor:
@@ -162,10 +243,10 @@ def _sparse_of(layout: Any, data: tuple, check: bool) -> Tensor:
 
 
 def _validate_loaded_sparse_tensors() -> None:
-    """Check the sparse tensors that were made before their elements were there."""
+    """Check the tensors that were made before their elements were there."""
     waiting, ongoing.unchecked = ongoing.unchecked, None
-    for layout, data in waiting or ():
-        _sparse_of(layout, data, True)
+    for check in waiting or ():
+        check()
 
 
 def refuse_nested_in_old_format() -> None:

@@ -15,10 +15,12 @@ from typing import Any
 from .. import _C
 from ..autograd.forward_ad import unpack_dual
 from ..autograd.grad_mode import no_grad
+from ..base.quantizers import PerTensor, Quantizer
 from ..dispatch.keys import SUBCLASS
 from ..dispatch.modes import DisableTorchFunctionSubclass
 from ..dispatch.overrides import computes_itself
 from ..loops.record import Record
+from ..op import find_op
 from ..rules import levels
 
 
@@ -221,12 +223,29 @@ def facts(t: _C.Tensor, options: PrintOptions) -> Iterator[str]:
     if t.device.type != "cpu":
         yield f"device='{t.device}'"
     obvious = (default,)
+    if t.is_quantized:
+        yield f"size={tuple(t.shape)}"
+        yield f"dtype={t.dtype}"
+        yield from quantizer_facts(t._quantizer)
+        return
     if t.is_meta or (t.numel() == 0 and t.ndim != 1) or (t.numel() and not options.edgeitems):
         yield f"size={tuple(t.shape)}"
     if t.numel() and not t.is_meta:
         obvious = (default, default.to_complex(), _C.int64, _C.bool)
     if t.dtype not in obvious:
         yield f"dtype={t.dtype}"
+
+
+def quantizer_facts(quantizer: Quantizer) -> Iterator[str]:
+    """What the integers of a quantized tensor mean."""
+    yield f"quantization_scheme={quantizer.scheme}"
+    if isinstance(quantizer, PerTensor):
+        yield f"scale={quantizer.scale}"
+        yield f"zero_point={quantizer.zero_point}"
+    else:
+        yield f"scale={quantizer.scales}"
+        yield f"zero_point={quantizer.zero_points}"
+        yield f"axis={quantizer.axis}"
 
 
 def history(t: _C.Tensor) -> Iterator[str]:
@@ -280,5 +299,6 @@ def tensor_text(t: _C.Tensor, tensor_contents: str | None = None) -> str:
             tensor_contents = contents(t, len(prefix), options)
     if tensor_contents is None:
         host = plain if plain.is_cpu or plain.is_meta else plain.cpu()
+        host = find_op("dequantize")(host) if host.is_quantized else host
         tensor_contents = contents(host, len(prefix), options)
     return join_facts(prefix + tensor_contents, [*facts(plain, options), *history(t)], len(prefix), options)

@@ -16,6 +16,7 @@ from weakref import finalize
 from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base import late
+from ..base.quantizers import PLAIN
 
 # The names storages of one dtype have, in Python and in files. Newer dtypes have none:
 # their storages are saved as bytes.
@@ -23,7 +24,8 @@ STORAGE_DTYPES: dict[str, _C.dtype] = {
     "DoubleStorage": _C.float64, "FloatStorage": _C.float32, "HalfStorage": _C.float16, "LongStorage": _C.int64,
     "IntStorage": _C.int32, "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8,
     "BoolStorage": _C.bool, "BFloat16Storage": _C.bfloat16, "ComplexDoubleStorage": _C.complex128,
-    "ComplexFloatStorage": _C.complex64,
+    "ComplexFloatStorage": _C.complex64, "QUInt8Storage": _C.quint8, "QInt8Storage": _C.qint8,
+    "QInt32Storage": _C.qint32, "QUInt4x2Storage": _C.quint4x2, "QUInt2x4Storage": _C.quint2x4,
 }
 STORAGE_NAMES: dict[_C.dtype, str] = {dtype: name for name, dtype in STORAGE_DTYPES.items()}
 
@@ -36,7 +38,8 @@ def face_of(t: Tensor) -> UntypedStorage:
 
 
 def _over(storage: UntypedStorage, dtype: _C.dtype) -> Tensor:
-    """All of a storage as a vector of `dtype`."""
+    """All of a storage as a vector of `dtype`; of a quantized one, the integers."""
+    dtype = PLAIN.get(dtype, dtype)
     result = _C.empty((0,), None, dtype, storage.device)
     result._set_storage(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
     return result
@@ -495,6 +498,7 @@ def cuda_storages(module: str) -> dict[str, type]:
     return {
         name: _CudaStorageMeta(name, (TypedStorage,), {"dtype": dtype, "__module__": module, "is_cuda": True})
         for name, dtype in STORAGE_DTYPES.items()
+        if dtype not in PLAIN
     }
 
 

@@ -354,6 +354,7 @@ class TensorLikePair(Pair):
             ("stride()", self.check_stride and same_layout and actual.layout == layouts.strided, lambda t: t.stride()),
             ("device", self.check_device, lambda t: t.device),
             ("dtype", self.check_dtype, lambda t: t.dtype),
+            ("qscheme()", actual.is_quantized and expected.is_quantized, lambda t: t.qscheme()),
         )
         for name, wanted, read in checks:
             if wanted and read(actual) != read(expected):
@@ -361,11 +362,12 @@ class TensorLikePair(Pair):
                     AssertionError,
                     f"The values for attribute '{name}' do not match: {read(actual)} != {read(expected)}.",
                 )
-        if actual.is_quantized:
-            self._fail(ValueError, "assert_close: quantized tensors are not supported; compare their dequantize().")
 
     def _equalize_attributes(self, actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
-        """Both on one device (the CPU), of one dtype (the promoted one) and one layout (strided), where they differ."""
+        """Both on one device (the CPU), of one dtype (the promoted one) and one layout (strided), where they differ;
+        of quantized tensors, the numbers."""
+        if actual.is_quantized:
+            actual, expected = actual.dequantize(), expected.dequantize()
         if actual.device != expected.device:
             actual, expected = actual.cpu(), expected.cpu()
         if actual.dtype != expected.dtype:

@@ -5,7 +5,6 @@ import io
 import pickle
 import subprocess
 import sys
-import warnings
 
 import pytest
 
@@ -175,18 +174,6 @@ def test_a_pickle_module_means_unsafe_and_is_used():
         rushlight.load(saved(1), pickle_module=pickle, weights_only=True)
     with pytest.warns(UserWarning, match="pickle_load_args"):
         rushlight.load(saved(1), encoding="ascii")
-
-
-def test_quantized_tensors_are_refused_clearly():
-    torch = pytest.importorskip("torch")
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.save(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), file)
-    for weights_only in (True, False):
-        file.seek(0)
-        with pytest.raises((RuntimeError, AttributeError), match="[Qq]uant|QInt8"):
-            rushlight.load(file, weights_only=weights_only)
 
 
 def test_an_op_can_be_allowed():
