@@ -2483,8 +2483,18 @@ def eye(
     requires_grad: builtins.bool = False, out: Tensor | tuple[Tensor, ...] | None = None,
 ) -> Tensor: ...
 from . import fake as fake
-from rushlight.torch_names.rare import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
-from rushlight.torch_names.rare import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: builtins.int, quant_min: builtins.int,
+    quant_max: builtins.int,
+) -> Tensor: ...
+@overload
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: builtins.float, zero_point: builtins.int, quant_min: builtins.int, quant_max: builtins.int,
+) -> Tensor: ...
+@overload
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: builtins.int, quant_max: builtins.int,
+) -> Tensor: ...
 class fbgemm_linear_fp16_weight:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
@@ -2577,9 +2587,11 @@ def full_like(
 from . import func as func
 from . import functional as functional
 from . import functorch as functorch
-class fused_moving_avg_obs_fake_quant:
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __getattr__(self, name: builtins.str) -> Any: ...
+def fused_moving_avg_obs_fake_quant(
+    input: Tensor, observer_on: Tensor, fake_quant_on: Tensor, running_min: Tensor, running_max: Tensor, scale: Tensor,
+    zero_point: Tensor, averaging_const: builtins.float, quant_min: builtins.int, quant_max: builtins.int,
+    ch_axis: builtins.int, per_row_fake_quant: builtins.bool = False, symmetric_quant: builtins.bool = False,
+) -> Tensor: ...
 from . import futures as futures
 from . import fx as fx
 def gather(

@@ -219,55 +219,6 @@ class Tag(enum.IntEnum):
     __str__ = lambda self: f"Tag.{self.name}"  # noqa: E731 - an int would print as a number
 
 
-@overridable
-def fake_quantize_per_tensor_affine(
-    input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
-) -> Tensor:
-    """Round to the grid `scale * (q - zero_point)`, q from `quant_min` to `quant_max`;
-    gradients pass where q is inside."""
-    if quant_min > quant_max:
-        raise RuntimeError(
-            f"fake_quantize_per_tensor_affine: expected quant_min <= quant_max, got {quant_min} and {quant_max}"
-        )
-    return _fake_quantized(input, scale, zero_point, quant_min, quant_max)
-
-
-@overridable
-def fake_quantize_per_channel_affine(
-    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
-) -> Tensor:
-    """The same with a scale and a zero point for each index of `axis`."""
-    if scale.ndim != 1 or zero_point.ndim != 1:
-        raise RuntimeError(
-            f"fake_quantize_per_channel_affine: expected scale and zero_point to be vectors, got {scale.ndim} and"
-            f" {zero_point.ndim} dims"
-        )
-    if scale.numel() != input.shape[axis]:
-        raise RuntimeError(
-            f"fake_quantize_per_channel_affine: expected {input.shape[axis]} scales, got {scale.numel()}"
-        )
-    shape = [1] * input.ndim
-    shape[axis] = -1
-    return _fake_quantized(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
-
-
-def _fake_quantized(input: Tensor, scale: Any, zero_point: Any, low: int, high: int) -> Tensor:
-    inverse = 1.0 / scale
-    with _no_grad():
-        place = (input * inverse).round() + zero_point
-        grid = ((place.clamp(low, high) - zero_point) * scale).to(input.dtype)
-        inside = (place >= low) & (place <= high)
-    if not (_C.is_grad_enabled() and input.requires_grad):
-        return grid
-    return input * inside + (grid - input.detach() * inside).detach()
-
-
-def _no_grad() -> Any:
-    from ..autograd import no_grad
-
-    return no_grad()
-
-
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
@@ -341,6 +292,5 @@ METHODS: dict[str, Any] = {
 NAMES = (
     "spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable"
     " is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size"
-    " sym_fresh_size thread_safe_generator Tag fake_quantize_per_tensor_affine"
-    " fake_quantize_per_channel_affine addmv_ conj_physical_"
+    " sym_fresh_size thread_safe_generator Tag addmv_ conj_physical_"
 ).split() + list(_COPIES)

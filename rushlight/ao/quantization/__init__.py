@@ -78,8 +78,8 @@ _SOURCES = late.by_name({
 })
 _HIDDEN = {"_DerivedObserverOrFakeQuantize": "fake_quantize"}     # names that programs ask for and `*` leaves out
 _FILES = (
-    "backend_config", "fake_quantize", "fuser_method_mappings", "fx", "observer", "qconfig", "qconfig_mapping",
-    "quant_type", "quantization_mappings", "quantize_fx", "stubs", "utils",
+    "_learnable_fake_quantize", "backend_config", "fake_quantize", "fuser_method_mappings", "fx", "observer",
+    "qconfig", "qconfig_mapping", "quant_type", "quantization_mappings", "quantize_fx", "stubs", "utils",
 )
 _CLASHES = frozenset(_SOURCES.values()) & _SOURCES.keys()     # files with a function of their own name
 
