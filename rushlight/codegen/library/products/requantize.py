@@ -7,7 +7,7 @@ A product of bytes is sum((a - za) * (w - zw)) = sum(a * w) - za * (sum(w) - k *
 and one of rows where weights have zero points. Memory holds, one row of `COLUMNS` after another: the column sums in
 that bracket, factors, what is added (before the factor where bytes are made, after it where floats are), and zero
 points. `HEAD` is what holds for all: the scale and the zero point of the rows, the least and the largest result (less
-the zero point where they are bytes), and the zero point of the results.
+the zero point where they are bytes), the zero point of the results, and that of the rows before it was flipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from ...text.writer import Number, Reg, Writer
 
 COLUMNS = ("sums", "factors", "added", "zeros")
-HEAD = ("scale", "zero", "low", "high", "out_zero")
+HEAD = ("scale", "zero", "low", "high", "out_zero", "row_zero")
 HEAD_WORDS = 8
 MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000     # adding it leaves a number, rounded to even, in the lowest bits
 RESULTS = {"u8": ("i8", 1), "f32": ("float", 4), "i32": ("i32", 4)}     # kinds: element, bytes
