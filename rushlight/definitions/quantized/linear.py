@@ -18,7 +18,8 @@ LARGEST = {False: 255, True: 127}     # bytes of a dynamic layer, by whether the
 
 
 class ByteLinear(Library):
-    """Rows of bytes times packed weights; `columns` and `head` are those of codegen/library/products/requantize.py.
+    """Rows of bytes, or of floats that `head` makes bytes of, times packed weights; `columns` and `head` are those of
+    codegen/library/products/requantize.py.
 
     `flip` is taken from every byte of the rows (128 makes signed ones of unsigned, or the other way)."""
 
@@ -33,7 +34,7 @@ class ByteLinear(Library):
 
     def steps(self, args, room):
         rows, _, columns, _, outputs, dtype, flip, by_row = args
-        return static_steps(room, sizes_of(rows, columns, outputs, by_row), dtype, flip)
+        return static_steps(room, sizes_of(rows, columns, outputs, by_row), rows.dtype, dtype, flip)
 
 
 class ByteLinearDynamic(Library):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import _C
 from ...codegen.library.products import byte_products, byte_rows
-from ...codegen.library.products.byte_forms import WORDS_128, ByteForm, host_form
+from ...codegen.library.products.byte_forms import ByteForm, host_form
 from ...codegen.library.products.requantize import HEAD_WORDS
 from ...codegen.schedule.cpu.contraction import items_for_threads
 from ...loops.record import Record
@@ -64,11 +64,18 @@ def row_flip() -> int:
     return FLIP if host_form().signed else 0
 
 
-def static_steps(room: Room, sizes: Sizes, dtype: Any, flip: int, form: ByteForm | None = None) -> list[Step]:
-    """Slots 0 to 4: rows of bytes, weights, columns, head, result. `flip`: bytes are 128 away from what is read."""
+def static_steps(
+    room: Room, sizes: Sizes, given: Any, dtype: Any, flip: int, form: ByteForm | None = None
+) -> list[Step]:
+    """Slots 0 to 4: rows, of bytes or of floats (`given`) that the head's scale makes bytes of, weights, columns, head,
+    result. `flip`: bytes are 128 away from what is read."""
     form = form or host_form()
     steps, rows, pitch, sums = [], 0, sizes.k, 3
-    if flip or sizes.by_row or sizes.k % form.group or (sizes.k % SAME_SETS == 0 and sizes.m >= form.height):
+    if given is _C.float32:
+        pitch = pitch_of(sizes.k)
+        rows, sums = staging(room, sizes, pitch)
+        steps = [_rows_step("quantize_rows", [0, rows, sums, 3], sizes, pitch, flip, form)]
+    elif flip or sizes.by_row or sizes.k % form.group or (sizes.k % SAME_SETS == 0 and sizes.m >= form.height):
         pitch = pitch_of(sizes.k)
         rows, sums = staging(room, sizes, pitch)
         steps = [_rows_step("stage_rows", [0, rows, sums], sizes, pitch, flip, form)]
@@ -106,7 +113,7 @@ def staging(room: Room, sizes: Sizes, pitch: int) -> tuple[int, int]:
 
 
 def _rows_step(name: str, operands: list[int], sizes: Sizes, pitch: int, flip: int, form: ByteForm) -> Step:
-    kernel = byte_rows.row_kernel(name, sizes.by_row, form is not WORDS_128)
+    kernel = byte_rows.row_kernel(name, sizes.by_row, form.has_fma)
     return Step(kernel.address, operands, [sizes.k, sizes.k, pitch, flip], sizes.m, max(1, ROW_GRAIN // sizes.k), -1)
 
 

@@ -51,6 +51,11 @@ class ByteForm(Record):
         return self.group
 
     @property
+    def has_fma(self) -> bool:
+        """Whether the processors that it is for multiply and add floats in one rounding."""
+        return self.name not in ("words_128", "plain")
+
+    @property
     def sums(self) -> str:
         return f"<{self.lanes} x i32>"
 

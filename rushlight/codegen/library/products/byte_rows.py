@@ -174,9 +174,9 @@ def extremes_text() -> str:
         for half in range(2):
             least, most, strange = some.carry[half * 3 : half * 3 + 3]
             for lane in range(LANES):
-                for vector in (least, most):
-                    x = w.new("float", f"extractelement {vector}, i64 {lane}")
-                    totals = extended(x, *totals)
+                ends = (w.new("float", f"extractelement {vector}, i64 {lane}") for vector in (least, most))
+                for k, (x, how) in enumerate(zip(ends, ("olt", "ogt"), strict=True)):
+                    totals[k] = w.select(w.new("i1", f"fcmp {how} {x}, {totals[k].text}"), x, totals[k])
             bits = w.new(f"i{LANES}", f"bitcast {strange} to i{LANES}")
             totals[2] = w.binary("or", totals[2], w.compare("ne", bits, Reg("0", bits.type)))
         with w.loop(whole, past, carry=totals) as one:

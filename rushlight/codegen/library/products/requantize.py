@@ -1,7 +1,6 @@
 """From exact sums of products of bytes to what a quantized product leaves: bytes of another scale, or floats.
 
-Enters: a vector of sums, what is known of its columns and of the operands. Leaves: a vector of results. Refuses
-nothing.
+Enters: a vector of sums, and what is known of its columns and operands. Leaves: a vector of results. Refuses nothing.
 
 A product of bytes is sum((a - za) * (w - zw)) = sum(a * w) - za * (sum(w) - k * zw) - zw * sum(a): a term of columns,
 and one of rows where weights have zero points. Memory holds, one row of `COLUMNS` after another: the column sums in
@@ -22,10 +21,13 @@ RESULTS = {"u8": ("i8", 1), "f32": ("float", 4), "i32": ("i32", 4)}     # kinds:
 
 
 class Finish:
-    """The end of sums, for one kind of results; `by_row`: weights have zero points."""
+    """The end of sums, for one kind of results; `by_row`: weights have zero points; `fused`: the processor multiplies
+    and adds in one rounding, as PyTorch does for floats."""
 
-    def __init__(self, w: Writer, kind: str, lanes: int, head: Reg, by_row: bool = False) -> None:
-        self.w, self.kind, self.lanes, self.by_row = w, kind, lanes, by_row
+    def __init__(
+        self, w: Writer, kind: str, lanes: int, head: Reg, by_row: bool = False, fused: bool = True
+    ) -> None:
+        self.w, self.kind, self.lanes, self.by_row, self.fused = w, kind, lanes, by_row, fused
         self.head = {name: self._word(head, k) for k, name in enumerate(HEAD)}
         if kind == "u8":
             zero = w.add(self.head["out_zero"], Reg(str(-MAGIC_BITS), "i32"))
@@ -64,7 +66,9 @@ class Finish:
         floats = f"<{self.lanes} x float>"
         x = w.new(floats, f"sitofp {total} to {floats}")
         if self.kind == "f32":
-            return self._above(w.fadd(w.fmul(x, columns["factors"]), columns["added"]), self.limits[0])
+            factors, added = columns["factors"], columns["added"]
+            x = w.fma(x, factors, added) if self.fused else w.fadd(w.fmul(x, factors), added)
+            return self._above(x, self.limits[0])
         x = self._above(w.fmul(w.fadd(x, columns["added"]), columns["factors"]), self.limits[0])
         under = w.new(f"<{self.lanes} x i1>", f"fcmp olt {x}, {self.limits[1].text}")
         x = w.fadd(w.select(under, x, self.limits[1]), w.constant(floats, MAGIC))
