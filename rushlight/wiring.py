@@ -16,6 +16,7 @@ late.provide({
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "quantized call": "definitions.quantized:call",                  # ops with quantized tensors
     "quantized ops": "quantized.namespace:open_namespace",           # ops.quantized and its like
+    "packed classes": "quantized.packed:classes",                    # torch.classes
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
