@@ -59,6 +59,11 @@ def unpacked_weights(packed: Any, n: int, k: int, form: ByteForm | None = None) 
     return full[:n, :k].contiguous()
 
 
+def strip_width() -> int:
+    """Columns of a strip of packed weights, on this processor."""
+    return host_form().width
+
+
 def row_flip() -> int:
     """What is taken from the bytes of rows, and so from their zero point, before they are multiplied here."""
     return FLIP if host_form().signed else 0
