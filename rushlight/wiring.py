@@ -18,6 +18,7 @@ late.provide({
     "quantized out": "definitions.quantized:call_out",               # and such that write into quantized tensors
     "quantized ops": "quantized.namespace:open_namespace",           # ops.quantized and its like
     "qconfig mappings": "ao.quantization.qconfig_mapping",           # qconfigs as dictionaries, by an older name
+    "packed classes": "quantized.packed:classes",                    # torch.classes
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs

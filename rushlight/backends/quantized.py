@@ -1,15 +1,20 @@
-"""Engines of quantized kernels. There are none yet; "none" is the only engine."""
+"""The engine of quantized kernels: a name that programs choose (base/quantized_engines.py)."""
 
+from ..base import quantized_engines
 from .flags_of_modules import ContextProp, turn_into
 
-_NAMES = ("none", "fbgemm", "qnnpack", "onednn", "x86")
+
+def _get_qengine_id(qengine: str) -> int:
+    """PyTorch's number of an engine."""
+    name = qengine or "none"
+    if name not in quantized_engines.NAMES:
+        raise RuntimeError(f"quantized.engine: {name} is not a valid value for quantized engine")
+    return quantized_engines.NAMES.index(name)
 
 
-def _set_engine(value: str) -> None:
-    if value not in (*_NAMES, "", None):
-        raise RuntimeError(f"quantized.engine: {value} is not a valid value")
-    if value not in ("none", "", None):
-        raise RuntimeError(f"quantized engine {value} is not supported")
+def _get_qengine_str(qengine: int) -> str:
+    """The engine of a number."""
+    return quantized_engines.NAMES[qengine] if 0 <= qengine < len(quantized_engines.NAMES) else "*undefined"
 
 
 def _refuse(value: object) -> None:
@@ -17,5 +22,7 @@ def _refuse(value: object) -> None:
 
 
 turn_into(
-    __name__, engine=ContextProp(lambda: "none", _set_engine), supported_engines=ContextProp(lambda: ["none"], _refuse)
+    __name__,
+    engine=ContextProp(quantized_engines.current, quantized_engines.choose),
+    supported_engines=ContextProp(quantized_engines.supported, _refuse),
 )

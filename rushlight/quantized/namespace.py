@@ -33,6 +33,17 @@ class NamespaceOp(CustomOp):
     def kernel(self, device: Any) -> Callable:
         return self.function_of_all
 
+    def overload(self) -> Any:
+        """Calls that no mode, level or subclass sees, and no kernel of a user's, run the function at once."""
+        result = super().overload()
+        result.overridden = False
+        return result
+
+    @property
+    def run(self) -> Callable:
+        """The function; ops that write to arguments count these writes."""
+        return super().run if any(p.mutated for p in self.spec.params) else self.function_of_all
+
 
 def define(text: str) -> Callable:
     """Decorator: the function is what `ops.<namespace>.<name>` of this schema does. Schemas may share a name."""

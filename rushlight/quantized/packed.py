@@ -43,8 +43,13 @@ class ScriptObject:
             raise RuntimeError(f"ScriptObject: expected the state of one of {', '.join(classes)}, got {given!r:.100}")
         kind = classes[given[1]]
         made = kind.from_state(given[0])
-        self.__class__ = kind
+        object.__dict__["__class__"].__set__(self, kind)
         self.__dict__.update(made.__dict__)
+
+    @property      # type: ignore[misc]
+    def __class__(self) -> type:
+        """What programs and pickles see: one class for all of them, as PyTorch has it."""
+        return ScriptObject
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
         return copyreg.__newobj__, (ScriptObject,), self.__getstate__()      # type: ignore[attr-defined]

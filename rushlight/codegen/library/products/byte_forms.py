@@ -51,6 +51,11 @@ class ByteForm(Record):
         return self.group
 
     @property
+    def has_fma(self) -> bool:
+        """Whether the processors that it is for multiply and add floats in one rounding."""
+        return self.name not in ("words_128", "plain")
+
+    @property
     def sums(self) -> str:
         return f"<{self.lanes} x i32>"
 
@@ -80,7 +85,7 @@ VNNI = ByteForm("vnni", "llvm.x86.avx512.vpdpbusd.512", 16, 12, 2, feature="avx5
 VNNI_256 = ByteForm("vnni_256", "llvm.x86.avx512.vpdpbusd.256", 8, 4, 3, feature="avxvnni")
 WORDS_512 = ByteForm("words_512", "llvm.x86.avx512.pmaddw.d.512", 16, 8, 2, feature="avx512bw")
 WORDS_256 = ByteForm("words_256", "llvm.x86.avx2.pmadd.wd", 8, 4, 2, feature="avx2")
-WORDS_128 = ByteForm("words_128", "llvm.x86.sse2.pmadd.wd", 4, 4, 2)
+WORDS_128 = ByteForm("words_128", "llvm.x86.sse2.pmadd.wd", 4, 3, 2)
 USMMLA = ByteForm("usmmla", "llvm.aarch64.neon.usmmla.v4i32.v16i8", 4, 8, 6, group=8, feature="i8mm")
 SDOT = ByteForm("sdot", "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 8, 3, signed=True, feature="dotprod")
 PLAIN = ByteForm("plain", "", 4, 4, 2)

@@ -15,7 +15,7 @@ from ....base.digest import digest
 from ....loops.record import Record
 from ...stored import cache
 from ...stored.cache import Kernel
-from ...text.writer import ABI, Reg, Writer
+from ...text.writer import ABI, Reg, Writer, declarations
 from ...tiles.tiles import argument, bytes_after
 from . import byte_forms
 from .byte_forms import ByteForm
@@ -67,7 +67,8 @@ def module_text(kernel: ByteProduct, triple: str) -> str:
     """LLVM IR of the kernel."""
     heights = [h for h in (kernel.low, kernel.low + 1) if 0 < h <= kernel.form.height]
     texts = [tile_text(kernel, h) for h in heights]
-    return f'target triple = "{triple}"\n' + kernel.form.declared() + "\n".join([*texts, product_text(kernel, heights)])
+    declared = kernel.form.declared() + declarations(kernel.form.lanes, "float")
+    return f'target triple = "{triple}"\n' + declared + "\n".join([*texts, product_text(kernel, heights)])
 
 
 def product_text(kernel: ByteProduct, heights: list[int]) -> str:
@@ -104,7 +105,7 @@ def tile_text(kernel: ByteProduct, height: int) -> str:
     w = Writer(f"tile_{height}", TILE, "internal ")
     spill = w.scratch(RESULTS[kernel.kind][0], height * form.width)
     sums = byte_forms.by_rows(w, form, tile_sums(w, form, height), height)
-    finish = Finish(w, kernel.kind, form.lanes, w["head"], kernel.by_row)
+    finish = Finish(w, kernel.kind, form.lanes, w["head"], kernel.by_row, form.has_fma)
     across = form.width // form.lanes
     known = [finish.columns(w.at(w["columns"], v * form.lanes, "i32"), w["padded"]) for v in range(across)]
     results = []

@@ -1,13 +1,12 @@
 """From exact sums of products of bytes to what a quantized product leaves: bytes of another scale, or floats.
 
-Enters: a vector of sums, what is known of its columns and of the operands. Leaves: a vector of results. Refuses
-nothing.
+Enters: a vector of sums, and what is known of its columns and operands. Leaves: a vector of results. Refuses nothing.
 
 A product of bytes is sum((a - za) * (w - zw)) = sum(a * w) - za * (sum(w) - k * zw) - zw * sum(a): a term of columns,
 and one of rows where weights have zero points. Memory holds, one row of `COLUMNS` after another: the column sums in
 that bracket, factors, what is added (before the factor where bytes are made, after it where floats are), and zero
 points. `HEAD` is what holds for all: the scale and the zero point of the rows, the least and the largest result (less
-the zero point where they are bytes), and the zero point of the results.
+the zero point where they are bytes), the zero point of the results, and that of the rows before it was flipped.
 """
 
 from __future__ import annotations
@@ -15,17 +14,20 @@ from __future__ import annotations
 from ...text.writer import Number, Reg, Writer
 
 COLUMNS = ("sums", "factors", "added", "zeros")
-HEAD = ("scale", "zero", "low", "high", "out_zero")
+HEAD = ("scale", "zero", "low", "high", "out_zero", "row_zero")
 HEAD_WORDS = 8
 MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000     # adding it leaves a number, rounded to even, in the lowest bits
 RESULTS = {"u8": ("i8", 1), "f32": ("float", 4), "i32": ("i32", 4)}     # kinds: element, bytes
 
 
 class Finish:
-    """The end of sums, for one kind of results; `by_row`: weights have zero points."""
+    """The end of sums, for one kind of results; `by_row`: weights have zero points; `fused`: the processor multiplies
+    and adds in one rounding, as PyTorch does for floats."""
 
-    def __init__(self, w: Writer, kind: str, lanes: int, head: Reg, by_row: bool = False) -> None:
-        self.w, self.kind, self.lanes, self.by_row = w, kind, lanes, by_row
+    def __init__(
+        self, w: Writer, kind: str, lanes: int, head: Reg, by_row: bool = False, fused: bool = True
+    ) -> None:
+        self.w, self.kind, self.lanes, self.by_row, self.fused = w, kind, lanes, by_row, fused
         self.head = {name: self._word(head, k) for k, name in enumerate(HEAD)}
         if kind == "u8":
             zero = w.add(self.head["out_zero"], Reg(str(-MAGIC_BITS), "i32"))
@@ -64,7 +66,9 @@ class Finish:
         floats = f"<{self.lanes} x float>"
         x = w.new(floats, f"sitofp {total} to {floats}")
         if self.kind == "f32":
-            return self._above(w.fadd(w.fmul(x, columns["factors"]), columns["added"]), self.limits[0])
+            factors, added = columns["factors"], columns["added"]
+            x = w.fma(x, factors, added) if self.fused else w.fadd(w.fmul(x, factors), added)
+            return self._above(x, self.limits[0])
         x = self._above(w.fmul(w.fadd(x, columns["added"]), columns["factors"]), self.limits[0])
         under = w.new(f"<{self.lanes} x i1>", f"fcmp olt {x}, {self.limits[1].text}")
         x = w.fadd(w.select(under, x, self.limits[1]), w.constant(floats, MAGIC))
