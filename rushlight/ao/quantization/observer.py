@@ -8,6 +8,8 @@ dtypes an observer has no rule for, ranges of integers that do not hold 0, a sea
 from __future__ import annotations
 
 import ctypes
+import functools
+import platform
 import warnings
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -382,7 +384,7 @@ class HistogramObserver(_Extremes):
         norm += self._get_norm(begin - (first_step + 0.5) * step, to_end, density)
         norm += (last_step - first_step - 1) * self._get_norm(_tensor(-half), _tensor(half), density)
         norm += self._get_norm(_tensor(-half), end - (last_step * step + half), density)
-        return norm.sum().item()
+        return _total(norm)
 
     def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
         """The range of least error: from the whole one, the end that costs fewer elements moves inwards, by 1e-5 of
@@ -390,7 +392,7 @@ class HistogramObserver(_Extremes):
         if self.histogram.size()[0] != self.bins:
             raise AssertionError(f"bins mismatch: the histogram has {self.histogram.size()[0]}, expected {self.bins}")
         width = (self.max_val - self.min_val) / self.bins
-        total = self.histogram.sum().item()
+        total = _total(self.histogram)
         running = self.histogram.cumsum(0).tolist()     # never falls, so that places can be found by halving
         rounded = _rounder(self.histogram.dtype)
         start, end, least = 0, self.bins - 1, INF
@@ -503,6 +505,45 @@ class HistogramObserver(_Extremes):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+
+LANES = 4 if platform.machine() in ("aarch64", "arm64") else 8    # of the registers that PyTorch's sum works with
+
+
+def _total(values: Tensor) -> float:
+    """The sum of a vector, added up in PyTorch's order: the search stops where one sum passes another, so that it ends
+    elsewhere when their last bits differ.
+
+    Four registers take turns; after every 16 turns they are moved up a level, and levels likewise.
+    """
+    if values.dtype != _C.float32:
+        return values.sum().item()
+    lanes = LANES if values.numel() >= LANES else 1
+    registers = values.numel() // lanes
+    whole = registers // 4 * 4
+    table = values[: registers * lanes].reshape(registers, lanes)
+    sums = _cascade(table[:whole].reshape(-1, 4 * lanes)).reshape(4, lanes)
+    first = _in_order([sums[0], *table[whole:]])
+    rounded, total = _rounder(values.dtype), 0.0
+    for value in (*values[registers * lanes :].tolist(), *_in_order([first, *sums[1:]]).tolist()):
+        total = rounded(total + value)
+    return total
+
+
+def _in_order(rows: Any) -> Tensor:
+    """The sum of some tensors, from the first to the last."""
+    return functools.reduce(find_op("add"), rows)
+
+
+def _cascade(rows: Tensor) -> Tensor:
+    """The sum of a table's rows by levels: what is left of sixteens at each is added to the sums of those above."""
+    total = rows.new_zeros(rows.shape[1])
+    while True:
+        whole = len(rows) // 16 * 16
+        total = total + _in_order([find_op("zeros_like")(total), *rows[whole:]])
+        if not whole:
+            return total
+        rows = _in_order(rows[:whole].reshape(-1, 16, rows.shape[1]).unbind(1))
 
 
 def _rounder(dtype: _C.dtype) -> Any:

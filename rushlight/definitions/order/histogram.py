@@ -260,7 +260,8 @@ class HistC(Composite):
             return find_op("_count_numbers")(places, bins).to(x.dtype)
         inside = (x >= first) & (x <= last)
         at = ((x - first) * bins / (last - first)).masked_fill(~inside, 0)
-        return counted(at.to(_C.int64).clamp(max=bins - 1), bins, inside.to(x.dtype))
+        # float16 may overflow here, and lands where PyTorch puts it: in the first bin
+        return counted(at.to(_C.int64).clamp(0, bins - 1), bins, inside.to(x.dtype))
 
 
 def histogram_of(name: str, points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
