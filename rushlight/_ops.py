@@ -31,4 +31,4 @@ class OpOverload(metaclass=_OfOverloads):
     """One overload of an op: `ops.aten.add.Tensor`. Refuses to be made: ops are defined with `library`."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> OpOverload:
-        raise TypeError("OpOverload: overloads come from `ops.<namespace>.<name>.<overload>`; define ops with `library`")
+        raise TypeError("OpOverload: overloads come from `ops.<namespace>.<name>`; define ops with `library`")

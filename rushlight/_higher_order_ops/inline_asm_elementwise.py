@@ -25,7 +25,7 @@ class InlineAsmElementwise(core.HigherOrderOp):
         where = inputs[0].device
         if where.type != "cuda":
             raise RuntimeError(f"inline_asm_elementwise: only CUDA tensors have such instructions, got one on {where}")
-        raise NotImplementedError(f"inline_asm_elementwise: instructions as text ({asm_str!r}) are not put into kernels")
+        raise NotImplementedError(f"inline_asm_elementwise: instructions as text are not supported, got {asm_str!r}")
 
 
 inline_asm_elementwise = core.register(InlineAsmElementwise())

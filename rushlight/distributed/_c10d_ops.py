@@ -1,5 +1,5 @@
-"""`ops.c10d`: collectives over lists of tensors, as PyTorch's dispatcher names them. What subclasses of tensors register
-handlers for.
+"""`ops.c10d`: collectives over lists of tensors, as PyTorch's dispatcher names them, for subclasses of tensors that
+register handlers for them.
 
 Enters: tensors, a process group, a root. Leaves: the tensors written and a `Work`. Calls of `torch.distributed` do not
 come by here: they go to the group at once.

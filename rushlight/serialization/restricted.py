@@ -346,7 +346,7 @@ def _build(u: Unpickler) -> None:
 
 
 def _set_state(target: Any, state: Any) -> None:
-    """What pickle does of itself: attributes past `__setattr__`, which frozen dataclasses refuse by; slots through it."""
+    """What pickle does of itself: attributes past `__setattr__`, by which frozen dataclasses refuse; slots by it."""
     own, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if own:
         target.__dict__.update(own)

@@ -378,8 +378,8 @@ class IntMm(Library):
         return run
 
     def run(self, a: Any, b: Any) -> Any:
-        """Matrices that no instruction or no kernel suits are multiplied as int32; uint8 ones are moved to int8's range,
-        and what was taken away is added again."""
+        """Matrices that no instruction or no kernel suits are multiplied as int32; uint8 ones are moved to int8's
+        range, and what was taken away is added again."""
         if a.dtype is _C.uint8:
             moved = (a ^ 128).view(_C.int8)
             return find_op("_int_mm")(moved, b) + b.sum(0, dtype=_C.int32) * 128
