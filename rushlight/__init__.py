@@ -112,6 +112,7 @@ from .tensors import methods as _tensor_methods  # noqa: F401
 from .tensors.interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .tensors.legacy_types import TYPES as _LEGACY_TYPES
 from .tensors.plain_functions import (
+    _has_compatible_shallow_copy_type,  # noqa: F401
     allclose,
     as_strided_,
     broadcast_shapes,
@@ -186,11 +187,17 @@ if _collects:
 _SUBPACKAGES = frozenset((
     "_decomp",
     "_dynamo",
+    "_export",
     "_functorch",
     "_higher_order_ops",
     "_inductor",
     "_jit_internal",
+    "_library",
     "_logging",
+    "_ops",
+    "_prims_common",
+    "_subclasses",
+    "_utils",
     "__config__",
     "accelerator",
     "amp",

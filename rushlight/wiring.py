@@ -44,6 +44,7 @@ late.provide({
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
+    "cuda": "cuda",                                                  # what Triton's kernels would run on
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed
     "_BatchNorm": "nn.modules.batchnorm:_BatchNorm",                 # func.replace_all_batch_norm_modules_
     "module hooks": "nn.modules.module",                             # utils.module_tracker
@@ -65,6 +66,7 @@ late.provide({
     "logs": "_logging._internal",                                    # texts of the compile stack, where asked for
     "dynamo settings": "dynamo.settings",                            # where debug folders are
     "FakeTensor": "fake:FakeTensor",                                 # tensors without memory, for utils.viz._cycles
+    "c10d ops": "distributed._c10d_ops:OPS",                         # ops.c10d
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # nodes of the graph as PyTorch has them
     "dress": "aten.graph.nodes:dress",

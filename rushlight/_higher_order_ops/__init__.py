@@ -6,6 +6,8 @@
 from .associative_scan import associative_scan
 from .cond import cond
 from .core import HigherOrderOp, NotRecordable
+from .inline_asm_elementwise import inline_asm_elementwise as _inline_asm  # noqa: F401 - as the next
+from .out_dtype import out_dtype as _out_dtype  # noqa: F401 - registered; the name is its module's
 from .scan import map, scan  # noqa: A004 - PyTorch's name
 from .while_loop import while_loop
 from .wrap import wrap_with_autocast, wrap_with_set_grad_enabled

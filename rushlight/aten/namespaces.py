@@ -126,6 +126,8 @@ class OpNamespace:
                 raise AttributeError(f"'_OpNamespace' 'higher_order' object has no attribute '{name}'")
         if found is None and self.name == "aten":
             found = PLAIN.get(name)
+        if found is None and self.name == "c10d":
+            found = late.provided("c10d ops").get(name)
         if found is None:
             if self.name in QUANTIZED:
                 late.provided("quantized ops")(self.name)

@@ -1,6 +1,8 @@
-"""Overloads of ATen that are no ops here: reading an element, and checks of numbers.
+"""Overloads of ATen that are no ops here: reading an element, checks of numbers, questions that tensors answer by a
+method, and ops of vendors' libraries that are only there to be compared with.
 
-Enters: what graphs give them. Leaves: a number, or nothing. `PLAIN` has them by name; `ops.aten.item.default` is one.
+Enters: what graphs give them. Leaves: a number, a tensor's part, or nothing. `PLAIN` has them by name;
+`ops.aten.item.default` is one. Refuses: calls of what needs a device that is not here.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from ..base.assertions import _assert_scalar, _assert_tensor_metadata
 class PlainOverload:
     """One overload under PyTorch's name for it: a function with that name."""
 
-    namespace, _overloadname = "aten", "default"
+    _overloadname = "default"
     inplace = is_view = overridden = False
 
-    def __init__(self, name: str, function: Callable, signature: str) -> None:
-        self._opname, self.function, self.signature = name, function, f"aten::{name}{signature}"
-        self._qualified_op_name = f"aten::{name}.default"
+    def __init__(self, name: str, function: Callable, signature: str, namespace: str = "aten") -> None:
+        self._opname, self.function, self.signature = name, function, f"{namespace}::{name}{signature}"
+        self.namespace = namespace
+        self._qualified_op_name = f"{namespace}::{name}.default"
         self.__name__ = self.__qualname__ = f"{name}.default"
-        self.__module__ = "torch._ops.aten"
+        self.__module__ = f"torch._ops.{namespace}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -32,16 +35,16 @@ class PlainOverload:
         return self
 
     def name(self) -> str:
-        return f"aten::{self._opname}"
+        return f"{self.namespace}::{self._opname}"
 
     def overloads(self) -> list[str]:
         return ["default"]
 
     def __str__(self) -> str:
-        return f"aten.{self._opname}.default"
+        return f"{self.namespace}.{self._opname}.default"
 
     def __repr__(self) -> str:
-        return f"<OpOverload(op='aten.{self._opname}', overload='default')>"
+        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='default')>"
 
     def __copy__(self) -> PlainOverload:
         return self
@@ -61,4 +64,29 @@ ASSERT_TENSOR_METADATA = PlainOverload(
     "(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
     "Layout? layout=None) -> ()",
 )
-PLAIN = {overload._opname: overload for overload in (ITEM, ASSERT_SCALAR, ASSERT_TENSOR_METADATA)}
+
+
+def _method(name: str, signature: str) -> PlainOverload:
+    """What a tensor answers by the method of this name."""
+    return PlainOverload(name, lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs), signature)
+
+
+def _elsewhere(name: str) -> PlainOverload:
+    """An op of a library that only other devices have."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"aten::{name}: it runs on devices of which there is none here")
+
+    return PlainOverload(name, refuse, "(...) -> Tensor")
+
+
+METHODS = (
+    _method("is_pinned", "(Tensor self, Device? device=None) -> bool"),
+    _method("_nnz", "(Tensor self) -> int"),
+    _method("values", "(Tensor(a) self) -> Tensor(a)"),
+    _method("crow_indices", "(Tensor(a) self) -> Tensor(a)"),
+    _method("col_indices", "(Tensor(a) self) -> Tensor(a)"),
+    _method("transpose_", "(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"),
+)
+ELSEWHERE = tuple(map(_elsewhere, ("cudnn_batch_norm", "miopen_batch_norm", "_mkldnn_transpose")))
+PLAIN = {o._opname: o for o in (ITEM, ASSERT_SCALAR, ASSERT_TENSOR_METADATA, *METHODS, *ELSEWHERE)}

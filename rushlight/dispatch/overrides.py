@@ -229,9 +229,8 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[An
 def make_wrapper_subclass(
     cls: type,
     size: Any,
-    *,
     strides: Any = None,
-    storage_offset: int = 0,
+    storage_offset: int | None = None,
     memory_format: Any = None,
     dtype: Any = None,
     layout: Any = None,
@@ -247,7 +246,9 @@ def make_wrapper_subclass(
         raise RuntimeError(f"{cls.__name__}: _make_wrapper_subclass requires __torch_dispatch__ to be defined")
     if pin_memory:
         raise RuntimeError("_make_wrapper_subclass: pin_memory=True needs a CUDA device, and none is available")
-    result = _C.make_wrapper(cls, size, strides, dtype or _C.get_default_dtype(), device, storage_offset)
+    if storage_offset is not None and strides is None:
+        raise RuntimeError(f"_make_wrapper_subclass: storage_offset={storage_offset} needs strides as well")
+    result = _C.make_wrapper(cls, size, strides, dtype or _C.get_default_dtype(), device, storage_offset or 0)
     return result.requires_grad_() if requires_grad else result
 
 

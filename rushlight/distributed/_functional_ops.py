@@ -111,12 +111,12 @@ class Begins(CustomOp):
 
 
 class Ends(CustomOp):
-    """`wait_tensor`: gives its argument."""
+    """`wait_tensor`: gives its argument. `_wrap_tensor_autograd` is the same: nothing waits later here."""
 
     ends = True
 
-    def __init__(self) -> None:
-        super().__init__(parse("wait_tensor(Tensor tensor) -> Tensor"), "_c10d_functional::wait_tensor")
+    def __init__(self, name: str = "wait_tensor") -> None:
+        super().__init__(parse(f"{name}(Tensor tensor) -> Tensor"), f"_c10d_functional::{name}")
         self.fake = lambda tensor: tensor.new_empty_strided(tensor.shape, tensor.stride())
 
     def run(self, *args: Any) -> Any:
@@ -202,6 +202,7 @@ for collective in (
     InPlace("all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)", _reduce),
     InPlace("broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)", _spread),
     Ends(),
+    Ends("_wrap_tensor_autograd"),
 ):
     file_op(collective)
 
@@ -292,3 +293,4 @@ _rule("all_gather_into_tensor", _gather_back)
 _rule("reduce_scatter_tensor", _scatter_back)
 _rule("all_to_all_single", _exchange_back)
 register_autograd("_c10d_functional::wait_tensor", lambda ctx, g: g)
+register_autograd("_c10d_functional::_wrap_tensor_autograd", lambda ctx, g: g)

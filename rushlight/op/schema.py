@@ -19,6 +19,9 @@ TYPES = {
     "dtype": 16, "device?": 17, "device": 17, "any": 18, "layout?": 18, "memory_format?": 18, "Generator?": 18,
     "float[]": 18, "float[]?": 18, "Scalar[]": 18, "bool[]": 18, "str[]": 18, "Tensor|Scalar?": 19, "Tensor?[]": 20,
     "Tensor[]?": 18, "SymInt": 6, "SymInt[]": 8,
+    # as PyTorch spells them in schemas of users' ops
+    "SymInt?": 7, "ScalarType": 16, "ScalarType?": 16, "Device": 17, "Device?": 17, "Layout": 18, "Layout?": 18,
+    "MemoryFormat": 18, "MemoryFormat?": 18,
 }
 TENSOR_TYPES = frozenset(("Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "Tensor|Scalar", "Tensor|Scalar?"))
 # Integers that say how large or where, not which way: plans for many shapes read them when they run.

@@ -336,13 +336,22 @@ def _build(u: Unpickler) -> None:
         if hasattr(target, "__setstate__"):
             target.__setstate__(state)
         else:
-            pickling._set_obj_state(target, state)
+            _set_state(target, state)
     elif cls is pickling.parameter_class():
         target.__setstate__(state)
     else:
         raise UnpicklingError(
             f"BUILD: expected Tensor, Parameter, OrderedDict or a class named to `add_safe_globals`, got {cls}"
         )
+
+
+def _set_state(target: Any, state: Any) -> None:
+    """What pickle does of itself: attributes past `__setattr__`, by which frozen dataclasses refuse; slots by it."""
+    own, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if own:
+        target.__dict__.update(own)
+    for name, value in (slots or {}).items():
+        setattr(target, name, value)
 
 
 def _persistent(u: Unpickler) -> None:

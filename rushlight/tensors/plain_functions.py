@@ -233,6 +233,13 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape)
 
 
+@overridable
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """Whether `input.data = from_` can be said of the two: both are of one layout, and neither or both have memory."""
+    kinds = {input.device.type, from_.device.type}
+    return (len(kinds) == 1 or "meta" not in kinds) and input.layout == from_.layout
+
+
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """A copy in host memory that a GPU reads and writes by itself; the tensor itself where it is there already."""
     if self.device.type != "cpu":

@@ -24,6 +24,7 @@ from ..dispatch.modes import (  # noqa: F401
     disable_torch_dispatch as _DisableTorchDispatch,  # noqa: N812 - PyTorch's name
 )
 from ..rules import levels
+from .rare import Tag  # noqa: F401
 from .unbuilt import SCRIPT_NAMES
 
 _TensorMeta = _C.TensorMeta
@@ -151,6 +152,9 @@ class _ProfilerView(ModuleType):
 
 _profiler = _ProfilerView("rushlight._C._profiler", "PROFILER")
 _autograd = _ProfilerView("rushlight._C._autograd", "AUTOGRAD")
+
+
+_cpu = ModuleType("rushlight._C._cpu")      # PyTorch 2.13's holds no names either: `rushlight.cpu` has them
 
 
 def __getattr__(name: str) -> Any:

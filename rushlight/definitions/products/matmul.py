@@ -326,7 +326,7 @@ class Mv(_Product):
 
 
 class IntMm(Library):
-    """The product of two int8 matrices, added up in int32."""
+    """The product of two int8 matrices, added up in int32. The left one may be uint8."""
 
     schema = "_int_mm(Tensor input, Tensor mat2) -> Tensor"
     exact_out = True
@@ -345,6 +345,8 @@ class IntMm(Library):
 
     def steps(self, args, room):
         a, b = args
+        if a.dtype is _C.uint8:
+            return None
         (m, k), n = a.shape, b.shape[1]
         matrices = Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1)
         own = own_function(self.name, a.device)
@@ -361,9 +363,9 @@ class IntMm(Library):
         return found[0]
 
     def check(self, args: tuple) -> None:
-        """Refuse what is no int8 matrix."""
-        for t in args:
-            if t.dtype is not _C.int8 or t.ndim != 2:
+        """Refuse what is no int8 matrix, on the left no uint8 one either."""
+        for t, taken in zip(args, ((_C.int8, _C.uint8), (_C.int8,)), strict=True):
+            if t.dtype not in taken or t.ndim != 2:
                 raise RuntimeError(f"_int_mm: expected int8 matrices, got {t.dtype.name} of {t.ndim} dims")
 
     def filled_by(self, own: Callable) -> Callable:
@@ -376,7 +378,11 @@ class IntMm(Library):
         return run
 
     def run(self, a: Any, b: Any) -> Any:
-        """Matrices that no instruction or no kernel suits are multiplied as int32."""
+        """Matrices that no instruction or no kernel suits are multiplied as int32; uint8 ones are moved to int8's
+        range, and what was taken away is added again."""
+        if a.dtype is _C.uint8:
+            moved = (a ^ 128).view(_C.int8)
+            return find_op("_int_mm")(moved, b) + b.sum(0, dtype=_C.int32) * 128
         return a.to(_C.int32) @ b.to(_C.int32)
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:

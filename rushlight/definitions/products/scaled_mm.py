@@ -197,3 +197,47 @@ class FunctionalScaledMm(Composite):
         return ops["_scaled_mm_v2"](
             mat_a, mat_b, *factors, bias, dtype, list(contraction_dim), use_fast_accum
         )
+
+
+class FunctionalScaledGroupedMm(Composite):
+    """Groups of rows of float8 `mat_a`, each with a matrix of the stack `mat_b`; one factor a row of `mat_a` ([rows])
+    and one a column of each matrix ([groups, columns]). The factors are applied in single precision."""
+
+    schema = (
+        "scaled_grouped_mm(Tensor mat_a, Tensor mat_b, any scale_a, any scale_recipe_a, any scale_b, any"
+        " scale_recipe_b, any swizzle_a=None, any swizzle_b=None, Tensor? bias=None, Tensor? offs=None, any"
+        " output_dtype=bfloat16, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor"
+    )
+    namespace = "nn.functional"
+    method = out = differentiable = False
+
+    def compute(
+        self,
+        mat_a,
+        mat_b,
+        scale_a,
+        scale_recipe_a,
+        scale_b,
+        scale_recipe_b,
+        swizzle_a,
+        swizzle_b,
+        bias,
+        offs,
+        output_dtype,
+        contraction_dim,
+        use_fast_accum,
+    ):
+        recipes = [int(getattr(r, "value", r)) for r in (*listed(scale_recipe_a), *listed(scale_recipe_b))]
+        if recipes != [ROWWISE, ROWWISE] or any(int(s) for s in (*listed(swizzle_a), *listed(swizzle_b))):
+            raise NotImplementedError(
+                f"scaled_grouped_mm: one factor a row, in their own order, is supported; got recipes {recipes}"
+            )
+        if mat_b.ndim != 3 or bias is not None:
+            raise NotImplementedError(
+                f"scaled_grouped_mm: expected mat_b to be a stack of matrices and no bias, got a {mat_b.ndim}-D tensor"
+            )
+        (rows,), (columns,) = listed(scale_a), listed(scale_b)
+        left = mat_a.to(_C.float32) * rows.unsqueeze(-1)
+        right = mat_b.to(_C.float32) * columns.unsqueeze(-2)
+        dtype = _C.bfloat16 if output_dtype in ("bfloat16", None) else output_dtype
+        return ops["_grouped_mm"](left, right, offs, None, dtype)

@@ -42,7 +42,7 @@ def way_of(kind: type) -> Way:
     is_plain = kind.__torch_function__ is _C._disabled_torch_function_impl
     if getattr(kind, "__torch_dispatch__", None) not in (None, _C._disabled_torch_function_impl):
         can_open = hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
-        return Way.WRAPPER if can_open and (is_plain or has_default_rules(kind)) else Way.CLOSED
+        return Way.WRAPPER if can_open else Way.CLOSED
     return Way.PLAIN if is_plain else Way.FUNCTION
 
 

@@ -208,10 +208,11 @@ class Outside:
 
     def guard_parts(self, real: Any, source: Source) -> None:
         """That a tensor made of others is made of the same kinds of tensors, in the same way."""
-        self.guard(Kind.TENSOR, source, TensorLayout.of(real))
-        if way_of(type(real)) is not Way.WRAPPER:
-            return
-        names, context = parts(real)
+        with without_modes():      # its class may have its attributes seen
+            self.guard(Kind.TENSOR, source, TensorLayout.of(real))
+            if way_of(type(real)) is not Way.WRAPPER:
+                return
+            names, context = parts(real)
         same = getattr(type(real), "__metadata_guard__", None)
 
         def holds(t: Any) -> bool:

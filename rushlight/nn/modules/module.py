@@ -16,6 +16,9 @@ from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
 from ...base import late
 from ...op import find_op
+from ...tensors.plain_functions import _has_compatible_shallow_copy_type
+from ...utils._python_dispatch import is_traceable_wrapper_subclass
+from ...utils.swapping import swap_tensors
 from ..parameter import Buffer, Parameter
 from . import hooks as _hooks
 from .hooks import (
@@ -589,8 +592,11 @@ def _converted(param: Any, fn: Callable[[Tensor], Tensor]) -> Any:
         with no_grad():
             grad = fn(grad)
     wants = param.requires_grad
-    kinds = {result.device.type, param.device.type}
-    if (len(kinds) == 1 or "meta" not in kinds) and result.layout == param.layout:
+    if is_traceable_wrapper_subclass(result):     # of several tensors: nobody can say `data =` of it
+        if result is not param:
+            param.grad = None
+            swap_tensors(param, Parameter(result, wants))
+    elif _has_compatible_shallow_copy_type(param, result):
         if result is not param:
             param.grad = None  # a gradient of another dtype or shape may not stay while the data changes
             param.data = result
