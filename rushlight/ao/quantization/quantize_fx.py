@@ -15,26 +15,23 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from typing_extensions import deprecated
-
 from ...fx import GraphModule, symbolic_trace
 from ...fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 from ...nn import Module
-from ..nn.quantized import FloatFunctional, FXFloatFunctional
 from .backend_config import BackendConfig, get_tensorrt_backend_config  # noqa: F401 - PyTorch has the name here
 from .fx.convert import convert
 from .fx.custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
 from .fx.fuse import fuse
 from .fx.graph_module import ObservedGraphModule  # noqa: F401 - PyTorch has the name here
-from .fx.prepare import prepare
+from .fx.prepare import trace_and_prepare
 from .fx.tracer import QuantizationTracer, Scope, ScopeContextManager  # noqa: F401
 from .fx.utils import (
     from_deprecated_dict,
     get_custom_module_class_keys,  # noqa: F401
-    get_skipped_module_name_and_classes,
+    get_skipped_module_name_and_classes,  # noqa: F401
 )
 from .qconfig_mapping import QConfigMapping
-from .utils import DEPRECATION_WARNING
+from .utils import deprecated
 
 Mapping = QConfigMapping | dict[str, Any]
 Backend = BackendConfig | dict[str, Any] | None
@@ -56,16 +53,6 @@ def _check_is_graph_module(model: Any) -> None:
         raise ValueError(f"expected a GraphModule, which prepare_fx makes, but got {type(model)}")
 
 
-def _swap_ff_with_fxff(model: Module) -> None:
-    """Replace FloatFunctional, which observes, by one that tracing goes through."""
-    for name, module in list(model.named_children()):
-        if isinstance(module, FloatFunctional):
-            del model._modules[name]
-            model._modules[name] = FXFloatFunctional()
-        else:
-            _swap_ff_with_fxff(module)
-
-
 def _fuse_fx(
     model: GraphModule, is_qat: bool, fuse_custom_config: FuseCustomConfig | dict[str, Any] | None = None,
     backend_config: Backend = None,
@@ -82,16 +69,10 @@ def _prepare_fx(
 ) -> GraphModule:
     """Trace, fuse and observe a model."""
     custom = from_deprecated_dict(PrepareCustomConfig, prepare_custom_config, "prepare_fx") or PrepareCustomConfig()
-    _swap_ff_with_fxff(model)
     kept = _preserved(model, custom.preserved_attributes)
-    tracer = QuantizationTracer(*get_skipped_module_name_and_classes(custom, is_standalone_module))
-    traced = GraphModule(model, tracer.trace(model))
-    fused = _fuse_fx(
-        traced, is_qat, FuseCustomConfig().set_preserved_attributes(custom.preserved_attributes), backend_config
-    )
-    prepared = prepare(
-        fused, qconfig_mapping, is_qat, tracer.node_name_to_scope, example_inputs, custom, _equalization_config,
-        backend_config, is_standalone_module,
+    prepared = trace_and_prepare(
+        model, qconfig_mapping, is_qat, example_inputs, custom, _equalization_config, backend_config,
+        is_standalone_module,
     )
     attach_preserved_attrs_to_model(prepared, kept)
     return prepared
@@ -119,7 +100,7 @@ def fuse_fx(
     return fused
 
 
-@deprecated(DEPRECATION_WARNING)
+@deprecated
 def prepare_fx(
     model: Module, qconfig_mapping: Mapping, example_inputs: tuple[Any, ...],
     prepare_custom_config: PrepareCustomConfig | dict[str, Any] | None = None,
@@ -131,7 +112,7 @@ def prepare_fx(
     )
 
 
-@deprecated(DEPRECATION_WARNING)
+@deprecated
 def prepare_qat_fx(
     model: Module, qconfig_mapping: Mapping, example_inputs: tuple[Any, ...],
     prepare_custom_config: PrepareCustomConfig | dict[str, Any] | None = None, backend_config: Backend = None,
@@ -161,7 +142,7 @@ def _convert_fx(
     return converted
 
 
-@deprecated(DEPRECATION_WARNING)
+@deprecated
 def convert_fx(
     graph_module: GraphModule, convert_custom_config: ConvertCustomConfig | dict[str, Any] | None = None,
     _remove_qconfig: bool = True, qconfig_mapping: Mapping | None = None, backend_config: Backend = None,

@@ -224,8 +224,8 @@ class BackendPatternConfig:
 
 
 class Patterns(MutableMapping):
-    """A dictionary by pattern. Functions are told apart by identity: `relu` of `nn.functional` and the top-level one are
-    two operators here, though they compare equal."""
+    """A dictionary by pattern. Functions are told apart by identity: `relu` of `nn.functional` and the top-level one
+    are two operators here, though they compare equal."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
         self._held: dict[Any, tuple[Any, Any]] = {}

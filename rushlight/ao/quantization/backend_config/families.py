@@ -151,7 +151,7 @@ def embedding(dtypes: DTypes) -> Configs:
 
 
 def binary(dtypes: DTypes, names: tuple[str, ...] = ("add", "mul")) -> Configs:
-    """Arithmetic of two tensors (an observer of its own) or a tensor and a number (the input's), relu after it or not."""
+    """Arithmetic of two tensors (an observer of its own) or a tensor and a number (the input's), relu after or not."""
     by_count = {0: OWN, 1: SHARED, 2: OWN}
     ops = [op for name in names for op in (getattr(operator, name), TOP[name])]
     patterns = [p for op in ops for p in ((op, nn.ReLU), (op, F.relu), (op, TOP["relu"]), op)]

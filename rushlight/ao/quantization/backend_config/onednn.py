@@ -69,7 +69,9 @@ def _conv(dtypes: list[DTypeConfig]) -> list[BackendPatternConfig]:
     return result
 
 
-def _linear_then(module: type, function: Callable, fused: type, dtypes: list[DTypeConfig]) -> list[BackendPatternConfig]:
+def _linear_then(
+    module: type, function: Callable, fused: type, dtypes: list[DTypeConfig]
+) -> list[BackendPatternConfig]:
     fusion: dict[str, Any] = {"fuser": _sequential_wrapper2(fused), "fused": fused}
     return [
         configure((nn.Linear, module), dtypes, **fusion),

@@ -16,15 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .... import nn
-from ...._C import (
-    Tensor,
-    per_channel_affine,
-    per_channel_symmetric,
-    per_tensor_affine,
-    per_tensor_symmetric,
-    qint8,
-    quint8,
-)
+from ...._C import Tensor, qint8, quint8
+from ....base.quantizers import per_channel_affine, per_channel_symmetric, per_tensor_affine, per_tensor_symmetric
 from ....fx import GraphModule, Node
 from ....nn import Module, Parameter, functional as F  # noqa: N812
 from ....op import published
@@ -57,7 +50,7 @@ def _is_one(scale: Tensor) -> bool:
 
 def _check_rank(x: Tensor) -> None:
     if not 2 <= x.ndim <= 5:
-        raise ValueError(f"equalization is for inputs and weights of linear and convolution layers, not {x.ndim}-d ones")
+        raise ValueError(f"equalization is for linear and convolution layers, not for tensors of {x.ndim} dimensions")
 
 
 class _InputEqualizationObserver(Module):
@@ -382,7 +375,7 @@ def _convert_equalization_ref(model: GraphModule) -> GraphModule:
     return GraphModule(model, model.graph)
 
 
-# --- which layers ------------------------------------------------------------------------------------------------------
+# --- which layers -----------------------------------------------------------------------------------------------------
 
 
 def get_layer_sqnr_dict(model_a: Module, model_b: Module, x: Tensor) -> dict[str, float]:

@@ -19,8 +19,6 @@ from ...._C import (
     int8,
     int16,
     int32,
-    per_tensor_affine,
-    per_tensor_symmetric,
     qint8,
     qint32,
     quint8,
@@ -28,6 +26,7 @@ from ...._C import (
     uint16,
 )
 from ....backends import quantized as engines
+from ....base.quantizers import per_tensor_affine, per_tensor_symmetric
 from ....fx import GraphModule, Node
 from ....nn import Module, functional as F  # noqa: N812
 from ....nn.utils.parametrize import type_before_parametrizations
@@ -336,8 +335,6 @@ class _Conversion:
 
     def _convert_standalone(self, node: Node, module: Any) -> None:
         """A submodule prepared by itself, converted by itself."""
-        from ..quantize_fx import convert_fx, convert_to_reference_fx  # noqa: PLC0415 - they convert with this file
-
         attrs = module.meta["_observed_graph_module_attrs"]
         for index, arg in enumerate(list(node.args)):
             if index in attrs.standalone_module_input_quantized_idxs:
@@ -347,8 +344,7 @@ class _Conversion:
             if stays_quantized[0] != 0:
                 raise AssertionError(f"{node.target}: only output 0 can stay quantized, not {stays_quantized}")
             self._dequantize_after(node)
-        function = convert_to_reference_fx if self.is_reference else convert_fx
-        self.modules[node.target] = self._put(node, function(module, backend_config=self.backend))
+        self.modules[node.target] = self._put(node, convert(module, self.is_reference, backend_config=self.backend))
 
     def _convert_custom(self, node: Node, module: Any) -> None:
         """A custom module becomes its quantized class; statically quantized ones take and give quantized values."""

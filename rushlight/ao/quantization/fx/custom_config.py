@@ -1,6 +1,6 @@
 """What preparing, converting and fusing are told besides qconfigs: modules to leave whole, to swap, or to keep.
 
-Enters: settings through chained setters, or dictionaries (the older form). Leaves: config objects and their dictionaries.
+Enters: settings through chained setters, or dictionaries (the older form). Leaves: config objects, dictionaries.
 Refuses: values of other kinds in dictionaries (ValueError).
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....fx import Graph, GraphModule
 from ....nn import Module
-from ....quantized.packed import Packed
+from ....quantized.packed import ScriptObject
 from ..qconfig_mapping import QConfigMapping
 from .custom_config import PrepareCustomConfig
 
@@ -68,7 +68,7 @@ class _KeepingGraphModule(GraphModule):
     def __deepcopy__(self, memo: dict) -> _KeepingGraphModule:
         root = Module()
         root.__dict__ = copy.deepcopy(self.__dict__)
-        kind = next(t for t in type(self).__mro__ if t.__module__ == __name__ and "GraphModuleImpl" not in t.__qualname__)
+        kind = next(t for t in type(self).__mro__ if "GraphModuleImpl" not in t.__qualname__)
         return kind(root, copy.deepcopy(self.graph), copy.deepcopy(self.preserved_attr_names))
 
 
@@ -86,7 +86,7 @@ class ObservedStandaloneGraphModule(ObservedGraphModule):
 
 def is_packed(value: Any) -> bool:
     """Whether a value is the packed weight of an operator: no tensor and no module, but part of the state."""
-    return isinstance(value, Packed)
+    return isinstance(value, ScriptObject)
 
 
 def _save_packed_weight(self: Module, destination: dict[str, Any], prefix: str, keep_vars: Any) -> None:

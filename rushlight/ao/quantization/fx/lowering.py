@@ -142,7 +142,8 @@ class _Lowering:
         for quantize, relu, source in self._static(table.STATIC_SUMS, 2, of_module=True):
             module = self._module(source)
             part, quantized_class = table.STATIC_SUMS[type(module)]
-            if relu is None and len(source.args) == 2 and type(module[0]) is part and all(map(is_dequantize, source.args)):
+            both = len(source.args) == 2 and all(map(is_dequantize, source.args))
+            if relu is None and both and type(module[0]) is part:
                 self._lower_static(quantize, source, quantized_class)
 
     def dynamic_modules(self) -> None:
@@ -156,7 +157,8 @@ class _Lowering:
             if quantized_class is None or not is_dequantize(node.args[0]):
                 continue
             quantize = node.args[0].args[0]
-            if _calls(quantize, _functions["quantize_per_tensor_dynamic"]) and quantize.args[1] in (quint8, qint8, float16):
+            is_dynamic = _calls(quantize, _functions["quantize_per_tensor_dynamic"])
+            if is_dynamic and quantize.args[1] in (quint8, qint8, float16):
                 self._put(node, quantized_class.from_reference(module))
                 node.replace_input_with(node.args[0], quantize.args[0])
 
@@ -218,7 +220,7 @@ class _Lowering:
                 continue
             source, dtype, reduce_range = quantize.args
             op, op_with_relu = table.DYNAMICALLY_WEIGHTED[node.target].get((dtype, weight.args[-1]), (None, None))
-            if op is None or op_with_relu is None:      # as PyTorch, convolutions stay a reference: there is no relu form
+            if op is None or op_with_relu is None:      # convolutions, which have no relu form, stay a reference
                 continue
             with self.graph.inserting_before(node):
                 packed = self._prepack(node.target, weight, rest, dict(node.kwargs))

@@ -86,7 +86,7 @@ DROPPED: dict[Any, tuple[str, ...]] = {
     F.instance_norm: ("running_mean", "running_var", "use_input_stats", "momentum"),
 }
 
-# --- operators that take quantized tensors as they are, or with a scale -------------------------------------------------
+# --- operators that take quantized tensors as they are, or with a scale -----------------------------------------------
 
 Kinds = tuple[tuple[Any, ...], tuple[str, ...], tuple[type, ...]]       # functions, methods, modules
 

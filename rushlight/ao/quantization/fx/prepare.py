@@ -12,6 +12,7 @@ from typing import Any
 from ...._C import float8_e4m3fn, float8_e5m2, float16, float32, int8, int16, int32, qint8, qint32, quint8, uint8
 from ....fx import Graph, GraphModule, Node
 from ....nn import Module, functional as F  # noqa: N812
+from ...nn.quantized.modules.functional_modules import FloatFunctional, FXFloatFunctional
 from ..backend_config import BackendConfig, get_native_backend_config
 from ..backend_config.utils import get_module_to_qat_module
 from ..qconfig_mapping import QConfigMapping
@@ -20,6 +21,7 @@ from ..utils import _parent_name, get_swapped_custom_module_class
 from ._equalize import add_equalization_observers, is_equalization_observer
 from .custom_config import PrepareCustomConfig, StandaloneModuleConfigEntry
 from .custom_modules import insert_dequant_stubs, is_custom_lstm, lstm_behind
+from .fuse import fuse
 from .graph_module import ObservedGraphModuleAttrs, _is_observed_standalone_module
 from .match_utils import Match, find_matches, longest_first
 from .qconfig_mapping_utils import (
@@ -29,12 +31,14 @@ from .qconfig_mapping_utils import (
     _update_qconfig_for_qat,
 )
 from .targets import FLOAT_OBSERVER, Entry, Target, Targets, type_of
+from .tracer import QuantizationTracer
 from .utils import (
     TARGET,
     assert_and_get_unique_device,
     free_name,
     from_deprecated_dict,
     get_custom_module_class_keys,
+    get_skipped_module_name_and_classes,
     is_activation_post_process_node,
     node_arg_is_bias,
     node_arg_is_weight,
@@ -71,6 +75,30 @@ def _save_state(
         node_name_to_qconfig, node_name_to_scope, prepare_custom_config, equalization_node_name_to_qconfig,
         qconfig_mapping, is_qat, observed_node_names,
     )
+
+
+def trace_and_prepare(
+    model: Module, qconfig_mapping: Any, is_qat: bool, example_inputs: tuple[Any, ...], custom: PrepareCustomConfig,
+    equalization_config: Any = None, backend_config: Any = None, is_standalone_module: bool = False,
+) -> GraphModule:
+    """A model as it is: traced, fused, and observed."""
+    _swap_ff_with_fxff(model)
+    tracer = QuantizationTracer(*get_skipped_module_name_and_classes(custom, is_standalone_module))
+    traced = GraphModule(model, tracer.trace(model))
+    return prepare(
+        fuse(traced, is_qat, None, backend_config), qconfig_mapping, is_qat, tracer.node_name_to_scope, example_inputs,
+        custom, equalization_config, backend_config, is_standalone_module,
+    )
+
+
+def _swap_ff_with_fxff(model: Module) -> None:
+    """Replace FloatFunctional, which observes, by one that tracing goes through."""
+    for name, module in list(model.named_children()):
+        if isinstance(module, FloatFunctional):
+            del model._modules[name]
+            model._modules[name] = FXFloatFunctional()
+        else:
+            _swap_ff_with_fxff(module)
 
 
 def prepare(
@@ -199,14 +227,13 @@ class _Preparation:
         )
 
     def _prepare_standalone_modules(self) -> None:
-        from ..quantize_fx import _prepare_standalone_module_fx  # noqa: PLC0415 - it prepares with this file
-
         for node, (match, qconfig) in self.entries.items():
             if match.is_standalone:
                 entry = self._standalone(node, qconfig)
-                self._replace(node, _prepare_standalone_module_fx(
+                self._replace(node, trace_and_prepare(
                     self.modules[node.target], entry.qconfig_mapping, self.is_qat, entry.example_inputs,
-                    entry.prepare_custom_config, entry.backend_config,
+                    entry.prepare_custom_config or PrepareCustomConfig(), backend_config=entry.backend_config,
+                    is_standalone_module=True,
                 ))
 
     def _swap_custom_module(self, node: Node, qconfig: Any) -> None:

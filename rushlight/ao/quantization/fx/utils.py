@@ -183,7 +183,10 @@ def _is_number(node: Node, modules: dict[str, Module], cache: dict[Node, bool]) 
         if isinstance(arg, list):
             if not all(all_node_args_have_no_tensors(a, modules, cache) for a in arg):
                 return False
-        elif not (isinstance(arg, int) or (isinstance(arg, Node) and all_node_args_have_no_tensors(arg, modules, cache))):
+        elif isinstance(arg, Node):
+            if not all_node_args_have_no_tensors(arg, modules, cache):
+                return False
+        elif not isinstance(arg, int):
             return False
     return bool(node.args)
 
@@ -196,8 +199,9 @@ def maybe_get_next_module(
         if user.op == "call_module" and target_module_type is not None:
             if isinstance(modules[str(user.target)], target_module_type):
                 return user
-        elif user.op == "call_function" and target_functional_type is not None and user.target == target_functional_type:
-            return user
+        elif user.op == "call_function" and target_functional_type is not None:
+            if user.target == target_functional_type:
+                return user
     return None
 
 
