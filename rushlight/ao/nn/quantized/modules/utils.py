@@ -18,7 +18,7 @@ from .....nn import Module
 from .....op import find_op
 from .....tensors.interop import tensor
 from ....quantization.utils import is_per_channel, is_per_tensor
-from .....torch_names.qschemes import per_channel_affine_float_qparams
+from .....base.quantizers import per_channel_affine_float_qparams
 
 __all__ = ["WeightedQuantizedModule"]
 
