@@ -170,7 +170,7 @@ def get_default_static_quant_reference_module_mappings() -> Table:
 
 def get_embedding_static_quant_module_mappings() -> Table:
     """The static table, with trained tables in it."""
-    return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **_by_name(qat_tables, q_tables, _TABLES)}
+    return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **_by_name(qat_tables, q_tables, "EmbeddingBag Embedding")}
 
 
 def get_default_static_sparse_quant_module_mappings() -> Table:

@@ -15,6 +15,7 @@ from ..... import _C
 from ....._C import Tensor
 from .....base.dtype import iinfo
 from .....nn import Module
+from .....nn.modules.module import _addindent
 from .....op import find_op
 from .....tensors.interop import tensor
 from ....quantization.utils import is_per_channel, is_per_tensor
@@ -147,9 +148,13 @@ _pair_from_first = _ntuple_from_first(2)
 
 def _hide_packed_params_repr(self: Module, params: type | tuple[type, ...]) -> str:
     """The text of a layer without its packed weights."""
-    shown = {name: child for name, child in self._modules.items() if not isinstance(child, params)}
-    hidden, self.__dict__["_modules"] = self._modules, shown
-    try:
-        return Module.__repr__(self)
-    finally:
-        self.__dict__["_modules"] = hidden
+    extra = self.extra_repr()
+    lines = extra.split("\n") if extra else []
+    children = [
+        f"({name}): {_addindent(repr(child), 2)}"
+        for name, child in self._modules.items() if not isinstance(child, params)
+    ]
+    if len(lines) == 1 and not children:
+        return f"{self._get_name()}({lines[0]})"
+    body = "\n  ".join(["", *lines, *children])
+    return f"{self._get_name()}({body}\n)" if lines or children else f"{self._get_name()}()"
