@@ -31,8 +31,8 @@ def expect_qconfig(method: str, mod: Module, may_be_none: bool = False) -> Any:
     """The module's qconfig. Refuses a module that has none, or (unless told otherwise) an empty one."""
     if not hasattr(mod, "qconfig"):
         raise AssertionError(
-            f"{method}: Input float module must have qconfig defined. Set {type(mod).__name__}.qconfig, or prepare() the"
-            " model, which hands on the qconfig of its parents"
+            f"{method}: Input float module must have qconfig defined. Set {type(mod).__name__}.qconfig, or prepare()"
+            " the model, which hands on the qconfig of its parents"
         )
     if not (mod.qconfig or may_be_none):
         raise AssertionError(f"{method}: Input float module must have a valid qconfig, got {mod.qconfig}")

@@ -111,7 +111,9 @@ _DEFAULT_OP_LIST_TO_FUSER_METHOD: dict[tuple, Callable[..., Module]] = {
     (BatchNorm3d, ReLU): _sequential_wrapper2(fused.BNReLU3d),
 }
 for _conv, _transposed, _norm in (
-    (Conv1d, ConvTranspose1d, BatchNorm1d), (Conv2d, ConvTranspose2d, BatchNorm2d), (Conv3d, ConvTranspose3d, BatchNorm3d)
+    (Conv1d, ConvTranspose1d, BatchNorm1d),
+    (Conv2d, ConvTranspose2d, BatchNorm2d),
+    (Conv3d, ConvTranspose3d, BatchNorm3d),
 ):
     _DEFAULT_OP_LIST_TO_FUSER_METHOD |= {
         (_conv, _norm): fuse_conv_bn,

@@ -1,7 +1,7 @@
 """`torch.ao.nn.quantized.functional`: functions of quantized tensors.
 
-Enters: quantized tensors, weights included. Leaves: quantized tensors. Refuses: floats (ValueError), dtypes and paddings
-without kernels (NotImplementedError), shapes of other ranks.
+Enters: quantized tensors, weights included. Leaves: quantized tensors. Refuses: floats (ValueError), dtypes and
+paddings without kernels (NotImplementedError), shapes of other ranks.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from ....._C import Tensor
+from .....base.quantizers import per_channel_affine_float_qparams
 from .....nn import Module, Parameter, functional as F
 from .....nn.modules import sparse as floats
-from .....base.quantizers import per_channel_affine_float_qparams
 from ...sources import expect_class, expect_given_qconfig, expect_qconfig
 
 __all__ = ["Embedding", "EmbeddingBag"]

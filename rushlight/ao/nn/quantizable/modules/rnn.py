@@ -210,7 +210,8 @@ class _LSTMLayer(Module):
         split_gates = kwargs.get("split_gates", False)
         layer = cls(*settings, split_gates=split_gates)
         layer.qconfig = getattr(other, "qconfig", qconfig)
-        for name, suffix in (("layer_fw", ""), ("layer_bw", "_reverse")) if other.bidirectional else (("layer_fw", ""),):
+        ways = {"layer_fw": "", "layer_bw": "_reverse"} if other.bidirectional else {"layer_fw": ""}
+        for name, suffix in ways.items():
             weights = [
                 getattr(other, f"{kind}_l{layer_idx}{suffix}", None)
                 for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

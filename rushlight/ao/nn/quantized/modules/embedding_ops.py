@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from ..... import _C, ops
 from ....._C import Tensor
+from .....base.quantizers import per_channel_affine_float_qparams
 from .....nn import Module
 from .....nn.modules import sparse as floats
 from .....op import find_op
-from .....base.quantizers import per_channel_affine_float_qparams
 from ....quantization.qconfig import float_qparams_weight_only_qconfig
 from ...qat.modules import embedding_ops as rounded
 from ...sources import expect_class, expect_qconfig

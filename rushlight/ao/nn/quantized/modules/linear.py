@@ -54,7 +54,7 @@ class LinearPackedParams(Module):
             return ops.quantized.linear_prepack, ops.quantized.linear_unpack
         if self.dtype == _C.float16:
             return ops.quantized.linear_prepack_fp16, ops.quantized.linear_unpack_fp16
-        raise RuntimeError(f"Unsupported dtype on dynamic quantized linear! Expected qint8 or float16, got {self.dtype}")
+        raise RuntimeError(f"Unsupported dtype on dynamic quantized linear! Use qint8 or float16, not {self.dtype}")
 
     def set_weight_bias(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack these."""

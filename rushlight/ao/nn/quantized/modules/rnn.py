@@ -23,8 +23,8 @@ class LSTM(quantizable.LSTM):
     def from_float(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuses: a float module must be observed first."""
         raise NotImplementedError(
-            "quantized.LSTM.from_float: a float module cannot be converted at once. prepare() makes it quantizable.LSTM;"
-            " convert that one after calibration"
+            "quantized.LSTM.from_float: a float module cannot be converted at once. prepare() makes it"
+            " quantizable.LSTM; convert that one after calibration"
         )
 
     @classmethod

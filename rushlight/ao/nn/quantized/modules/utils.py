@@ -14,12 +14,12 @@ from typing import Any
 from ..... import _C
 from ....._C import Tensor
 from .....base.dtype import iinfo
+from .....base.quantizers import per_channel_affine_float_qparams
 from .....nn import Module
 from .....nn.modules.module import _addindent
 from .....op import find_op
 from .....tensors.interop import tensor
 from ....quantization.utils import is_per_channel, is_per_tensor
-from .....base.quantizers import per_channel_affine_float_qparams
 
 __all__ = ["WeightedQuantizedModule"]
 
@@ -39,8 +39,8 @@ def expect_quantized(module: Module, x: Any) -> None:
     where = f" at {_places[module]!r}" if module in _places else ""
     given = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
     raise NotImplementedError(
-        f"{module._get_name()}{where}: expected a quantized tensor, got {given}. Could not run 'quantized' kernels on it:"
-        " quantize the input (a QuantStub before this layer when the model is prepared, or quantize_per_tensor)"
+        f"{module._get_name()}{where}: expected a quantized tensor, got {given}. Could not run kernels of integers on"
+        " it: quantize the input (a QuantStub before this layer when the model is prepared, or quantize_per_tensor)"
     )
 
 

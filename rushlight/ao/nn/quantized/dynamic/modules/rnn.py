@@ -408,10 +408,8 @@ class RNNCellBase(Module):
         kind = {floats.LSTMCell: LSTMCell, floats.GRUCell: GRUCell, floats.RNNCell: RNNCell}[type(mod)]
         options = {"nonlinearity": mod.nonlinearity} if kind is RNNCell else {}
         result = kind(mod.input_size, mod.hidden_size, bias=mod.bias, dtype=dtype, **options)
-        result.set_weight_bias({
-            "weight": {name: _quantized(getattr(mod, name), make_observer, dtype) for name in ("weight_ih", "weight_hh")},
-            "bias": {name: getattr(mod, name) for name in ("bias_ih", "bias_hh")},
-        })
+        weights = {name: _quantized(getattr(mod, name), make_observer, dtype) for name in ("weight_ih", "weight_hh")}
+        result.set_weight_bias({"weight": weights, "bias": {"bias_ih": mod.bias_ih, "bias_hh": mod.bias_hh}})
         return result
 
     @classmethod
