@@ -67,11 +67,9 @@ def _conv(
     if padding_mode != "zeros":
         raise NotImplementedError(f"conv{dims}d: Only zero-padding is supported! Got {padding_mode!r}")
     if input.dtype != _C.quint8:
-        raise NotImplementedError(
-            f"conv{dims}d: Only torch.quint8 is supported for activation tensor! Got {input.dtype}"
-        )
+        raise NotImplementedError(f"conv{dims}d: the input must be of dtype quint8, got {input.dtype}")
     if weight.dtype != _C.qint8:
-        raise NotImplementedError(f"conv{dims}d: Only torch.qint8 is supported for weight tensor! Got {weight.dtype}")
+        raise NotImplementedError(f"conv{dims}d: the weight must be of dtype qint8, got {weight.dtype}")
     if input.dim() != dims + 2:
         raise ValueError(f"Input shape must be `{_SHAPES[dims]}`! Got {tuple(input.shape)}")
     packed = getattr(ops.quantized, f"conv{dims}d_prepack")(weight, bias, *sizes, groups)

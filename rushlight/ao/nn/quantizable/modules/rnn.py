@@ -109,7 +109,7 @@ class LSTMCell(Module):
     ) -> Self:
         """A cell over these weights and biases. Refuses one bias without the other."""
         if (bi is None) != (bh is None):
-            raise AssertionError("LSTMCell.from_params: bi and bh must both be None or both have values")
+            raise AssertionError("LSTMCell.from_params: expected both biases or none, got one of them")
         cell = cls(wi.shape[1], wh.shape[1], bias=bi is not None, split_gates=split_gates)
         for layers, weight, bias in ((cell.igates, wi, bi), (cell.hgates, wh, bh)):
             linears = list(layers.values()) if split_gates else [layers]
@@ -202,7 +202,7 @@ class _LSTMLayer(Module):
     def from_float(cls, other: Any, layer_idx: int = 0, qconfig: Any = None, **kwargs: Any) -> Self:
         """The layer of this number of a float LSTM; `kwargs` replace its settings."""
         if not hasattr(other, "qconfig") and qconfig is None:
-            raise AssertionError("quantizable.LSTM.from_float: other must have qconfig or qconfig must be provided")
+            raise AssertionError("quantizable.LSTM.from_float: expected a qconfig, on the module or as an argument")
         settings = [
             kwargs.get(name, getattr(other, name))
             for name in ("input_size", "hidden_size", "bias", "batch_first", "bidirectional")
@@ -300,7 +300,7 @@ class LSTM(Module):
         if not isinstance(other, cls._FLOAT_MODULE):
             raise AssertionError(f"Expected module type {cls._FLOAT_MODULE}, got {type(other)}")
         if not hasattr(other, "qconfig") and not qconfig:
-            raise AssertionError("quantizable.LSTM.from_float: other must have qconfig or qconfig must be provided")
+            raise AssertionError("quantizable.LSTM.from_float: expected a qconfig, on the module or as an argument")
         observed = cls(
             other.input_size, other.hidden_size, other.num_layers, other.bias, other.batch_first, other.dropout,
             other.bidirectional, split_gates=split_gates,

@@ -205,8 +205,7 @@ class PReLU(_Rescaling):
         observer(weight)
         if observer.dtype != _C.quint8:
             warnings.warn(
-                f"PReLU's weight observer should have dtype quint8 but got {observer.dtype}: the weight is quantized"
-                " to unsigned bytes",
+                f"PReLU: the weight is quantized to quint8, though its observer is for {observer.dtype}",
                 stacklevel=2,
             )
         of_weight = observer.calculate_qparams()

@@ -92,8 +92,8 @@ class Embedding(Module):
         self.dtype = dtype
         if _weight is not None and list(_weight.shape) != [num_embeddings, embedding_dim]:
             raise AssertionError(
-                "Shape of weight does not match num_embeddings and embedding_dim: expected"
-                f" {[num_embeddings, embedding_dim]}, got {list(_weight.shape)}"
+                f"_weight: expected num_embeddings rows of embedding_dim, {[num_embeddings, embedding_dim]}, got"
+                f" {list(_weight.shape)}"
             )
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
         self.set_weight(_empty_rows(num_embeddings, embedding_dim, _C.quint8) if _weight is None else _weight)

@@ -27,8 +27,7 @@ def _expect_signed_bytes(name: str, dtype: _C.dtype) -> None:
 def _expect_blocks(name: str, rows: int | None, columns: int | None) -> None:
     if rows is None or columns is None:
         raise AssertionError(
-            f"{name}: row_block_size and col_block_size must not be None, got row_block_size={rows},"
-            f" col_block_size={columns}"
+            f"{name}: expected the sizes of a block, got row_block_size={rows} and col_block_size={columns}"
         )
 
 

@@ -75,8 +75,7 @@ class Linear(static.Linear):
         observer = weight_observers(layer)()
         if observer.dtype not in (_C.qint8, _C.float16):
             raise AssertionError(
-                "The only supported dtypes for dynamic quantized linear are qint8 and float16, got:"
-                f" {observer.dtype}"
+                f"{method}: weights become qint8 or float16, and the observer of this one is for {observer.dtype}"
             )
         observer(layer.weight)
         weight = layer.weight.float()

@@ -161,7 +161,7 @@ class RNNBase(Module):
             raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
         if input.size(-1) != self.input_size:
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
+                f"the last dim of input must have size input_size={self.input_size}, got {input.size(-1)}"
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:

@@ -75,8 +75,8 @@ class RNNCellBase(_ManyWeights, floats.RNNCellBase):
             }
         if len(weight_qparams_dict) != 3:
             raise AssertionError(
-                "Expected length for weight_qparams_dict to be 3 for QuantizedRNNCellBase(Reference), got"
-                f" {len(weight_qparams_dict)}: weight_ih, weight_hh and is_decomposed"
+                f"{self._get_name()}: weight_qparams_dict must hold weight_ih, weight_hh and is_decomposed, got"
+                f" {list(weight_qparams_dict)}"
             )
         self._init_weight_qparams_dict(weight_qparams_dict, device)
 
