@@ -63,6 +63,10 @@ late.provide({
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch
+    # modules that are observed and converted within the call that makes them
+    "quantization.prepare": "ao.quantization.quantize:prepare",
+    "quantization.prepare_qat": "ao.quantization.quantize:prepare_qat",
+    "quantization.convert": "ao.quantization.quantize:convert",
     "logs": "_logging._internal",                                    # texts of the compile stack, where asked for
     "dynamo settings": "dynamo.settings",                            # where debug folders are
     "FakeTensor": "fake:FakeTensor",                                 # tensors without memory, for utils.viz._cycles

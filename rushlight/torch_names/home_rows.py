@@ -20,6 +20,7 @@ script.passes.alias_text -> .: AliasDb
 script.core_names -> .: InferredType parse_ir parse_schema unify_type_list
 jit._script -> jit: ScriptFunction
 jit._execution -> jit: strict_fusion
+ao.nn.quantized.modules.borders -> ao.nn.quantized.modules: DeQuantize Quantize
 compiler.driver -> .: compile
 compiler.driver -> _dynamo.eval_frame: OptimizedModule explain optimize optimize_assert
 _dynamo.utils -> _dynamo.eval_frame: is_dynamo_supported is_inductor_supported

@@ -178,13 +178,17 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {which} size {(count, batch, width)}, got {list(state.shape)}")
         return tuple(given) if order is None else tuple(state.index_select(1, order) for state in given)
 
+    def _weights(self) -> list[Tensor]:
+        """What the network's op takes; layers that round their weights have others."""
+        return self._flat_weights
+
     def _run(self, input: Tensor, states: States, *packed: Tensor) -> tuple[Tensor, States]:
         """The network's op: over padded sequences, or over rows with their number at every step in `packed`."""
         hx = list(states) if self.mode == "LSTM" else states[0]
         options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
         if not packed:
             options = (*options, self.batch_first)
-        out, *last = _NETWORKS[self.mode](input, *packed, hx, self._flat_weights, *options)
+        out, *last = _NETWORKS[self.mode](input, *packed, hx, self._weights(), *options)
         return out, tuple(last)
 
     def _forward(self, input: Any, given: States | None) -> tuple[Any, States]:
@@ -340,11 +344,13 @@ class RNNCellBase(Module):
             states = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
         else:
             states = tuple(state.unsqueeze(0) if alone else state for state in given)
-        result = _CELLS[self.mode](
-            rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        )
+        result = _CELLS[self.mode](rows, states[0] if count == 1 else list(states), *self._weights())
         result = result if isinstance(result, tuple) else (result,)
         return tuple(state.squeeze(0) for state in result) if alone else result
+
+    def _weights(self) -> tuple:
+        """What the op takes after the states; layers that round their weights have others."""
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state."""

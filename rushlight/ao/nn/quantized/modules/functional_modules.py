@@ -148,7 +148,7 @@ class QFunctional(Module):
         """From an observed FloatFunctional. Refuses other modules."""
         if type(mod) is not FloatFunctional:
             raise AssertionError(
-                f"QFunctional.from_float expects an instance of FloatFunctional, got {type(mod).__name__}"
+                f"QFunctional.from_float: expected a FloatFunctional, got {type(mod).__name__}"
             )
         scale, zero_point = mod.activation_post_process.calculate_qparams()
         result = cls()
