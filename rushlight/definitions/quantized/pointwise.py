@@ -19,8 +19,11 @@ from functools import lru_cache
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Pointwise
+from rushlight.base.quantizers import PerTensor
+from rushlight.op import Pointwise, Promote, ops
 from rushlight.op.layout import Layout, by_stride
+
+from .container import ints, put, qparams
 
 LIMITS = {"u8": (0, 255), "i8": (-128, 127), "i32": (-(2**31), 2**31 - 1)}
 PAIR_BYTES = 64       # of two vectors, as PyTorch's kernels for quantized tensors have them
@@ -53,11 +56,21 @@ def reading(scale: float, zero_point: int) -> tuple[tuple[float, float], tuple[f
 
 
 @lru_cache(maxsize=4096)
-def writing(scale: float, zero_point: int, code: str, relu: bool = False) -> tuple[float, float, float, float]:
-    """The numbers that turn reals into integers: 1 / scale, the limits seen from the zero point, the zero point."""
+def writing(
+    scale: float, zero_point: int, code: str, relu: bool = False, wide: bool = False
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The numbers that turn reals into integers, for elements one by one and in vectors: 1 / scale, the limits seen
+    from the zero point, the zero point. `wide`: vectors take the inverse of the scale in float64."""
+    inverse = inverse_of(scale)
+    others = bounds(zero_point, code, relu)
+    return (inverse, *others), (single(1.0 / scale) if wide and scale else inverse, *others)
+
+
+def bounds(zero_point: int, code: str, relu: bool = False) -> tuple[float, float, float]:
+    """The least and the largest integer, seen from the zero point (with `relu`, nothing is below it), and it."""
     low, high = LIMITS[code]
     least = zero_point if relu and zero_point > low else low
-    return inverse_of(scale), float(least - zero_point), float(high - zero_point), float(zero_point)
+    return float(least - zero_point), float(high - zero_point), float(zero_point)
 
 
 # Elements by the form that PyTorch computes them in
@@ -118,6 +131,27 @@ def joined(result: Any, operands: Sequence[Any]) -> tuple[list[int], list[list[i
     return sizes or [1], [own or [1] for own in strides]
 
 
+def mapped(name: str, q: Any, scale: float, zero_point: int, *numbers: Any, wide: bool = False) -> Any:
+    """The op of this name over a quantized tensor, as one with this scale and zero point."""
+    integers = ints(q)
+    read, write = reading(*qparams(q, name)), writing(scale, zero_point, integers.dtype.code, wide=wide)
+    op = ops[name]
+
+    def call(fused: bool, a: Any, out: Any = None) -> Any:
+        return op(a, *read[fused], *write[fused], fused, *numbers, out=out)
+
+    return put(by_parts(call, (integers,)), q.dtype, PerTensor(scale, zero_point))
+
+
+def quantized_number(value: float, scale: float, zero_point: int, code: str) -> int:
+    """The integer that stands for a number."""
+    low, high = LIMITS[code]
+    moved = single(single(single(value) * inverse_of(scale)) + single(zero_point))
+    if moved != moved:
+        return low
+    return int(min(max(moved if math.isinf(moved) else round(moved), low), high))
+
+
 # Scalar arithmetic
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -164,6 +198,18 @@ class Integers(Pointwise):
 
     def result_dtype(self, common: Any, *args: Any) -> Any:
         return args[0].dtype
+
+
+class IntegersLimited(Pointwise):
+    """Integers held between two others, either of which may be missing."""
+
+    schema = "_integers_limited(Tensor a, Scalar? low, Scalar? high) -> Tensor"
+    function = method = inplace = differentiable = False
+    promote = Promote.KEEP
+    layout = Layout.FORMAT
+
+    def expr(self, s, a, low, high):
+        return s.clamp(a, low, high)
 
 
 class QuantizedAdd(Integers):
