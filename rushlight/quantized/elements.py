@@ -6,13 +6,14 @@ PyTorch's integers. Refuses: tensors quantized per channel, operands of two dtyp
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from .. import _C
 from ..base.quantizers import PerTensor
-from ..definitions.quantized.activations import leaky_relu as _leaky_relu, limited, relu, sloped, threshold
+from ..definitions.quantized.activations import limited, relu, sloped, threshold
 from ..definitions.quantized.container import ints, is_quantized, put, qparams
-from ..definitions.quantized.pointwise import LIMITS, bounds, by_parts, inverse_of, mapped, reading, single, writing
+from ..definitions.quantized.pointwise import LIMITS, bounds, by_parts, copied, inverse_of, mapped, reading, single, writing
 from ..op import ops
 from .namespace import define
 
@@ -88,7 +89,7 @@ def plus(name: str, a: Any, number: Number, use_relu: bool) -> Any:
     step = round(float(number) / scale)
     moved = zero_point - step
     if low <= moved <= high:
-        kept = ops["_integers_limited"](x, moved, None) if use_relu else x.clone()
+        kept = ops["_integers_limited"](x, moved, None) if use_relu else copied(x)
         return put(kept, a.dtype, PerTensor(scale, moved))
     reach = high - moved if moved < low else moved - low
     wider, end = float(reach) / (float(high) - low) * scale, low if moved < low else high
@@ -102,14 +103,14 @@ def times(name: str, a: Any, number: Number, use_relu: bool) -> Any:
     scale, zero_point = qparams(a, f"quantized::{name}")
     number = float(number)
     if number > 0:
-        kept = relu(a) if use_relu else put(ints(a).clone(), a.dtype, a._quantizer)
+        kept = relu(a) if use_relu else put(copied(ints(a)), a.dtype, a._quantizer)
         kept._quantizer = PerTensor(number * scale, zero_point)
         return kept
     x = ints(a)
     if number == 0:
-        return put(x.clone().zero_(), a.dtype, PerTensor(1.0, 0))
+        return put(copied(x).zero_(), a.dtype, PerTensor(1.0, 0))
     low, high = LIMITS[x.dtype.code]
-    turned, end = x.bitwise_not(), high - (zero_point - low)
+    turned, end = copied(x).bitwise_not_(), high - (zero_point - low)
     if use_relu:
         turned = ops["_integers_limited"](turned, end, None)
     return put(turned, a.dtype, PerTensor(abs(number) * scale, end))
@@ -200,7 +201,7 @@ def hardswish(input: Any, output_scale: float, output_zero_point: int) -> Any:
 )
 def leaky_relu(qx: Any, slope: Number, inplace: bool, output_scale: float, output_zero_point: int) -> Any:
     if inplace:
-        return _leaky_relu(qx, slope, True)
+        warnings.warn("quantized::leaky_relu: inplace=True is not supported, the result is a new tensor", stacklevel=2)
     return mapped("_quantized_leaky_relu", qx, output_scale, output_zero_point, slope)
 
 
@@ -211,7 +212,7 @@ def leaky_relu(qx: Any, slope: Number, inplace: bool, output_scale: float, outpu
 def elu(
     q: Any, output_scale: float, output_zero_point: int, alpha: Number, scale: Number, input_scale: Number
 ) -> Any:
-    return mapped("_quantized_elu", q, output_scale, output_zero_point, alpha, scale, input_scale)
+    return mapped("_quantized_elu", q, output_scale, output_zero_point, alpha, scale, input_scale, rows=True)
 
 
 @define("quantized::celu(Tensor self, float output_scale, int output_zero_point, Scalar alpha=1) -> Tensor")

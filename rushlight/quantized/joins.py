@@ -1,4 +1,4 @@
-"""`ops.quantized`: concatenation and matrix products of quantized tensors.
+"""`ops.quantized`: concatenation, matrix products and maxima of quantized tensors.
 
 Enters: tensors quantized per tensor, and the scale and zero point of the result. Leaves: quantized tensors. Refuses:
 tensors quantized per channel, operands of several dtypes.
@@ -85,3 +85,20 @@ def matmul(qa: Any, qb: Any, scale: float, zero_point: int) -> Any:
         raise RuntimeError("quantized::matmul: operands should be of qint8 or quint8, got qint32")
     product = ops["matmul"](ops["dequantize"](qa), ops["dequantize"](qb))
     return ops["quantize_per_tensor"](product, scale, zero_point, qa.dtype)
+
+
+def _max_pool(count: int) -> None:
+    def run(
+        qx: Any, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+        ceil_mode: bool,
+    ) -> Any:
+        return ops[f"quantized_max_pool{count}d"](qx, kernel_size, stride, padding, dilation, ceil_mode)
+
+    define(
+        f"quantized::max_pool{count}d(Tensor qx, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool"
+        " ceil_mode) -> Tensor"
+    )(run)
+
+
+_max_pool(1)
+_max_pool(2)

@@ -9,55 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import _C
-from ..base.quantizers import PerTensor
-from ..base.shape import channels_last, channels_last_3d
-from ..definitions.quantized.container import ints, is_quantized, put, qparams
-from ..definitions.quantized.norms import group_normalised, layer_normalised
-from ..definitions.quantized.pointwise import bounds, single
-from ..op import ops
+from ..definitions.quantized.norms import batch_normalised, check_input, group_normalised, layer_normalised
 from .namespace import define
-
-
-def check_input(name: str, q: Any, ranks: Sequence[int] = ()) -> None:
-    """Raise unless the input is quantized per tensor and has one of these numbers of dims."""
-    if not is_quantized(q):
-        raise NotImplementedError(f"quantized::{name}: expected a quantized tensor, got one of {q.dtype}")
-    qparams(q, f"quantized::{name}")
-    if ranks and q.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
-        raise RuntimeError(f"quantized::{name}: expecting the input tensor of rank {wanted}, got {q.ndim}")
-
-
-def batch_normalised(
-    name: str, ranks: Sequence[int], q: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float, scale: float,
-    zero_point: int, relu: bool,
-) -> Any:
-    """Channels of `q`, moved and scaled by statistics that are given."""
-    check_input(name, q)
-    for label, t in (("Weight", weight), ("Bias", bias)):
-        if t is None:
-            raise RuntimeError(f"quantized::{name}: {label} must be provided")
-    if q.numel() == 0:
-        return q.clone()
-    check_input(name, q, ranks)
-    for label, t in (("weight", weight), ("bias", bias), ("mean", mean), ("var", var)):
-        if t.numel() != q.shape[1]:
-            raise RuntimeError(
-                f"quantized::{name}: expected {label} to have one element for each of {q.shape[1]} channels, got"
-                f" {t.numel()}"
-            )
-    own, own_zero = qparams(q)
-    shape = (-1, *[1] * (q.ndim - 2))
-    inverse = (1.0 / (var + single(eps)).to(_C.float32).sqrt().to(_C.float64)).to(_C.float32)
-    alpha = ((inverse * weight).to(_C.float64) * (own / scale)).to(_C.float32)
-    beta = (ops["_quantized_fma"](-(mean * inverse), weight, bias).to(_C.float64) / scale).to(_C.float32)
-    integers = ints(q)
-    if q.ndim in (4, 5):
-        integers = integers.contiguous(memory_format=channels_last if q.ndim == 4 else channels_last_3d)
-    limits = bounds(zero_point, integers.dtype.code, relu)
-    result = ops["_quantized_scaled"](integers, alpha.view(shape), beta.view(shape), own_zero, *limits)
-    return put(result, q.dtype, PerTensor(scale, zero_point))
 
 
 def _batch_norm(name: str, ranks: Sequence[int], relu: bool) -> None:
@@ -65,7 +18,7 @@ def _batch_norm(name: str, ranks: Sequence[int], relu: bool) -> None:
         qx: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float, output_scale: float, output_zero_point: int
     ) -> Any:
         return batch_normalised(
-            name, ranks, qx, weight, bias, mean, var, eps, output_scale, output_zero_point, relu
+            f"quantized::{name}", ranks, qx, weight, bias, mean, var, eps, output_scale, output_zero_point, relu
         )
 
     define(
@@ -88,7 +41,7 @@ def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float, output_scale: float,
     output_zero_point: int,
 ) -> Any:
-    check_input("layer_norm", input)
+    check_input("quantized::layer_norm", input)
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError("quantized::layer_norm: expected normalized_shape to be at least 1-dimensional, got []")
@@ -111,7 +64,7 @@ def layer_norm(
 
 def check_groups(name: str, input: Any, groups: int, weight: Any, bias: Any) -> None:
     """Raise for inputs without channels and pixels, and for numbers of groups and weights that do not fit."""
-    check_input(name, input)
+    check_input(f"quantized::{name}", input)
     if input.ndim < 3:
         raise RuntimeError(f"quantized::{name}: expected an input with at least 3 dimensions, got {input.ndim}")
     channels = input.shape[1]

@@ -13,12 +13,13 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.quantizers import PerTensor
-from rushlight.op import Pointwise, ops, wrap_dim
+from rushlight.base.shape import channels_last, channels_last_3d
+from rushlight.op import Composite, Pointwise, ops, wrap_dim
 from rushlight.op.layout import Layout
 
 from ..window.layout import is_channels_last
-from .container import PLAIN, ints, like, put, qparams, rule
-from .pointwise import Integers, writing, written
+from .container import PLAIN, ints, is_quantized, like, put, qparams, rule
+from .pointwise import Integers, bounds, single, writing, written
 
 FEATURE_MAP = 512      # pixels from which PyTorch adds up images with channels last in another order
 
@@ -221,3 +222,59 @@ def group_normalised_by_pixel(
                out=result[..., part])
     shape = (batch, *q.shape[2:], channels)
     return put(result.view(shape).movedim(-1, 1), q.dtype, PerTensor(scale, zero_point))
+
+
+def check_input(name: str, q: Any, ranks: Sequence[int] = ()) -> None:
+    """Raise unless the input is quantized per tensor and has one of these numbers of dims."""
+    if not is_quantized(q):
+        raise NotImplementedError(f"{name}: expected a quantized tensor, got one of {q.dtype}")
+    qparams(q, name)
+    if ranks and q.ndim not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise RuntimeError(f"{name}: expecting the input tensor of rank {wanted}, got {q.ndim}")
+
+
+def batch_normalised(
+    name: str, ranks: Sequence[int], q: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float, scale: float,
+    zero_point: int, relu: bool,
+) -> Any:
+    """Channels of `q`, moved and scaled by statistics that are given."""
+    check_input(name, q)
+    for label, t in (("Weight", weight), ("Bias", bias)):
+        if t is None:
+            raise RuntimeError(f"{name}: {label} must be provided")
+    if q.numel() == 0:
+        return q.clone()
+    check_input(name, q, ranks)
+    for label, t in (("weight", weight), ("bias", bias), ("mean", mean), ("var", var)):
+        if t.numel() != q.shape[1]:
+            raise RuntimeError(
+                f"{name}: expected {label} to have one element for each of {q.shape[1]} channels, got"
+                f" {t.numel()}"
+            )
+    own, own_zero = qparams(q)
+    shape = (-1, *[1] * (q.ndim - 2))
+    inverse = (1.0 / (var + single(eps)).to(_C.float32).sqrt().to(_C.float64)).to(_C.float32)
+    alpha = ((inverse * weight).to(_C.float64) * (own / scale)).to(_C.float32)
+    beta = (ops["_quantized_fma"](-(mean * inverse), weight, bias).to(_C.float64) / scale).to(_C.float32)
+    integers = ints(q)
+    if q.ndim in (4, 5):
+        integers = integers.contiguous(memory_format=channels_last if q.ndim == 4 else channels_last_3d)
+    limits = bounds(zero_point, integers.dtype.code, relu)
+    result = ops["_quantized_scaled"](integers, alpha.view(shape), beta.view(shape), own_zero, *limits)
+    return put(result, q.dtype, PerTensor(scale, zero_point))
+
+
+class QuantizedBatchNorm(Composite):
+    """Channels of quantized images, moved and scaled by statistics that are given."""
+
+    schema = (
+        "quantized_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, float"
+        " output_scale, int output_zero_point) -> Tensor"
+    )
+    method = out = differentiable = False
+
+    def compute(self, input, weight, bias, mean, var, eps, output_scale, output_zero_point):
+        return batch_normalised(
+            "quantized_batch_norm", (4,), input, weight, bias, mean, var, eps, output_scale, output_zero_point, False
+        )

@@ -20,8 +20,9 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.quantizers import PerTensor
+from rushlight.base.shape import channels_last, channels_last_3d, contiguous_format
 from rushlight.op import Pointwise, Promote, ops
-from rushlight.op.layout import Layout, by_stride
+from rushlight.op.layout import Layout, by_stride, prefers_channels_last
 
 from .container import ints, put, qparams
 
@@ -131,8 +132,18 @@ def joined(result: Any, operands: Sequence[Any]) -> tuple[list[int], list[list[i
     return sizes or [1], [own or [1] for own in strides]
 
 
-def mapped(name: str, q: Any, scale: float, zero_point: int, *numbers: Any, wide: bool = False) -> Any:
-    """The op of this name over a quantized tensor, as one with this scale and zero point."""
+def copied(integers: Any) -> Any:
+    """The same integers elsewhere: with channels last where their strides say so, else in dense rows."""
+    images = integers.ndim in (4, 5) and prefers_channels_last(integers)
+    order = (channels_last if integers.ndim == 4 else channels_last_3d) if images else contiguous_format
+    return integers.clone(memory_format=order)
+
+
+def mapped(
+    name: str, q: Any, scale: float, zero_point: int, *numbers: Any, wide: bool = False, rows: bool = False
+) -> Any:
+    """The op of this name over a quantized tensor, as one with this scale and zero point; `rows`: whatever the order of
+    the input, results lie in dense rows."""
     integers = ints(q)
     read, write = reading(*qparams(q, name)), writing(scale, zero_point, integers.dtype.code, wide=wide)
     op = ops[name]
@@ -140,7 +151,11 @@ def mapped(name: str, q: Any, scale: float, zero_point: int, *numbers: Any, wide
     def call(fused: bool, a: Any, out: Any = None) -> Any:
         return op(a, *read[fused], *write[fused], fused, *numbers, out=out)
 
-    return put(by_parts(call, (integers,)), q.dtype, PerTensor(scale, zero_point))
+    if rows and not integers._is_contiguous():
+        result = call(False, integers, integers.new_empty(integers.shape))
+    else:
+        result = by_parts(call, (integers,))
+    return put(result, q.dtype, PerTensor(scale, zero_point))
 
 
 def quantized_number(value: float, scale: float, zero_point: int, code: str) -> int:

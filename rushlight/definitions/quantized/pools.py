@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.shape import channels_last, channels_last_3d
-from rushlight.op import Pointwise, find_op, ops
+from rushlight.op import Composite, Pointwise, find_op, ops
 
 from ..pool.largest import adaptive_sizes
 from ..pool.sizes import Pooling, check_image, check_rank
@@ -22,7 +22,7 @@ from ..resample.interpolate import asked, check_mode, output_sizes, resample_axe
 from ..resample.tables import NEAREST, NEAREST_EXACT
 from ..window.axes import ADAPTIVE, AVERAGE, Axis, pack, table_of
 from ..window.layout import is_channels_last
-from .container import ints, like, qparams, rule
+from .container import ints, is_quantized, like, qparams, rule
 from .pointwise import Integers, bounds, quantized_number, single
 
 AVERAGE_LANES, ADAPTIVE_LANES = 16, 8      # channels that PyTorch's kernels take at a time: sliding windows, others
@@ -219,6 +219,33 @@ def max_pool1d(q: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ce
                return_indices: bool = False) -> Any:
     numbers = [flat(n, missing) for n, missing in ((kernel, 1), (stride, 1), (padding, 0), (dilation, 1))]
     return lowered(max_pool("max_pool1d", 2, raised(q), *numbers, ceil_mode, return_indices))
+
+
+class QuantizedMaxPool(Composite):
+    """The largest element of windows over quantized images."""
+
+    method = out = differentiable = False
+    count: int
+
+    def compute(self, input, kernel_size, stride, padding, dilation, ceil_mode):
+        if not is_quantized(input):
+            raise NotImplementedError(f"{self.name}: expected a quantized tensor, got one of {input.dtype}")
+        return {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[self.count](
+            input, kernel_size, stride, padding, dilation, ceil_mode
+        )
+
+
+def _max_pool(count: int) -> None:
+    text = (
+        f"quantized_max_pool{count}d(Tensor input, int[{count}] kernel_size, int[{count}]? stride=None, int[{count}]"
+        f" padding=0, int[{count}] dilation=1, bool ceil_mode=False) -> Tensor"
+    )
+    body = {"schema": text, "count": count, "__doc__": QuantizedMaxPool.__doc__, "__module__": __name__}
+    type(f"QuantizedMaxPool{count}d", (QuantizedMaxPool,), body)
+
+
+for _count in (1, 2, 3):
+    _max_pool(_count)
 
 
 def extreme(name: str, q: Any, rest: tuple) -> Any:
