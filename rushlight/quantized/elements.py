@@ -13,8 +13,19 @@ from .. import _C
 from ..base.quantizers import PerTensor
 from ..definitions.quantized.activations import limited, relu, sloped, threshold
 from ..definitions.quantized.container import ints, is_quantized, put, qparams
-from ..definitions.quantized.pointwise import LIMITS, bounds, by_parts, copied, inverse_of, mapped, reading, single, writing
+from ..definitions.quantized.pointwise import (
+    LIMITS,
+    bounds,
+    by_parts,
+    copied,
+    inverse_of,
+    mapped,
+    reading,
+    single,
+    writing,
+)
 from ..op import ops
+from ..op.pointwise import broadcast_sizes
 from .namespace import define
 
 Number = int | float
@@ -30,17 +41,17 @@ def check_pair(name: str, a: Any, b: Any, other: str = "qb") -> None:
         raise RuntimeError(f"quantized::{name}: operands should have the same data type, got {a.dtype} and {b.dtype}")
 
 
-def check_shape(name: str, shape: Any, *operands: Any) -> None:
-    """Raise unless the operands expand to a result of this shape, and no further."""
-    for t in operands:
-        fits = t.ndim <= len(shape) and all(
-            n in (1, m) for n, m in zip(reversed(t.shape), reversed(shape), strict=False)
-        )
-        if not fits:
-            raise RuntimeError(
-                f"quantized::{name}: output with shape {list(shape)} doesn't match the broadcast shape: an operand has"
-                f" {list(t.shape)}"
-            )
+def expanded(name: str, a: Any, b: Any) -> Any:
+    """`a`, expanded where `b` is larger."""
+    shape = broadcast_sizes(f"quantized::{name}", (a.shape, b.shape))
+    if shape == tuple(a.shape):
+        return a
+    warnings.warn(
+        f"quantized::{name}: the result was to have the shape of the first operand, {list(a.shape)}, and is larger:"
+        f" {list(shape)}. Give the larger operand first.",
+        stacklevel=2,
+    )
+    return a.expand(shape)
 
 
 def moved_into(out: Any, result: Any) -> Any:
@@ -59,8 +70,8 @@ def moved_into(out: Any, result: Any) -> Any:
 def added(name: str, a: Any, b: Any, scale: float, zero_point: int, relu: bool) -> Any:
     """The sum, in the scale and zero point that are given."""
     check_pair(name, a, b)
-    check_shape(name, a.shape, b)
-    x, y = ints(a), ints(b)
+    y = ints(b)
+    x = ints(a) if a.shape == b.shape else expanded(name, ints(a), y)
     first, second = reading(*qparams(a)), reading(*qparams(b))
     write, op = writing(scale, zero_point, x.dtype.code, relu), ops["_quantized_add"]
 

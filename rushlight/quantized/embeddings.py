@@ -1,9 +1,9 @@
 """`ops.quantized`: tables of embeddings with rows of 8, 4 and 2 bits, and bags of their rows.
 
 Enters: float tables, or tables quantized per channel with float zero points; indices and offsets. Leaves: packed tables
-(bytes: the codes of a row, then its scale and bias in float32, or float16 below 8 bits), floats. Refuses: tables of other
-schemes and dtypes, numbers of columns that do not fill bytes, indices outside the table, offsets that do not fit. Bags
-are sums, whatever `mode` says: PyTorch's ops have no other.
+(bytes: the codes of a row, then its scale and bias in float32, below 8 bits in float16) and floats. Refuses: tables of
+other schemes and dtypes, numbers of columns that do not fill bytes, indices outside the table, offsets that do not fit.
+Bags are sums, whatever `mode` says: PyTorch's ops have no other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..base.quantizers import PerChannelFloat
-from ..definitions.quantized.container import ints, is_quantized, put
+from ..definitions.quantized.container import ints, is_quantized
 from ..op import ops
 from .namespace import define
 from .packed import ScriptObject

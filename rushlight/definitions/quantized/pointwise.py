@@ -5,9 +5,10 @@ zero point (`reading`, `writing`). Leaves: integers of the same type, exactly Py
 looked at schemes and types.
 
 PyTorch computes elements in pairs of vectors, and those that fill no pair one by one. The two differ in roundings:
-vectors add -(scale * zero_point) in a fused step, single elements subtract the zero point first; and vectors round before they add
-the zero point of the result, single elements afterwards. With scales such as 0.1 and 0.2 halves are common and decided
-by that, so every op here has both forms (`fused`), and `by_parts` hands each element to the one that PyTorch would.
+vectors add -(scale * zero_point) in a fused step, single elements subtract the zero point first; and vectors round
+before they add the zero point of the result, single elements afterwards. With scales such as 0.1 and 0.2 halves are
+common and decided by that, so every op here has both forms (`fused`), and `by_parts` hands each element to the one that
+PyTorch would.
 """
 
 from __future__ import annotations
