@@ -12,10 +12,17 @@ from typing import Any
 from ... import _C
 from ...codegen.library.convolution.byte_finish import FINISHES
 from ...op import Library, Spec
-from ...op.layout import channels_last_strides
 from ...planners.convolutions.byte_windows import blocks_of, depthwise_steps, packing_of, window_steps
 from ...planners.convolutions.walk import Window
 from ..conv.convolution import out_sizes
+
+
+def last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a tensor whose channels lie last, of dims of one element too."""
+    steps = [shape[1]]
+    for n in reversed(shape[2:]):
+        steps.insert(0, steps[0] * n)
+    return steps[0], 1, *steps[1:]
 
 
 class ByteConvolution(Library):
@@ -35,7 +42,7 @@ class ByteConvolution(Library):
         window = self.window(args)
         sizes = out_sizes(tuple(input.shape[2:]), window, False, (0,) * len(window.kernel))
         shape = (input.shape[0], args[5], *sizes)
-        return Spec(shape, input.dtype, channels_last_strides(shape))
+        return Spec(shape, input.dtype, last_strides(shape))
 
     def steps(self, args, room):
         input, other, outs = args[0], args[4], args[5]

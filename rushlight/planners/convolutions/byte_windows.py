@@ -9,7 +9,7 @@ whose weights are zero where inputs of one meet outputs of another.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 from ... import _C
@@ -26,6 +26,11 @@ DEPTHWISE_WORK = 1 << 17
 ITEMS = 4                # parts of a large convolution, at least; twice the threads
 NEAR = 1 << 16           # bytes of windows that are packed at a time: the second-level cache holds these of all items
 LINE, PAGE = 64, 4096    # bytes of a line of the cache; rows so far apart would share one
+
+
+def parts_of(whole: int, part: int) -> int:
+    """How many parts cover the whole; no size is made a number by it."""
+    return -(-whole // part)
 
 
 class Packing(Record):
@@ -50,13 +55,13 @@ class Packing(Record):
     @property
     def deep(self) -> int:
         """Steps of k in a part."""
-        return ceil(self.run / self.form.group)
+        return parts_of(self.run, self.form.group)
 
     @property
     def padded(self) -> int:
         """Columns of a group: whole strips, or whole vectors where strips may be narrower."""
         unit = strip_forms(self.form)[0].width
-        return ceil(self.outs / unit) * unit
+        return parts_of(self.outs, unit) * unit
 
     @property
     def group_bytes(self) -> int:
@@ -111,11 +116,11 @@ class Blocks(Record):
 
     @property
     def count(self) -> int:
-        return ceil(self.channels / block_of(self.form))
+        return parts_of(self.channels, block_of(self.form))
 
     @property
     def quads(self) -> int:
-        return ceil(self.taps / QUAD)
+        return parts_of(self.taps, QUAD)
 
     def order(self) -> list[int]:
         """Which channel each column belongs to."""
@@ -171,7 +176,7 @@ def geometry_of(window: Window, sizes: tuple[int, ...], out_sizes: tuple[int, ..
 def tile_height(form: ByteForm, pixels: int) -> int:
     """Rows of a tile: fewer where these would leave much of the last one empty."""
     heights = [form.height, *(h for h in (form.height - 2,) if form.height >= 12)]
-    return min(heights, key=lambda h: ceil(pixels / h) * (h + 1))
+    return min(heights, key=lambda h: parts_of(pixels, h) * (h + 1))
 
 
 def window_steps(
@@ -187,19 +192,19 @@ def window_steps(
     single = prod(window.kernel) == prod(window.stride) == 1 and not any(window.padding)
     in_place = single and packing.run % form.group == 0 and not form.signed and channels % PAGE != 0
     window_bytes = packing.taps * channels
-    pitch = (ceil((window_bytes + LONG) / LINE) | 1) * LINE      # vectors may pass the last taps
-    total = ceil(pixels / form.height)
+    pitch = (parts_of((window_bytes + LONG), LINE) | 1) * LINE      # vectors may pass the last taps
+    total = parts_of(pixels, form.height)
     near = max(1, NEAR // (form.height * (channels if in_place else pitch)))
-    per = ceil(packing.padded / form.width)
+    per = parts_of(packing.padded, form.width)
     strips = per * packing.groups
     work = pixels * packing.group_bytes * packing.groups
     items = max(1, min(work // WORK, max(ITEMS, 2 * _C.get_num_threads())))
     blocks = min(total, items)
-    block = ceil(total / blocks)
-    blocks = ceil(total / block)
+    block = parts_of(total, blocks)
+    blocks = parts_of(total, block)
     parts = max(1, min(strips, items // blocks))
-    part = ceil(strips / parts)
-    parts = ceil(strips / part)
+    part = parts_of(strips, parts)
+    parts = parts_of(strips, part)
     tiles = min(near, block)
     area = tiles * form.height * pitch
     params = [
