@@ -103,7 +103,7 @@ class ConvPackedParams(ScriptObject):
         (config, weight), (bias,) = state[1], state[2]
         dims, *numbers, groups, transposed = config.tolist()
         if dims != cls.dims or len(numbers) != 4 * dims or weight.ndim != dims + 2:
-            raise RuntimeError(f"{cls.qualified}: expected numbers of a window of {cls.dims} dims, got {config.tolist()}")
+            raise RuntimeError(f"{cls.qualified}: expected a window of {cls.dims} dims, got {config.tolist()}")
         stride, padding, dilation, output = (numbers[k * dims : (k + 1) * dims] for k in range(4))
         return cls(weight, bias, stride, padding, output, dilation, groups, bool(transposed))
 
@@ -247,7 +247,7 @@ def check_scheme(name: str, weight: Any, transposed: bool) -> None:
 def packed_of(name: str, packed: Any, dims: int) -> ConvPackedParams:
     """Packed weights of a convolution of so many dims; raises for anything else."""
     if not isinstance(packed, CLASSES[dims]):
-        raise RuntimeError(f"quantized::{name}: expected packed weights of {CLASSES[dims].qualified}, got {packed!r:.80}")
+        raise RuntimeError(f"quantized::{name}: expected a {CLASSES[dims].qualified}, got {packed!s:.80}")
     return packed
 
 
@@ -298,7 +298,7 @@ def check_input(name: str, x: Any, weights: ConvPackedParams) -> None:
     if x.shape[1] != weights.channels:
         raise RuntimeError(
             f"quantized::{name}: Given groups={weights.window.groups}, weight of size {list(weights.weight.shape)},"
-            f" expected input {list(x.shape)} to have {weights.channels} channels, but got {x.shape[1]} channels instead"
+            f" expected input {list(x.shape)} to have {weights.channels} channels, but got {x.shape[1]}"
         )
 
 
@@ -532,7 +532,7 @@ def _define_sums() -> None:
         ) -> Any:
             engine = quantized_engines.current()
             if engine != "onednn":
-                raise RuntimeError(f"quantized::{name}: Didn't find engine for operation: {engine} has none, onednn has")
+                raise RuntimeError(f"quantized::{name}: Didn't find engine for operation: {engine} has no such op")
             return convolve(name, 2, qx, packed_weight, output_scale, output_zero_point, relu, qaccum)
 
         define(

@@ -7,8 +7,6 @@ quantized tensors: rushlight/quantized/conv.py calls them with integers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ... import _C
 from ...codegen.library.convolution.byte_finish import FINISHES
 from ...op import Library, Spec

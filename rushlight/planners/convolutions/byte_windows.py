@@ -13,7 +13,14 @@ from math import prod
 from typing import Any
 
 from ... import _C
-from ...codegen.library.convolution.byte_depthwise import MOST_TAPS, QUAD, block_of, depthwise_kernel, forms_of, order_of
+from ...codegen.library.convolution.byte_depthwise import (
+    MOST_TAPS,
+    QUAD,
+    block_of,
+    depthwise_kernel,
+    forms_of,
+    order_of,
+)
 from ...codegen.library.convolution.byte_windows import LONG, strip_forms, windows_kernel
 from ...codegen.library.products.byte_forms import ByteForm, host_form
 from ...loops.record import Record
@@ -79,7 +86,7 @@ def packing_of(groups: int, channels: int, outs: int, taps: int, form: ByteForm 
 
 def pack_weight(weight: Any, packing: Packing) -> Any:
     """int8 weights [outs, channels of a group, kernel...] as the kernel reads them, one dimension."""
-    outs, channels = weight.shape[:2]
+    channels = weight.shape[1]
     joined = packing.channels // channels
     # [groups, joined, outs of each, taps, channels of each]
     w = weight.flatten(2).transpose(1, 2).reshape(packing.groups, joined, -1, packing.taps, channels)

@@ -1,7 +1,8 @@
-"""Depthwise convolutions of bytes: every channel of unsigned activations under its own signed kernel, requantized at once.
+"""Depthwise convolutions of bytes: every channel of unsigned activations under its own signed kernel.
 
 Enters: activations and results whose channels lie last and densely, weights and columns in the order of `order_of`, and
-what byte_finish.py reads, followed by a pixel of padding. Leaves: a kernel with the usual ABI. Refuses: fewer channels
+what byte_finish.py reads, followed by a pixel of padding. Leaves: a kernel with the usual ABI, whose results are
+requantized. Refuses: fewer channels
 than a block has (`block_of`).
 
 A block of channels meets four taps at a time: bytes of the four are interleaved in registers, so that an instruction
@@ -22,7 +23,7 @@ from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
 from .byte_finish import COLUMNS, Finish
-from .byte_windows import DIMS, GEOMETRY
+from .byte_windows import GEOMETRY
 
 QUAD = 4
 MOST_TAPS = 4096         # offsets of taps lie on the stack

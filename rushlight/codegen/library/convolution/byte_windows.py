@@ -1,4 +1,4 @@
-"""Convolutions of bytes: windows of unsigned activations as rows, packed signed weights as columns, requantized at once.
+"""Convolutions of bytes: windows of unsigned activations as rows, packed signed weights as columns, and requantizing.
 
 Enters: activations and results whose channels lie last and densely, weights packed by the planner
 (planners/convolutions/bytes.py), and what byte_finish.py reads. Leaves: kernels with the usual ABI. Refuses nothing.
@@ -337,16 +337,19 @@ def window_sums(w: Writer, form: ByteForm) -> list[Reg]:
     with w.loop(0, w["runs"], carry=[*bases, w["b"], *byte_forms.starts(form, form.height)]) as run:
         with w.loop(0, w["deep"], carry=run.carry) as step:
             *held, b = step.carry[: len(bases) + 1]
-            rows = [
-                held[r // SIDE] if r % SIDE == 0 else w.at(held[r // SIDE], w["pitch"] if r % SIDE == 1 else twice, "i8")
-                for r in range(form.height)
-            ]
+            steps = (None, w["pitch"], twice)
+            rows = [beside(w, held[r // SIDE], steps[r % SIDE]) for r in range(form.height)]
             after = byte_forms.multiply(w, form, rows, b, step.carry[len(bases) + 1 :])
             moved = [w.at(x, form.group, "i8") for x in held]
             step.next = [*moved, w.at(b, form.width * form.group, "i8"), *after]
         moved = [bytes_after(w, x, w["next"]) for x in step.carry[: len(bases)]]
         run.next = [*moved, *step.carry[len(bases) :]]
     return run.carry[len(bases) + 1 :]
+
+
+def beside(w: Writer, place: Reg, step: Reg | None) -> Reg:
+    """An address some bytes after another, if any."""
+    return place if step is None else w.at(place, step, "i8")
 
 
 def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number, lanes: int) -> None:
