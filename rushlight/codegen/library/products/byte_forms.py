@@ -123,24 +123,24 @@ def multiply(w: Writer, form: ByteForm, rows: list[Reg], columns: Reg, sums: lis
         return _squares(w, form, rows, columns, sums)
     right = [w.load(form.bytes, w.at(columns, 4 * form.lanes * v, "i8"), 4) for v in range(form.vectors)]
     if form.name.startswith("words"):
-        halves = [_signed_words(w, form, x) for x in right]
+        halves = [signed_words(w, form, x) for x in right]
     result = []
     for r, row in enumerate(rows):
         group = w.splat(w.load("i32", row, 1), form.lanes)
         before = sums[r * form.vectors : (r + 1) * form.vectors]
         if form.name.startswith("words"):
-            left = _unsigned_words(w, form, group)
+            left = unsigned_words(w, form, group)
             for total, words in zip(before, halves, strict=True):
                 for x, y in zip(left, words, strict=True):
                     total = w.add(total, w.new(form.sums, f"call {form.sums} @{form.call}({x}, {y})"))
                 result.append(total)
             continue
         for total, y in zip(before, right, strict=True):
-            result.append(_dot(w, form, total, group, y))
+            result.append(dot(w, form, total, group, y))
     return result
 
 
-def _dot(w: Writer, form: ByteForm, total: Reg, group: Reg, right: Reg) -> Reg:
+def dot(w: Writer, form: ByteForm, total: Reg, group: Reg, right: Reg) -> Reg:
     """total + group * right: four bytes on all lanes, and the packed bytes of as many columns as there are lanes."""
     left = w.new(form.bytes, f"bitcast {group} to {form.bytes}")
     if form.call:
@@ -154,13 +154,13 @@ def _dot(w: Writer, form: ByteForm, total: Reg, group: Reg, right: Reg) -> Reg:
     return total
 
 
-def _unsigned_words(w: Writer, form: ByteForm, group: Reg) -> tuple[Reg, Reg]:
+def unsigned_words(w: Writer, form: ByteForm, group: Reg) -> tuple[Reg, Reg]:
     """The even and the odd bytes of a vector, as 16-bit words."""
     words = w.new(form.factors, f"bitcast {group} to {form.factors}")
     return w.binary("and", words, Reg("splat (i16 255)", words.type)), w.binary("lshr", words, _eight(words))
 
 
-def _signed_words(w: Writer, form: ByteForm, packed: Reg) -> tuple[Reg, Reg]:
+def signed_words(w: Writer, form: ByteForm, packed: Reg) -> tuple[Reg, Reg]:
     """The same of signed bytes."""
     words = w.new(form.factors, f"bitcast {packed} to {form.factors}")
     even = w.binary("ashr", w.binary("shl", words, _eight(words)), _eight(words))
