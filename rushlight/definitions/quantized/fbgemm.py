@@ -1,8 +1,8 @@
 """`fbgemm_*`: dynamic linear layers over weights that are tensors, the older form of `ops.quantized.linear_dynamic`.
 
 Enters: floats, weights rounded to bytes (`fbgemm_linear_quantize_weight`) or to half precision, and what
-`fbgemm_pack_*` packed of them. Leaves: floats. Refuses: other dtypes, sizes that do not fit. Packed tensors are bytes of a layout of
-their own, of this processor.
+`fbgemm_pack_*` packed of them. Leaves: floats. Refuses: other dtypes, sizes that do not fit. Packed tensors are bytes
+of a layout of their own, of this processor.
 """
 
 from __future__ import annotations
