@@ -11,7 +11,7 @@ from __future__ import annotations
 import copyreg
 from typing import Any, ClassVar
 
-from ..base import homes
+from ..base import homes, late
 
 classes: dict[str, type[ScriptObject]] = {}      # PyTorch's name of a class -> the class
 
@@ -39,6 +39,7 @@ class ScriptObject:
         return self.state(), self.qualified
 
     def __setstate__(self, given: Any) -> None:
+        late.provided("quantized ops")("quantized")        # files may come before anyone asked for an op
         if not isinstance(given, tuple) or len(given) != 2 or given[1] not in classes:
             raise RuntimeError(f"ScriptObject: expected the state of one of {', '.join(classes)}, got {given!r:.100}")
         kind = classes[given[1]]

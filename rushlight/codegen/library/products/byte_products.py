@@ -29,6 +29,7 @@ TILE = (
     ("ptr", "head"), ("ptr", "row_sums"), ("ptr", "c"), ("i64", "row"), ("i64", "wanted"),
 )
 BUSY = 10                    # sums that must be in the making at a time, or instructions wait for one another
+LINE, AHEAD = 64, 2048       # bytes of a line of the cache, and between asking for packed columns and reading them
 SIDE = 3                     # rows that one pointer serves: it, and one and two pitches after it
 
 
@@ -135,6 +136,8 @@ def tile_sums(w: Writer, form: ByteForm, height: int) -> list[Reg]:
             for u in range(count):
                 rows = _rows(w, held, height, twice, u * form.group)
                 place = w.at(b, u * form.width * form.group, "i8")
+                for line in range(0, form.width * form.group, LINE):
+                    w.prefetch(w.at(place, AHEAD + line, "i8"), 1)
                 after += byte_forms.multiply(w, form, rows, place, now[u * len(zeros) : (u + 1) * len(zeros)])
             moved = [w.at(x, count * form.group, "i8") for x in held]
             g.next = [*moved, w.at(b, count * form.width * form.group, "i8"), *after]

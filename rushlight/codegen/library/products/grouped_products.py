@@ -23,12 +23,13 @@ from ...tiles.strips import transposed
 from ...tiles.tiles import argument, bytes_after
 from .dot_instructions import Dots
 
-LINE = 64                    # bytes of neighbouring lines that an item packs: a line of the cache
+LINE = 64                    # bytes of neighbouring lines that are packed at a time: a line of the cache
 SOME = 16                    # lines of it that are packed at a time where not all of them are there, or run along k
 STRIP = 1 << 15              # bytes of a strip of columns in a slice of k, which the first-level cache holds
 BLOCK = 256                  # rows of the left operand that meet a strip: 512 KiB of bytes, in the second-level cache
 PAST = 64                    # bytes past a packed operand that are read, and not used
-AHEAD = 32                   # values of k between asking for a row that is packed and reading it
+NEAR = 16                    # groups of k that all lines of an item are packed of before the next ones
+TOGETHER = 4                 # lines of the cache of an item
 BYTES = "<16 x i8>"
 DECLARED = (
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -57,7 +58,7 @@ class GroupKernel(Record):
 
 @functools.cache
 def pack_kernel(dots: Dots) -> Kernel:
-    """Operands: source, panels. The parallel range is items of LINE bytes of neighbouring lines."""
+    """Operands: source, panels. The parallel range is items of neighbouring lines (`together_of`)."""
     return cache.kernel(GroupKernel("pack_groups", PACK_PARAMS, dots), _object)
 
 
@@ -115,23 +116,33 @@ class _Packing:
     def text(self) -> str:
         w, p = self.w, self.p
         whole, together = w.div(p["k"], self.dots.group), together_of(self.dots)
+        block = LINE // self.dots.size
         runs = w.compare("eq", p["step"], 1)
         with w.loop(w["begin"], w["end"]) as item:
             start = w.mul(item.i, together)
-            wide = w.both(w.negate(runs), w.compare("sle", w.add(start, together), p["lines"]))
-            with w.when(wide):
-                self.pack_across(start, self.places(start, together), whole, together)
-            with w.loop(start, w.min(w.add(start, together), p["lines"]), SOME) as some:
+            stop = w.min(w.add(start, together), p["lines"])
+            past = w.select(runs, start, w.add(start, w.mul(w.div(w.sub(stop, start), block), block)))
+            # Rows that lie pages apart are read a few at a time, all lines of them: translating addresses takes long.
+            with w.loop(0, whole, NEAR) as near, w.loop(start, past, block) as some:
+                to = w.min(w.add(near.i, NEAR), whole)
+                self.pack_across(some.i, self.places(some.i, block), near.i, to, block)
+            self.pack_rest_of_across(start, past, whole)
+            with w.loop(past, stop, SOME) as some:
                 first, places = some.i, self.places(some.i, SOME)
+                # What is read past the end of a row is the next one's beginning, but for the last rows.
                 inside = w.compare("sle", w.add(first, SOME), p["lines"])
-                across = w.both(w.both(w.negate(runs), inside), w.negate(wide))
-                done = w.select(runs, w.mul(w.div(whole, self.abreast), self.abreast), w.select(inside, whole, 0))
+                before = w.select(inside, whole, w.max(w.sub(whole, 1), 0))
+                done = w.select(runs, w.mul(w.div(whole, self.abreast), self.abreast), before)
                 with w.when(runs):
                     self.pack_runs(first, places, w.sub(whole, self.abreast - 1))
-                with w.when(across):
-                    self.pack_across(first, places, whole, SOME)
+                self.pack_across(first, places, 0, w.select(runs, 0, before), SOME, guarded=True)
                 self.pack_rest(first, places, done)
         return w.text()
+
+    def pack_rest_of_across(self, start: Reg, past: Reg, whole: Reg) -> None:
+        """The last values of k, which fill no group, of lines that were packed across."""
+        with self.w.loop(start, past, SOME) as some:
+            self.pack_rest(some.i, self.places(some.i, SOME), whole)
 
     def places(self, first: Reg, count: int) -> list[Reg]:
         """Where the first groups of `count` lines go, a vector of them after another."""
@@ -172,21 +183,27 @@ class _Packing:
                     for c, column in enumerate(transposed(w, rows, abreast, abreast)):
                         self.store(column, place, w.add(q.i, c))
 
-    def pack_across(self, first: Reg, places: list[Reg], whole: Reg, count: int) -> None:
-        """`count` lines whose neighbours lie side by side: their values of a few k, interleaved."""
+    def pack_across(
+        self, first: Reg, places: list[Reg], start: Number, stop: Reg, count: int, guarded: bool = False
+    ) -> None:
+        """`count` lines whose neighbours lie side by side: their values of a few k, interleaved. `guarded`: some of
+        them may not be there, and have no place."""
         w, dots = self.w, self.dots
-        with w.loop(0, whole) as q:
+        with w.loop(start, stop) as q:
             k = w.mul(self.p["step"], w.mul(q.i, dots.group))
-            start = bytes_after(w, self.source, w.mul(w.add(first, k), dots.size))
+            begin = bytes_after(w, self.source, w.mul(w.add(first, k), dots.size))
             apart = w.mul(self.p["step"], dots.size)
             rows = []
             for r in range(dots.group):
-                row = bytes_after(w, start, w.mul(apart, r))
-                w.prefetch(bytes_after(w, row, w.mul(apart, AHEAD)))
+                row = bytes_after(w, begin, w.mul(apart, r))
                 pieces = range(0, count * dots.size, 16)
                 rows.append([w.load(BYTES, bytes_after(w, row, piece), 1) for piece in pieces])
-            for place, value in zip(places, interleaved(w, rows, dots.size), strict=True):
-                self.store(value, place, q.i)
+            for j, (place, value) in enumerate(zip(places, interleaved(w, rows, dots.size), strict=True)):
+                if not guarded:
+                    self.store(value, place, q.i)
+                    continue
+                with w.when(w.compare("slt", w.add(first, self.abreast * j), self.p["lines"])):
+                    self.store(value, place, q.i)
 
     def pack_rest(self, first: Reg, places: list[Reg], done: Reg) -> None:
         """Groups from `done` on, one by one: the end of k, and lines that fill no item."""
@@ -209,7 +226,7 @@ class _Packing:
 
 def together_of(dots: Dots) -> int:
     """Lines of an item."""
-    return LINE // dots.size
+    return TOGETHER * LINE // dots.size
 
 
 def interleaved(w: Writer, rows: list[list[Reg]], size: int) -> list[Reg]:
