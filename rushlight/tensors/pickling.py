@@ -177,7 +177,8 @@ def _quantizer_said(said: Any, dtype: _C.dtype, size: tuple) -> Quantizer:
     is_float = isinstance(points, Tensor) and points.dtype.is_floating_point
     kind, *dtypes = (PerChannelFloat, _C.float32, _C.float32) if is_float else (PerChannel, _C.float64, _C.int64)
     for what, values, wanted in zip(("scales", "zero points"), (scales, points), dtypes, strict=True):
-        if not isinstance(values, Tensor) or values.ndim != 1 or values.dtype is not wanted:
+        is_vector = isinstance(values, Tensor) and values.ndim == 1 and values.is_contiguous()
+        if not is_vector or values.dtype is not wanted:
             raise RuntimeError(
                 f"load: the {what} of a quantized tensor must be a vector of {wanted.name}, got {values!s:.80}"
             )

@@ -279,7 +279,8 @@ class TypedStorage:
         elif hasattr(args[0], "__index__"):
             self._untyped_storage = UntypedStorage(int(args[0]) * self.dtype.itemsize, device)
         else:
-            self._untyped_storage = _C.from_data(list(args[0]), self.dtype, device).untyped_storage()
+            plain = PLAIN.get(self.dtype, self.dtype)
+            self._untyped_storage = _C.from_data(list(args[0]), plain, device).untyped_storage()
 
     def untyped(self) -> UntypedStorage:
         """The bytes underneath."""

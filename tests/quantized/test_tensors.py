@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import platform
 import struct
 from fractions import Fraction
 from typing import Any
@@ -28,6 +29,7 @@ def test_programs() -> None:
     assert not [f for f, p in zip(found, PROGRAMS, strict=True) if not p.accepts(f[1])]
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="PyTorch rounds otherwise elsewhere")
 def test_answers_are_those_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()

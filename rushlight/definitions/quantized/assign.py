@@ -63,6 +63,12 @@ def fill_(t: Any, value: Any) -> Any:
         if value.ndim:
             raise RuntimeError(f"fill_: expected a tensor of no dims, got one of {value.ndim}")
         value = value.item()
+    if isinstance(t._quantizer, PerTensor):
+        integers = ints(t)
+        if dense(integers) is not integers:
+            raise RuntimeError("fill_: quantized tensors are filled row by row or channels last alone")
+        integers.fill_(to_ints(_C.from_data(float(value), _C.float32, t.device), t.dtype, t._quantizer))
+        return t
     write_numbers("fill_", t, ops["full"](tuple(t.shape), float(value), dtype=_C.float32, device=t.device))
     return t
 
@@ -112,9 +118,9 @@ def to(t: Any, *args: Any) -> Any:
     for device in wanted:
         if not isinstance(device, (_C.Tensor, _C.dtype, type(None))) and _C.device(device).type != t.device.type:
             raise NotImplementedError(f"to: quantized tensors live in host memory, got the device {device}")
-    if memory_format in (None, preserve_format):
-        return like(t, ints(t).clone()) if copy else t
-    return t.clone(memory_format=memory_format) if copy else contiguous(t, memory_format)
+    if copy:
+        return t.clone(memory_format=memory_format)
+    return t if memory_format in (None, preserve_format) else contiguous(t, memory_format)
 
 
 # --- numbers at places ------------------------------------------------------------------------------------------------
@@ -122,8 +128,6 @@ def to(t: Any, *args: Any) -> Any:
 
 def integer_for(t: Any, value: Any, name: str) -> Any:
     """What a number is as an element of `t`, in a tensor of no dims."""
-    if is_quantized(value):
-        raise RuntimeError(f"{name}: expected numbers to write into a quantized tensor, got a quantized one")
     value = value.item() if isinstance(value, _C.Tensor) else value
     number = _C.from_data(float(value), _C.float32, t.device)
     return to_ints(number, t.dtype, one_scale(t, name)._quantizer, SHIFTED)

@@ -211,9 +211,14 @@ def channel_quantizer(name: str, scales: Any, zero_points: Any, axis: int) -> Pe
             raise RuntimeError(
                 f"{name}: expected {what} to be a vector of {scales.numel()}, as the other, got {list(given.shape)}"
             )
+    if not scales.dtype.is_floating_point:
+        raise RuntimeError(f"{name}: expected scales of a floating point dtype, got {scales.dtype}")
     if zero_points.dtype.is_floating_point:
-        return PerChannelFloat(scales.to(_C.float32), zero_points.to(_C.float32), axis)
-    return PerChannel(scales.to(_C.float64), zero_points.to(_C.int64), axis)
+        kind, *dtypes = PerChannelFloat, _C.float32, _C.float32
+    else:
+        kind, *dtypes = PerChannel, _C.float64, _C.int64
+    held = (v.detach().to(d).contiguous() for v, d in zip((scales, zero_points), dtypes, strict=True))
+    return kind(*held, axis)
 
 
 def check_channels(name: str, quantizer: Any, shape: Any) -> None:
@@ -238,7 +243,7 @@ def check_points(name: str, quantizer: Any, dtype: Any) -> None:
 class Dequantize(Composite):
     """The numbers that a quantized tensor stands for, as float32. Other tensors are taken as they are, as float32."""
 
-    schema = ("dequantize(Tensor input) -> Tensor", "dequantize.tensors(Tensor[] tensors) -> Tensor[]")
+    schema = ("dequantize.self(Tensor input) -> Tensor", "dequantize.tensors(Tensor[] tensors) -> Tensor[]")
     out = differentiable = False
 
     def compute(self, input):

@@ -87,6 +87,8 @@ class ChooseQparamsOptimized(Composite):
     method = out = differentiable = False
 
     def compute(self, input, numel, n_bins, ratio, bit_width):
+        if input.dtype is not _C.float32:
+            raise RuntimeError(f"{self.name}: expected a float32 tensor, got one of {input.dtype}")
         if not 0 < numel <= input.numel():
             raise RuntimeError(f"{self.name}: expected numel from 1 to {input.numel()}, got {numel}")
         high, low = least_loss(input.reshape(-1)[:numel], n_bins, ratio, bit_width)

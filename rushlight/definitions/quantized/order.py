@@ -74,10 +74,17 @@ for _name in ("sort", "topk", "max", "min", "msort"):
     rule(_name)(ordered(_name))
 
 
-@rule("nonzero", "masked_select", "unique", "_unique2", "unique_dim", "allclose")
-def refused(t: Any, *args: Any) -> Any:
-    """What is made of ops that quantized tensors have, but PyTorch does not do with them."""
-    raise NotImplementedError("not implemented for quantized tensors. Use dequantize() first.")
+def refused(name: str) -> Any:
+    """A rule for what is made of ops that quantized tensors have, but is not done with them."""
+
+    def refuse(t: Any, *args: Any) -> Any:
+        raise NotImplementedError(f"{name}: not implemented for quantized tensors. Use dequantize() first.")
+
+    return refuse
+
+
+for _name in ("nonzero", "masked_select", "unique", "_unique2", "unique_dim", "allclose", "to_sparse", "bincount"):
+    rule(_name)(refused(_name))
 
 
 @rule("argsort")
