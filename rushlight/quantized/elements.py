@@ -154,7 +154,8 @@ def _forms(name: str, of_tensors: Any, of_number: Any, use_relu: bool) -> None:
     def element_into(qa: Any, b: Any, out: Any) -> Any:
         return scalar_into(qa, b.item(), out)
 
-    define(f"quantized::{name}(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc")(whole)
+    for space in ("quantized", "_quantized")[: 2 if name == "add" else 1]:
+        define(f"{space}::{name}(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc")(whole)
     define(f"quantized::{name}.out(Tensor qa, Tensor qb, Tensor(a!) out) -> Tensor(a!) out")(into)
     define(f"quantized::{name}.Scalar(Tensor qa, Scalar b) -> Tensor qc")(scalar)
     define(f"quantized::{name}.Scalar2(Scalar b, Tensor qa) -> Tensor qc")(scalar_first)
@@ -171,11 +172,6 @@ for _name, _relu in (("add", False), ("add_relu", True)):
     _forms(_name, added, plus, _relu)
 for _name, _relu in (("mul", False), ("mul_relu", True)):
     _forms(_name, multiplied, times, _relu)
-
-
-@define("_quantized::add(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc")
-def add(qa: Any, qb: Any, scale: float, zero_point: int) -> Any:
-    return added("add", qa, qb, scale, zero_point, False)
 
 
 @define("quantized::relu6(Tensor qx, bool inplace=False) -> Tensor")

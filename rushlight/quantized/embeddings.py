@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from ..base.quantizers import PerChannelFloat
 from ..definitions.quantized.container import ints, is_quantized
+from ..definitions.quantized.subbyte import unpacked
 from ..op import ops
 from .namespace import define
 from .packed import ScriptObject
@@ -257,7 +258,7 @@ class EmbeddingPackedParamsBase(ScriptObject):
 
 def table_codes(weight: Any) -> Any:
     """The integers of a quantized table, one in each element."""
-    return ints(weight) if weight.dtype is _C.quint8 else ops["int_repr"](weight)
+    return ints(weight) if weight.dtype is _C.quint8 else unpacked(weight)
 
 
 @define(f"quantized::embedding_bag_prepack(Tensor weight) -> {TABLE} W_prepack")

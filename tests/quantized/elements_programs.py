@@ -95,7 +95,8 @@ def programs(torch: Any) -> dict[str, Callable[[], Any]]:
         add(f"max_pool2d {label}", lambda i=image: functional.max_pool2d(i(), 3, 2, 1))
         add(f"bilinear {label}", lambda i=image: functional.interpolate(
             i(), size=(9, 7), mode="bilinear", align_corners=False))
-        add(f"mean {label}", lambda i=image: i().mean((2, 3)))
+        if label != "image last":      # there halves are decided by the order in which floats are added
+            add(f"mean {label}", lambda i=image: i().mean((2, 3)))
     add("instance_norm", lambda: ops.instance_norm(made(SHAPES["image"]), None, None, 1e-5, 0.05, 30))
     add("layer_norm", lambda: ops.layer_norm(made(SHAPES["many"]), [71], floats(71) + 1.5, floats(71, 5), 1e-5, 0.05,
                                              30))
@@ -120,12 +121,19 @@ def programs(torch: Any) -> dict[str, Callable[[], Any]]:
         add(f"bags {bits}", lambda b=bits, p=packed: getattr(ops, f"embedding_bag_{b}_rowwise_offsets")(
             p(), indices, starts, per_sample_weights=floats(20)))
 
+    def narrow_table() -> Any:
+        scales, points = torch.full((12,), 0.5), torch.arange(12.0) * 0.25 + 4.5
+        return ops.embedding_bag_prepack(torch.quantize_per_channel(table, scales, points, 0, torch.quint4x2))
+
     def packed_table() -> Any:
         scales, points = torch.full((12,), 0.03), torch.arange(12.0) + 40.5
         return ops.embedding_bag_prepack(torch.quantize_per_channel(table, scales, points, 0, torch.quint8))
 
     add("rows of a packed table", lambda: ops.embedding_byte(packed_table(), indices.reshape(4, 5)))
     add("bags of a packed table", lambda: ops.embedding_bag_byte(packed_table(), indices, starts))
+
+    add("bags of a narrow table", lambda: ops.embedding_bag_4bit(narrow_table(), indices, starts))
+    add("table optimized", lambda: ops.embedding_bag_4bit_prepack(table, True, 50, 0.2))
 
     # what is refused
     many, few = SHAPES["many"], SHAPES["few"]

@@ -5,7 +5,7 @@ from numbers and numbers from them. Arithmetic is done on the integers and the q
 know nothing of quantized tensors: one kernel for each op.
 """
 
-from . import assign, create, dynamic, order  # noqa: F401 - they register their rules
+from . import activations, assign, create, dynamic, norms, order, pools  # noqa: F401 - they register their rules
 from .container import call, call_out
 
 __all__ = ["call", "call_out"]

@@ -19,6 +19,7 @@ from rushlight.op.layout import Layout
 
 from ..window.layout import is_channels_last
 from .container import PLAIN, ints, is_quantized, like, put, qparams, rule
+from .create import SHIFTED, to_ints
 from .pointwise import Integers, bounds, single, writing, written
 
 FEATURE_MAP = 512      # pixels from which PyTorch adds up images with channels last in another order
@@ -123,14 +124,14 @@ def deviation(q: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     dims = dims_of("std", q, dim)
     count = math.prod([q.shape[d] for d in dims])
     if not (is_innermost(dims, q.ndim) and q.is_contiguous()) or (count == 1 and correction == 1):
-        found = ops["std"](ops["dequantize"](q), dims, correction=correction, keepdim=keepdim)
+        wide = ops["dequantize"](q).to(_C.float64)
+        found = ops["std"](wide, dims, correction=correction, keepdim=keepdim).to(_C.float32)
         return ops["quantize_per_tensor"](found, scale, zero_point, q.dtype)
     total, squares = (t.to(_C.float64) for t in sums(ints(q), dims, keepdim))
     rest = max(count - correction, 0.0)
     average = total / count
     spread = (squares / rest - 2 * average * (total / rest) + average * average * count / rest).clamp(min=0.0)
-    found = (spread.sqrt() * scale).to(_C.float32)
-    return ops["quantize_per_tensor"](found, scale, zero_point, q.dtype)
+    return like(q, to_ints((spread.sqrt() * scale).to(_C.float32), q.dtype, q._quantizer, SHIFTED))
 
 
 @rule("std")
