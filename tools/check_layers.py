@@ -163,7 +163,7 @@ CEILINGS = {
     LOOSE: 2800,
     "_decomp": 2000,
     "aten_view": 2600,
-    "ao": 14000,
+    "ao": 18200,
     "aot": 3900,
     "aten": 1750,
     "autograd": 2740,

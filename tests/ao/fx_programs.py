@@ -249,8 +249,11 @@ def modules_left_whole(torch):
     custom, observed, quantized, branching = parts_of(torch)
 
     def make():
-        model = module(torch, lambda nn: {"c": custom(), "o": branching(), "s": nn.Sequential(nn.Linear(4, 4), nn.ReLU()),
-                                          "l": nn.Linear(4, 2)}, lambda self, x: self.l(self.s(self.o(self.c(x)))))
+        def build(nn):
+            inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+            return {"c": custom(), "o": branching(), "s": inner, "l": nn.Linear(4, 2)}
+
+        model = module(torch, build, lambda self, x: self.l(self.s(self.o(self.c(x)))))
         model.label = "kept"
         return model
 
@@ -319,7 +322,7 @@ def backends(torch):
         assert again.to_dict() == made.to_dict()
         lines = []
         for config in made.configs:
-            entry = {key: value for key, value in config.to_dict().items() if "getter" not in key and key != "fuser_method"}
+            entry = {k: v for k, v in config.to_dict().items() if "getter" not in k and k != "fuser_method"}
             entry["pattern"] = named(entry.pop("pattern", None) or entry.pop("pattern_complex_format"))
             lines.append(repr({key: named(value) for key, value in entry.items()}).replace("rushlight", "torch"))
         found[name] = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Models quantized as graphs: code, module classes, names of the state and qparams are PyTorch's, stored and installed."""
+"""Models quantized as graphs: code, module classes, names of the state and qparams are PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cross-layer equalization: the channels between two layers scaled so that both weights use one scale better.
 
-The rows of the first weight are divided, and the columns of the second multiplied, by s = sqrt(r1 / r2), r the ranges of
-a channel in each; between them nothing changes but for activations that are not linear in a positive factor.
+The rows of the first weight are divided, and the columns of the second multiplied, by s = sqrt(r1 / r2), r the ranges
+of a channel in each; what comes out changes only where an activation between them does not pass a factor on.
 
 Enters: a model, and groups of layers that follow each other (modules or names). Leaves: the model with its parameters
 scaled, pair after pair until they stand. Refuses: other layers than linear and convolution (ValueError), pairs that do
