@@ -1,0 +1,1 @@
+"""`torch.ao.ns`: a quantized model compared with its float form, layer by layer."""
