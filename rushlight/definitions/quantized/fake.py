@@ -15,7 +15,7 @@ from typing import Any
 
 from ... import _C
 from ...autograd import no_grad
-from ...op import Composite, Pointwise, ops, wrap_dim
+from ...op import Composite, Pointwise, Promote, ops, wrap_dim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
 BEYOND = 2.0**63    # what 64-bit integers cannot hold
@@ -503,3 +503,51 @@ class FusedMovingAvgObsFakeQuant(Composite):
         if input.numel() == 0:
             return input
         return ops["_fused_moving_avg_obs_fq_helper"](input, *args)[0]
+
+
+# --- what quantized_decomposed is made of -----------------------------------------------------------------------------
+
+
+class DecomposedIntegers(Pointwise):
+    """clamp(round(input * inverse) + zero_point, low, high) in single precision, then in the dtype asked for."""
+
+    schema = (
+        "_decomposed_integers(Tensor input, Tensor|Scalar inverse, Tensor|Scalar zero_point, int low, int high,"
+        " dtype dtype) -> Tensor"
+    )
+    function = method = inplace = out = differentiable = False
+    apart = ("inverse", "zero_point")
+
+    def expr(self, s, x, inverse, zero_point, low, high, dtype):
+        return s.clamp(s.rint(x * s.cast(inverse, "f32")) + s.cast(zero_point, "f32"), low, high)
+
+    def result_dtype(self, common, input, inverse, zero_point, low, high, dtype):
+        return dtype
+
+
+class DecomposedFloats(Pointwise):
+    """(input - zero_point) * scale, in single precision."""
+
+    schema = "_decomposed_floats(Tensor input, Tensor|Scalar scale, Tensor|Scalar zero_point) -> Tensor"
+    function = method = inplace = out = differentiable = False
+    promote = Promote.TO_FLOAT
+    apart = ("input", "zero_point")
+
+    def expr(self, s, x, scale, zero_point):
+        return (s.cast(x, "f32") - s.cast(zero_point, "f32")) * s.cast(scale, "f32")
+
+    def result_dtype(self, common, *args):
+        return _C.float32
+
+
+class FakeQuantThrough(Composite):
+    """`grid`, with the gradient of `input` where the mask is True."""
+
+    schema = "_fake_quant_through(Tensor input, Tensor grid, Tensor mask) -> Tensor"
+    function = method = out = False
+
+    def compute(self, input, grid, mask):
+        return grid.clone()
+
+    def vjp(self, g, mask):
+        return {"input": g * mask}
