@@ -278,9 +278,9 @@ def fake_quant_per_channel(
 @define("quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)")
 def choose_qparams_per_token(input: Tensor, dtype: Any) -> tuple[Tensor, Tensor]:
     """(scales, zero points of 0) for each row of the last dim, mapping its largest magnitude to 127."""
+    reach = input.abs().amax(dim=-1, keepdim=True)
     if dtype != _C.int8:
         raise Exception(f"unsupported dtype in choose_qparams_per_token: {dtype}")  # noqa: TRY002 - PyTorch's class
-    reach = input.abs().amax(dim=-1, keepdim=True)
     reach = reach.to(_C.float32) if reach.dtype == _C.float16 else reach    # float16 cannot hold the smallest scales
     scales = reach.clamp(min=1e-5).div(127)
     return scales, ops["zeros_like"](scales)
