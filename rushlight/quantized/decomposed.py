@@ -1,6 +1,6 @@
 """`torch.ops.quantized_decomposed`: quantizing and dequantizing as ops over plain integer tensors.
 
-Enters: floats or integers (uint8, int8, uint16, int16, int32, float8) with qparams: numbers, tensors of one element, one
+Enters: floats or integers (of 8, 16 or 32 bits, or float8) with qparams: numbers, tensors of one element, one
 for each channel, token or group. Leaves: integers of the dtype asked for, or floats. Refuses: dtypes and ranges that do
 not fit each other, qparams of the wrong number, groups that do not divide. Graphs of export and of quantizers are
 written with these ops, so that they run on tensors without data too.

@@ -18,6 +18,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...base.quantizers import qscheme
 from ...base.shape import Size, layout, memory_format
 from ...fx.experimental.symbolic_sizes import SYMBOLIC, symbol_of
 from ...symbols import SymInt
@@ -34,7 +35,7 @@ from ..values.sources import Constant, Source, viewed
 from .interpreter import Interpreted
 
 _AS_THEY_ARE = (
-    *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, range, type(NotImplemented),
+    *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, qscheme, range, type(NotImplemented),
 )
 _DYNAMO = __name__.rpartition(".")[0].rpartition(".")[0]
 

@@ -15,6 +15,7 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ...autograd import grad_mode
+from ...base.quantizers import qscheme
 from ...base.shape import layout, memory_format
 from ...dispatch.modes import TorchFunctionMode, below, disable_dispatch_modes, state as mode_state
 from ...fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
@@ -252,7 +253,7 @@ class Recorder(TorchFunctionMode):
             return slice(self.argument(a.start), self.argument(a.stop), self.argument(a.step))
         if isinstance(a, enum.Enum) and isinstance(a, (int, float, str)):
             return self.argument(a.value)      # to an op a member is a number or text, and several flags have no name
-        if isinstance(a, _PLAIN) or isinstance(a, (layout, memory_format, type)):
+        if isinstance(a, _PLAIN) or isinstance(a, (layout, memory_format, qscheme, type)):
             return a
         raise GraphBreak("not modelled", f"an op takes {shown(a)}, which a graph cannot hold")
 

@@ -28,6 +28,7 @@ from ... import _C, func
 from ..._C import Tensor
 from ...autograd import grad as autograd_grad
 from ...base import late
+from ...base.quantizers import qscheme
 from ...base.shape import Size, layout, memory_format
 from ...dispatch import autocast
 from ...dispatch.modes import below, state as mode_state
@@ -78,7 +79,7 @@ _PLAIN_TYPES = (
     type(iter({}.items())), type(iter({}.values())), type(reversed([])), BaseException, Generator, Drawn, type,
     types.CodeType, property, type(Ellipsis), type(NotImplemented), types.UnionType, types.SimpleNamespace,
     contextlib.nullcontext, staticmethod, classmethod, types.MethodType, types.FunctionType, object, super,
-    itertools.combinations_with_replacement, itertools.filterfalse, layout, memory_format,
+    itertools.combinations_with_replacement, itertools.filterfalse, layout, memory_format, qscheme,
 )
 BARE_NEWS = {object.__new__, dict.__new__, list.__new__, collections.OrderedDict.__new__, set.__new__}
 CALLS_BACK = ("rushlight.func", "rushlight.functorch", "rushlight._higher_order_ops", "rushlight.autograd.functional")

@@ -22,6 +22,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...base.quantizers import qscheme
 from ...base.shape import Size, layout, memory_format
 from ...fake import FakeTensor
 from ...library import CustomOpDef
@@ -111,7 +112,7 @@ class Outside:
     def admit(self, value: Any, source: Source) -> Any:
         """The twin of an object that was read from `source`."""
         kind = type(value)
-        if kind in CONSTANTS or isinstance(value, (layout, memory_format)):
+        if kind in CONSTANTS or isinstance(value, (layout, memory_format, qscheme)):
             return self.constant(value, source)
         known = self.by_real.get(id(value))
         if known is not None:
