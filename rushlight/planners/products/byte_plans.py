@@ -56,7 +56,7 @@ def unpacked_weights(packed: Any, n: int, k: int, form: ByteForm | None = None) 
     form = form or host_form()
     strips, groups = packed.shape[:2]
     full = packed.permute(0, 2, 1, 3).reshape(strips * form.width, groups * form.group)
-    return full[:n, :k].contiguous()
+    return full[:n, :k].clone()      # not a view: files keep whole storages
 
 
 def strip_width() -> int:
