@@ -442,35 +442,47 @@ class FusedMovingAvgObsFqHelper(Composite):
     method = False
     saved_results = (1,)
 
-    def compute(
-        self, input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const,
-        quant_min, quant_max, ch_axis, per_row_fake_quant, symmetric_quant,
-    ):
-        check_floats(self.name, input)
-        if input.numel() == 0:
-            raise RuntimeError(f"{self.name}: expected an input with elements, got the shape {list(input.shape)}")
-        if per_row_fake_quant and ch_axis != 0:
-            raise RuntimeError(f"{self.name}: per-channel ranges are only supported on axis == 0, got {ch_axis}")
-        if observer_on.item():
-            with no_grad():
-                buffers, bounds = (running_min, running_max, scale, zero_point), (quant_min, quant_max)
-                observe(input.detach(), buffers, averaging_const, bounds, per_row_fake_quant, symmetric_quant)
-        if not fake_quant_on.item():
-            return input.clone(), ops["ones_like"](input, dtype=_C.bool)
-        if per_row_fake_quant:
-            op = ops["fake_quantize_per_channel_affine_cachemask"]
-            return op(input, scale, zero_point, ch_axis, quant_min, quant_max)
-        op = ops["_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"]
-        return op(input, scale, zero_point, fake_quant_on, quant_min, quant_max)
+    def compute(self, *args):
+        return observed_and_rounded(*args)
 
     def vjp(self, g, result):
         return {"input": None if g[0] is None else g[0] * result[1]}
 
 
+def observed_and_rounded(
+    input: Any, observer_on: Any, fake_quant_on: Any, running_min: Any, running_max: Any, scale: Any, zero_point: Any,
+    share: float, low: int, high: int, axis: int, by_row: bool, symmetric: bool,
+) -> tuple[Any, Any]:
+    """(`input` on the grid of the moved range, which elements lay within it), by ops that have derivatives."""
+    name = "fused_moving_avg_obs_fake_quant"
+    check_floats(name, input)
+    if input.numel() == 0:
+        raise RuntimeError(f"{name}: expected an input with elements, got the shape {list(input.shape)}")
+    if by_row and axis != 0:
+        raise RuntimeError(f"{name}: per-channel ranges are only supported on axis == 0, got {axis}")
+    observes, rounds = switch(observer_on), switch(fake_quant_on)
+    if observes is not False:
+        with no_grad():
+            buffers = running_min, running_max, scale, zero_point
+            observe(input.detach(), buffers, share, (low, high), by_row, symmetric, observes)
+    if rounds is False:
+        return input.clone(), ops["ones_like"](input, dtype=_C.bool)
+    if not by_row:
+        op = ops["_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"]
+        return op(input, scale, zero_point, fake_quant_on, low, high)
+    result, mask = ops["fake_quantize_per_channel_affine_cachemask"](input, scale, zero_point, axis, low, high)
+    return (result, mask) if rounds is True else (ops["where"](rounds, result, input), mask | ~rounds)
+
+
+def switch(t: Any) -> Any:
+    """Whether a tensor of one element is not 0; a tensor of that where there is nothing to read yet."""
+    return (single(t) != 0) if t._keys or t.device.type == "meta" else bool(t.item())
+
+
 def observe(
-    input: Any, buffers: tuple, share: float, bounds: tuple[int, int], by_row: bool, symmetric: bool
+    input: Any, buffers: tuple, share: float, bounds: tuple[int, int], by_row: bool, symmetric: bool, observes: Any
 ) -> None:
-    """Move the range in the first two buffers and write its qparams into the others."""
+    """Move the range in the first two buffers and write its qparams into the others, where `observes` says so."""
     if input.dtype is not _C.float32:
         raise RuntimeError(f"fused_moving_avg_obs_fake_quant: expected scalar type Float but found {input.dtype}")
     running_min, running_max, scale, zero_point = buffers
@@ -485,7 +497,7 @@ def observe(
             zero_point.resize_(least.shape)
     found = ops["_observed_range"](running_min, running_max, least, most, share, *bounds, symmetric)
     for buffer, value in zip(buffers, found, strict=True):
-        buffer.copy_(value)
+        buffer.copy_(value if observes is True else ops["where"](observes, value, buffer))
 
 
 class FusedMovingAvgObsFakeQuant(Composite):
@@ -502,7 +514,9 @@ class FusedMovingAvgObsFakeQuant(Composite):
     def compute(self, input, *args):
         if input.numel() == 0:
             return input
-        return ops["_fused_moving_avg_obs_fq_helper"](input, *args)[0]
+        if isinstance(switch(args[0]), bool):
+            return ops["_fused_moving_avg_obs_fq_helper"](input, *args)[0]
+        return observed_and_rounded(input, *args)[0]    # traced: graphs hold the writes one by one
 
 
 # --- what quantized_decomposed is made of -----------------------------------------------------------------------------
