@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 from ..._C import Tensor
+from ...aten.namespaces import OpNamespace, OpOverloadPacket
 from ...fake import FakeTensor
 from ...nn import Buffer, Module, Parameter
 from ...symbols import SymBool, SymFloat, SymInt
@@ -80,6 +81,8 @@ class Attributes(Machine):
             return self.super_attr(owner, name)
         if kind is types.FunctionType or kind is types.MethodType:
             return self.function_attr(owner, name)
+        if kind is OpNamespace or kind is OpOverloadPacket:      # what they have of a name does not change
+            return getattr(self.as_outside(owner), name)
         if name == "__traceback__" and isinstance(owner, BaseException):
             raise GraphBreak("not modelled", "a traceback shows frames that did not run")
         if not is_python_class(kind) and not isinstance(owner, (BaseException, enum.Enum)):
