@@ -19,7 +19,8 @@ from .overloads import overload_of, schemas_of
 from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
-QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn")      # rooms of their own, opened when asked
+# rooms of their own, opened when asked
+QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn", "sparse")
 
 
 @cache

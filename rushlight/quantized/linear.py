@@ -89,7 +89,7 @@ class LinearPackedParamsBase(ScriptObject):
 
     def with_scales(self, scale: float, zero: int, dtype: Any, out: tuple[float, int, Any] | None, relu: bool) -> tuple:
         """Columns, head and flip for rows of a scale, a zero point and a dtype, and results like that (`out`), or
-        floats."""
+        floats; and the quantizer of results."""
         key = (scale, zero, dtype, out, relu)
         found = self.prepared.get(key)
         if found is None:
@@ -113,7 +113,8 @@ class LinearPackedParamsBase(ScriptObject):
             if self.own_bias is not None:
                 numbers[ADDED, : self.n] = self.own_bias / both
         words = struct.unpack("<8i", struct.pack("<fiffiiii", scale, zero, low, high, out_zero, row_zero, 0, 0))
-        return columns, columns.new_tensor(words, dtype=_C.int32), flip
+        meaning = None if out is None else PerTensor(out[0], out[1])
+        return columns, columns.new_tensor(words, dtype=_C.int32), flip, meaning
 
 
 def packed_bytes(name: str, packed: Any) -> LinearPackedParamsBase:
@@ -151,13 +152,13 @@ def static_linear(name: str, x: Any, packed: Any, scale: float, zero_point: int,
     if not isinstance(quantizer, PerTensor):
         raise RuntimeError(f"quantized::{name}: expected input quantized per tensor, got {quantizer.scheme}")
     rows = rows_of(name, ints(x), weights.k)
-    columns, head, flip = weights.with_scales(
+    columns, head, flip, meaning = weights.with_scales(
         quantizer.scale, quantizer.zero_point, x.dtype, (scale, zero_point, x.dtype), relu
     )
     result = _byte_linear(
         rows, weights.weights, columns, head, weights.n, PLAIN[x.dtype], flip, weights.has_zeros
     )
-    return put(result, x.dtype, PerTensor(scale, zero_point))
+    return put(result, x.dtype, meaning)
 
 
 def float_linear(name: str, rows: Any, scale: float, zero_point: int, dtype: Any, packed: Any, relu: bool) -> Any:
@@ -165,7 +166,7 @@ def float_linear(name: str, rows: Any, scale: float, zero_point: int, dtype: Any
     with these qparams."""
     weights = packed_bytes(name, packed)
     rows = rows_of(name, rows, weights.k)
-    columns, head, flip = weights.with_scales(scale, zero_point, dtype, None, relu)
+    columns, head, flip, _ = weights.with_scales(scale, zero_point, dtype, None, relu)
     return _byte_linear(rows, weights.weights, columns, head, weights.n, _C.float32, flip, weights.has_zeros)
 
 

@@ -95,3 +95,26 @@ def test_packed_weights_go_to_pytorch_and_come_back() -> None:
         read = reader.load(file, weights_only=False)
         for a, b in zip(results(writer, packed), results(reader, read), strict=True):
             assert np.allclose(a, b, atol=1e-6)
+
+
+def test_sparse_weights_are_kept_by_blocks() -> None:
+    weight, bias = rl.from_numpy(np.random.default_rng(1).standard_normal((8, 12)).astype(np.float32)), rl.ones(8)
+    weight[0, :4] = weight[3] = weight[4:, 8:] = 0
+    scales, zeros = rl.full((8,), 0.02, dtype=rl.float64), rl.zeros(8, dtype=rl.int64)
+    rows = rl.quantize_per_tensor(rl.randn(3, 12), 0.03, 100, rl.quint8)
+    for given in (
+        rl.quantize_per_tensor(weight, 0.02, 0, rl.qint8), rl.quantize_per_channel(weight, scales, zeros, 0, rl.qint8)
+    ):
+        packed, dense = rl.ops.sparse.qlinear_prepack(given, bias, 1, 4), rl.ops.quantized.linear_prepack(given, bias)
+        state, name = packed.__getstate__()
+        assert name == "__torch__.torch.classes.sparse.LinearPackedParamsBase"
+        assert state[7].tolist() == [0, 2, 5, 8, 8, 10, 12, 14, 16] and state[8].tolist()[:5] == [1, 2, 0, 1, 2]
+        for other in (packed, pickle.loads(pickle.dumps(packed))):
+            back, added, block = rl.ops.sparse.qlinear_unpack(other)
+            assert back.int_repr().equal(given.int_repr()) and added.equal(bias) and block == [1, 4]
+            plain = rl.ops.quantized.linear_relu(rows, dense, 0.1, 9)
+            assert rl.ops.sparse.qlinear_relu(rows, other, 0.1, 9).int_repr().equal(plain.int_repr())
+            x = rows.dequantize()
+            assert rl.ops.sparse.qlinear_dynamic(x, other).equal(rl.ops.quantized.linear_dynamic(x, dense))
+    with pytest.raises(RuntimeError, match=r"\(1, 5\) do not divide"):
+        rl.ops.sparse.qlinear_prepack(given, bias, 1, 5)
