@@ -10,6 +10,7 @@ per channel. NaN becomes the largest integer, 0 per channel, and the least one o
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any
 
 from ... import _C
@@ -21,6 +22,8 @@ from .subbyte import PER_BYTE, packed, unpacked
 
 RANGES = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**31 - 1), _C.quint4x2: (0, 15),
           _C.quint2x4: (0, 3)}
+SINGLE = struct.Struct("f")
+one_for_all = lru_cache(256, typed=True)(PerTensor)    # models quantize with the same few numbers again and again
 POINTS = {**RANGES, _C.quint4x2: (0, 255), _C.quint2x4: (0, 255)}   # what zero points may be
 IN_ONE_STEP, SHIFTED, ROUNDED_FIRST = range(3)      # how elements are rounded
 
@@ -80,18 +83,26 @@ class DequantizedElements(Pointwise):
         return _C.float32
 
 
+@lru_cache(256)
 def in_single(number: float) -> float:
     """The float32 nearest to a number."""
     try:
-        return struct.unpack("f", struct.pack("f", number))[0]
+        return SINGLE.unpack(SINGLE.pack(number))[0]
     except OverflowError:
         return float("inf") if number > 0 else float("-inf")
+
+
+@lru_cache(256)
+def inverse_of(scale: float) -> float:
+    """What numbers are multiplied with instead of being divided by their scale: of single precision, as it is."""
+    scale = in_single(scale)
+    return in_single(1.0 / scale) if scale else float("inf")
 
 
 def dense(t: Any) -> Any:
     """`t` itself if it lies row by row or channels last, else a copy that lies row by row: results of quantization lie
     as this does."""
-    if t.is_contiguous() or (t.ndim == 4 and t.is_contiguous(memory_format=channels_last)):
+    if t._is_contiguous() or (t.ndim == 4 and t.is_contiguous(memory_format=channels_last)):
         return t
     is_last = t.ndim == 5 and t.is_contiguous(memory_format=channels_last_3d)
     return t if is_last else t.contiguous()
@@ -135,7 +146,7 @@ def quantized_per_tensor(input: Any, scale: float, zero_point: int, dtype: Any) 
     name = "quantize_per_tensor"
     check_input(name, input, dtype)
     check_point(name, zero_point, dtype)
-    return put_numbers(dense(input), dtype, PerTensor(scale, zero_point))
+    return put_numbers(dense(input), dtype, one_for_all(scale, zero_point))
 
 
 def put_numbers(input: Any, dtype: Any, quantizer: Quantizer) -> Any:
@@ -148,8 +159,7 @@ def to_ints(input: Any, dtype: Any, quantizer: Quantizer, rounding: int | None =
     """The integers that stand for numbers, one in each element of the result."""
     low, high = RANGES[dtype]
     if isinstance(quantizer, PerTensor):
-        scale = in_single(quantizer.scale)
-        inverse = in_single(1.0 / scale) if scale else float("inf")
+        inverse = inverse_of(quantizer.scale)
         point: Any = quantizer.zero_point
         if rounding is None:
             rounding = ROUNDED_FIRST if dtype in PER_BYTE else SHIFTED if dtype is _C.qint32 else IN_ONE_STEP
