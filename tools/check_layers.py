@@ -165,7 +165,7 @@ CEILINGS = {
     "aten_view": 2600,
     "ao": 18500,
     "aot": 3900,
-    "aten": 1750,
+    "aten": 1800,
     "autograd": 2740,
     "base": 2720,
     "codegen": 24100,

@@ -24,6 +24,7 @@ from .merge import merge
 from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
 from .products import improve
+from .quantized_layers import fold_layers
 from .read_graph import Reader, flat, is_node
 from .replay import Replayed, ReplayedSizes, can_replay
 from .sized import Sized, varies
@@ -34,6 +35,7 @@ from .values import Buffer, Value
 def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
     """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them. A
     graph in which elements decide sizes is cut into several."""
+    fold_layers(graph_module)
     if parts.are_in(graph_module.graph):
         return parts.Parted(graph_module, example_inputs, compile_graph)
     if len(devices_of(example_inputs)) > 1:
