@@ -179,7 +179,7 @@ CEILINGS = {
     "export": 5900,
     "freestanding": 1700,
     "fx": 8600,
-    "inductor": 5100,
+    "inductor": 5300,
     "jit": 2300,
     "loops": 6900,
     "nn": 10800,
