@@ -151,11 +151,11 @@ class ConvPackedParams(ScriptObject):
         if self.finish == LATE:
             of_other = (0.0, 0.0) if other is None else (in_single(other[0]), float(other[1]))
             whole = both.new_full((), out_scale).reciprocal().item()
-            head = struct.pack("<ifffffff", zero, whole, float(out_zero), low, 255.0, *of_other, 0.0)
+            head = struct.pack("<iffffffi", zero, whole, float(out_zero), low, 255.0, *of_other, int(low))
             return both, bias, list(struct.unpack("<8i", head))
         added = bias / both
         added = added.round() if self.engine == "qnnpack" else added
-        head = struct.pack("<ififffff", zero, 0.0, out_zero, low - out_zero, 255.0 - out_zero, 0.0, 0.0, 0.0)
+        head = struct.pack("<ififfffi", zero, 0.0, out_zero, low - out_zero, 255.0 - out_zero, 0.0, 0.0, int(low))
         return both / both.new_full((), out_scale), added, list(struct.unpack("<8i", head))
 
     def as_convolution(self, weight: Any) -> Any:

@@ -166,7 +166,7 @@ def depthwise_steps(
         blocks.count * block_of(blocks.form),
     ]
     work = out_sizes[-1] * channels * blocks.taps
-    kernel = depthwise_kernel(blocks.form, finish, blocks.quads).address
+    kernel = depthwise_kernel(blocks.form, finish, blocks.taps).address
     return [Step(kernel, list(slots), params, rows, max(1, DEPTHWISE_WORK // work), -1)]
 
 

@@ -21,7 +21,7 @@ from ...text.writer import ABI, Number, Reg, Writer
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
-from .byte_finish import Finish
+from .byte_finish import QUAD, Finish, has_packs, packs_declared
 
 DECLARED = (
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -95,9 +95,8 @@ def _object(kernel: ByteWindows) -> bytes:
 def module_text(kernel: ByteWindows, triple: str) -> str:
     """LLVM IR of the kernel."""
     tiles = [tile_text(kernel, form) for form in strip_forms(kernel.form)]
-    return f'target triple = "{triple}"\n' + kernel.form.declared() + DECLARED + "\n".join(
-        [*tiles, windows_text(kernel)]
-    )
+    declared = kernel.form.declared() + packs_declared(kernel.form) + DECLARED
+    return f'target triple = "{triple}"\n' + declared + "\n".join([*tiles, windows_text(kernel)])
 
 
 def strip_forms(form: ByteForm) -> list[ByteForm]:
@@ -314,17 +313,19 @@ def tile_text(kernel: ByteWindows, form: ByteForm) -> str:
     sums = byte_forms.by_rows(w, form, window_sums(w, form), height)
     finish = Finish(w, kernel.finish, lanes, w["head"])
     known = [finish.columns(w.at(w["columns"], v * lanes, "i32"), w["apart"]) for v in range(form.width // lanes)]
-    results = []
-    for r in range(height):
-        place = bytes_after(w, other, w.mul(other_row, r))
-        results.append([
-            finish.result(total, of, bytes_after(w, place, v * lanes))
-            for v, (total, of) in enumerate(zip(sums[r], known, strict=True))
-        ])
+    others = [
+        [bytes_after(w, other, w.mul(other_row, r), v * lanes) for v in range(len(known))] for r in range(height)
+    ]
+    if has_packs(form) and height % (QUAD // form.vectors) == 0 and QUAD % form.vectors == 0:
+        results = packed_rows(w, form, finish, sums, known, others)
+    else:
+        results = [
+            [finish.result(*given) for given in zip(sums[r], known, others[r], strict=True)] for r in range(height)
+        ]
     with w.when(full):
-        store_rows(w, results, w["c"], w["row"], lanes)
+        store_rows(w, results, w["c"], w["row"])
     with w.when(w.negate(full)):
-        store_rows(w, results, spill, form.width, lanes)
+        store_rows(w, results, spill, form.width)
         copy_rows(w, w["c"], w["row"], spill, form.width, some)
     return w.text()
 
@@ -352,11 +353,36 @@ def beside(w: Writer, place: Reg, step: Reg | None) -> Reg:
     return place if step is None else w.at(place, step, "i8")
 
 
-def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number, lanes: int) -> None:
+def packed_rows(
+    w: Writer, form: ByteForm, finish: Finish, sums: list[list[Reg]], known: list[tuple[Reg, ...]],
+    others: list[list[Reg]],
+) -> list[list[Reg]]:
+    """The bytes of all rows, four vectors of sums at a time: of one row, or of two or four."""
+    lanes, together = form.lanes, QUAD // form.vectors
+    parts = lanes // 4
+    # of bytes in 16s, four of each vector in turn: where the vectors' own order finds them
+    order = [16 * at + 4 * q + j for q in range(QUAD) for at in range(parts) for j in range(4)]
+    result = []
+    for first in range(0, form.height, together):
+        numbers = [
+            finish.number(total, of, finish.floats_at(place))
+            for r in range(first, first + together)
+            for total, of, place in zip(sums[r], known, others[r], strict=True)
+        ]
+        bytes_ = finish.packed(numbers, form.bytes)
+        for r in range(together):
+            some = order[r * form.width : (r + 1) * form.width]
+            result.append([w.shuffle(bytes_, bytes_, some)])
+    return result
+
+
+def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number) -> None:
     """Vectors of bytes, row by row."""
     for r, vectors in enumerate(results):
-        for v, value in enumerate(vectors):
-            w.store(value, bytes_after(w, target, w.mul(row, r), v * lanes), 1)
+        at = 0
+        for value in vectors:
+            w.store(value, bytes_after(w, target, w.mul(row, r), at), 1)
+            at += int(value.type.strip("<").split()[0])
 
 
 def copy_rows(
