@@ -17,7 +17,7 @@ from ....base.digest import digest
 from ....loops.record import Record
 from ...stored import cache
 from ...stored.cache import Kernel
-from ...text.writer import ABI, Number, Reg, Writer
+from ...text.writer import ABI, Number, Reg, Writer, as_reg
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
@@ -29,6 +29,7 @@ DECLARED = (
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
 )
 SHORT, LONG = 32, 64     # bytes of windows that are copied at a time, where there are few and where there are many
+TOGETHER = 4             # steps of k that are written out
 SIDE = 3                 # rows that one pointer serves: it, and one and two pitches after it
 DIMS = "dhw"
 GEOMETRY = tuple(f"{what}_{d}" for what in ("size", "out", "kernel", "stride", "padding", "dilation") for d in DIMS)
@@ -89,7 +90,7 @@ def _object(kernel: ByteWindows) -> bytes:
     host = host_target()
     if kernel.form.feature:        # LLVM knows it of processors that it has a name for
         host = host.but(features=f"{host.features},+{kernel.form.feature}".lstrip(","))
-    return compile_ir(module_text(kernel, host.triple), host, "object", by_hand=True)
+    return compile_ir(module_text(kernel, host.triple), host, "object", as_written=True)
 
 
 def module_text(kernel: ByteWindows, triple: str) -> str:
@@ -335,22 +336,23 @@ def window_sums(w: Writer, form: ByteForm) -> list[Reg]:
     twice, bases = w.add(w["pitch"], w["pitch"]), [w["a"]]
     for _ in range(SIDE, form.height, SIDE):
         bases.append(bytes_after(w, bases[-1], w["pitch"], twice))
+    sides = (0, w["pitch"], twice)
     with w.loop(0, w["runs"], carry=[*bases, w["b"], *byte_forms.starts(form, form.height)]) as run:
-        with w.loop(0, w["deep"], carry=run.carry) as step:
-            *held, b = step.carry[: len(bases) + 1]
-            steps = (None, w["pitch"], twice)
-            rows = [beside(w, held[r // SIDE], steps[r % SIDE]) for r in range(form.height)]
-            after = byte_forms.multiply(w, form, rows, b, step.carry[len(bases) + 1 :])
-            moved = [w.at(x, form.group, "i8") for x in held]
-            step.next = [*moved, w.at(b, form.width * form.group, "i8"), *after]
-        moved = [bytes_after(w, x, w["next"]) for x in step.carry[: len(bases)]]
-        run.next = [*moved, *step.carry[len(bases) :]]
+        carried, start = run.carry, as_reg(0)
+        for several in (TOGETHER, 1):
+            with w.loop(start, w.sub(w["deep"], several - 1), several, carry=carried) as step:
+                *held, b = step.carry[: len(bases) + 1]
+                sums = step.carry[len(bases) + 1 :]
+                for u in range(several):
+                    rows = [
+                        bytes_after(w, held[r // SIDE], sides[r % SIDE], u * form.group) for r in range(form.height)
+                    ]
+                    sums = byte_forms.multiply(w, form, rows, w.at(b, u * form.width * form.group, "i8"), sums)
+                moved = [w.at(x, several * form.group, "i8") for x in held]
+                step.next = [*moved, w.at(b, several * form.width * form.group, "i8"), *sums]
+            carried, start = step.carry, step.i
+        run.next = [*(bytes_after(w, x, w["next"]) for x in carried[: len(bases)]), *carried[len(bases) :]]
     return run.carry[len(bases) + 1 :]
-
-
-def beside(w: Writer, place: Reg, step: Reg | None) -> Reg:
-    """An address some bytes after another, if any."""
-    return place if step is None else w.at(place, step, "i8")
 
 
 def packed_rows(
