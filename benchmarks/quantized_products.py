@@ -98,8 +98,10 @@ def compare(mine: Callable, rivals: list[Callable], rounds: int, clock: Callable
     return statistics.median(own), min(statistics.median(times) for times in other)
 
 
-def report(threads: int = 1, rounds: int = 9, only: str = "") -> dict[str, tuple[float, float]]:
-    """Prints a line for every case, then means; leaves both times by name, in seconds."""
+def report(
+    threads: int = 1, rounds: int = 9, only: str = "", listed: Callable[[Any, Any], Iterator] = cases
+) -> dict[str, tuple[float, float]]:
+    """Prints a line for every case that is listed, then means; leaves both times by name, in seconds."""
     import torch  # noqa: PLC0415 - the rival
 
     import rushlight  # noqa: PLC0415
@@ -108,7 +110,7 @@ def report(threads: int = 1, rounds: int = 9, only: str = "") -> dict[str, tuple
     rushlight.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
     found: dict[str, tuple[float, float]] = {}
-    for name, mine, rivals in cases(rushlight, torch):
+    for name, mine, rivals in listed(rushlight, torch):
         if only not in name:
             continue
         found[name] = own, other = compare(mine, rivals, rounds, clock)
@@ -122,14 +124,15 @@ def report(threads: int = 1, rounds: int = 9, only: str = "") -> dict[str, tuple
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(listed: Callable[[Any, Any], Iterator] = cases, about: str = __doc__ or "") -> None:
+    """The command line of a section of benchmarks."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    report(given.threads, given.rounds, given.only)
+    report(given.threads, given.rounds, given.only, listed)
 
 
 if __name__ == "__main__":

@@ -151,11 +151,11 @@ class ConvPackedParams(ScriptObject):
         if self.finish == LATE:
             of_other = (0.0, 0.0) if other is None else (in_single(other[0]), float(other[1]))
             whole = both.new_full((), out_scale).reciprocal().item()
-            head = struct.pack("<ifffffff", zero, whole, float(out_zero), low, 255.0, *of_other, 0.0)
+            head = struct.pack("<iffffffi", zero, whole, float(out_zero), low, 255.0, *of_other, int(low))
             return both, bias, list(struct.unpack("<8i", head))
         added = bias / both
         added = added.round() if self.engine == "qnnpack" else added
-        head = struct.pack("<ififffff", zero, 0.0, out_zero, low - out_zero, 255.0 - out_zero, 0.0, 0.0, 0.0)
+        head = struct.pack("<ififfffi", zero, 0.0, out_zero, low - out_zero, 255.0 - out_zero, 0.0, 0.0, int(low))
         return both / both.new_full((), out_scale), added, list(struct.unpack("<8i", head))
 
     def as_convolution(self, weight: Any) -> Any:
@@ -303,8 +303,9 @@ def check_input(name: str, x: Any, weights: ConvPackedParams) -> None:
 
 
 def check_sizes(name: str, sizes: tuple[int, ...], weights: ConvPackedParams) -> None:
-    """Refuse results without elements; oneDNN has empty ones."""
-    if min(sizes) < (0 if weights.finish == LATE else 1):
+    """Refuse results without elements; oneDNN has empty ones, of windows that step by one."""
+    has_empty = weights.finish == LATE and min(sizes) == 0
+    if min(sizes) < 1 and not (has_empty and all(n or s == 1 for n, s in zip(sizes, weights.window.stride, strict=True))):
         raise RuntimeError(
             f"quantized::{name}: each dimension of output tensor should be greater than 0, got {list(sizes)}"
         )

@@ -99,17 +99,19 @@ _IN_REGISTERS = "optimize-regalloc=true"
 
 
 def compile_ir(
-    text: str, target: Target, kind: str = "object", by_hand: bool = False, only_calls: bool = False
+    text: str, target: Target, kind: str = "object", by_hand: bool = False, only_calls: bool = False,
+    as_written: bool = False,
 ) -> bytes | str:
     """Machine code of a module: `object` bytes or `asm` text; `by_hand`: its inner loops have the addresses they need,
-    being no nest's, or those of tiles or of named functions; `only_calls`: what takes time is in functions it calls."""
+    being no nest's, or those of tiles or of named functions; `only_calls`: what takes time is in functions it calls;
+    `as_written`: `by_hand` on every processor, for loops that would not have registers for other addresses."""
     with _LOCK:
         is_arm = target.triple.startswith("aarch64")
         is_frame = only_calls and is_arm
         builder = machine(target, 0 if is_frame else 2)
         module = llvm.parse_assembly(text)
         module.data_layout = str(builder.target_data)
-        is_plain = by_hand and is_arm
+        is_plain = as_written or (by_hand and is_arm)
         _set_options((*_SKIPPED, _WITHOUT_ADDRESSES) if is_plain else _SKIPPED)
         if is_frame:
             _set_options((_IN_REGISTERS,))

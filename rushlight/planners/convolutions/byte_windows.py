@@ -30,8 +30,8 @@ from .walk import Window
 
 WORK = 1 << 21           # multiply-adds worth an item
 DEPTHWISE_WORK = 1 << 17
-ITEMS = 4                # parts of a large convolution, at least; twice the threads
 NEAR = 1 << 16           # bytes of windows that are packed at a time: the second-level cache holds these of all items
+FAR = 1 << 19            # bytes of weights that are not there any more when the next windows want them
 LINE, PAGE = 64, 4096    # bytes of a line of the cache; rows so far apart would share one
 
 
@@ -166,7 +166,7 @@ def depthwise_steps(
         blocks.count * block_of(blocks.form),
     ]
     work = out_sizes[-1] * channels * blocks.taps
-    kernel = depthwise_kernel(blocks.form, finish, blocks.quads).address
+    kernel = depthwise_kernel(blocks.form, finish, blocks.taps).address
     return [Step(kernel, list(slots), params, rows, max(1, DEPTHWISE_WORK // work), -1)]
 
 
@@ -201,18 +201,22 @@ def window_steps(
     window_bytes = packing.taps * channels
     pitch = (parts_of((window_bytes + LONG), LINE) | 1) * LINE      # vectors may pass the last taps
     total = parts_of(pixels, form.height)
-    near = max(1, NEAR // (form.height * (channels if in_place else pitch)))
+    tile = form.height * (channels if in_place else pitch)
     per = parts_of(packing.padded, form.width)
     strips = per * packing.groups
-    work = pixels * packing.group_bytes * packing.groups
-    items = max(1, min(work // WORK, max(ITEMS, 2 * _C.get_num_threads())))
-    blocks = min(total, items)
+    weights = packing.group_bytes * packing.groups
+    work = pixels * weights
+    threads = _C.get_num_threads()
+    items = max(1, min(work // WORK, 2 * threads if threads > 1 else 1))
+    # weights that no cache holds are read once, by threads that share them; else threads share pixels
+    is_far = weights > FAR and weights > total * tile
+    blocks = 1 if is_far else min(total, items)
     block = parts_of(total, blocks)
     blocks = parts_of(total, block)
-    parts = max(1, min(strips, items // blocks))
+    parts = max(1, min(strips, (threads if is_far else items) // blocks))
     part = parts_of(strips, parts)
     parts = parts_of(strips, part)
-    tiles = min(near, block)
+    tiles = min(max(1, (FAR if is_far else NEAR) // tile), block)
     area = tiles * form.height * pitch
     params = [
         *geometry, pixels, packing.channels, channels, packing.runs, packing.deep,

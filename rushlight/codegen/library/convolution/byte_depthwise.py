@@ -22,7 +22,7 @@ from ...text.writer import ABI, Reg, Writer, as_reg
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
-from .byte_finish import COLUMNS, Finish
+from .byte_finish import COLUMNS, Finish, has_packs, packs_declared
 from .byte_windows import GEOMETRY
 
 QUAD = 4
@@ -44,7 +44,7 @@ PIXEL = (
     ("ptr", "other"), ("i64", "channels"), ("i64", "blocks"), ("i64", "quads"), ("i64", "apart"), ("i64", "count"),
     ("i64", "step"),
 )
-MOST_UNROLLED = 7        # quads of taps that are written out: of 5x5
+MOST_UNROLLED = 25       # taps that are written out: of 5x5
 
 
 class ByteDepthwise(Record):
@@ -54,7 +54,7 @@ class ByteDepthwise(Record):
     params: tuple[str, ...]
     form: ByteForm
     finish: str
-    quads: int             # 0: any number
+    taps: int              # 0: any number
 
     def digest(self) -> bytes:
         """The cache's key holds the generator's sources besides."""
@@ -62,11 +62,11 @@ class ByteDepthwise(Record):
 
 
 @functools.cache
-def depthwise_kernel(form: ByteForm, finish: str, quads: int) -> Kernel:
+def depthwise_kernel(form: ByteForm, finish: str, taps: int) -> Kernel:
     """Operands: activations, weights, columns (and a pixel of padding), head, result, what is added (or anything).
     The parallel range is rows of the result, of all images."""
-    quads = quads if quads <= MOST_UNROLLED else 0
-    return cache.kernel(ByteDepthwise("byte_depthwise", PARAMS, form, finish, quads), _object)
+    taps = taps if taps <= MOST_UNROLLED else 0
+    return cache.kernel(ByteDepthwise("byte_depthwise", PARAMS, form, finish, taps), _object)
 
 
 def _object(kernel: ByteDepthwise) -> bytes:
@@ -80,7 +80,8 @@ def _object(kernel: ByteDepthwise) -> bytes:
 
 def module_text(kernel: ByteDepthwise, triple: str) -> str:
     """LLVM IR of the kernel."""
-    return f'target triple = "{triple}"\n' + kernel.form.declared() + "\n".join([pixels_text(kernel), rows_text()])
+    declared = kernel.form.declared() + packs_declared(kernel.form)
+    return f'target triple = "{triple}"\n' + declared + "\n".join([pixels_text(kernel), rows_text()])
 
 
 def forms_of(form: ByteForm) -> list[ByteForm]:
@@ -222,8 +223,12 @@ def pixels_text(kernel: ByteDepthwise) -> str:
             others: list[Reg | None] = [None] * QUAD
             if kernel.finish == "late_sum":
                 others = spread(w, form, w.load(form.bytes, other, 1))
-            words = [finish.word(sums[q], columns[q], others[q]) for q in range(QUAD)]
-            w.store(joined(w, form, words), result, 1)
+            if has_packs(form):
+                numbers = [finish.number(sums[q], columns[q], others[q]) for q in range(QUAD)]
+                bytes_ = finish.packed(numbers, form.bytes)
+            else:
+                bytes_ = joined(w, form, [finish.word(sums[q], columns[q], others[q]) for q in range(QUAD)])
+            w.store(bytes_, result, 1)
             x.next = [bytes_after(w, p, w[by]) for p, by in zip(x.carry, ("step", "channels", "channels"), strict=True)]
     return w.text()
 
@@ -231,10 +236,11 @@ def pixels_text(kernel: ByteDepthwise) -> str:
 def pixel_sums(w: Writer, kernel: ByteDepthwise, source: Reg, weights: Reg) -> list[Reg]:
     """The sums of a block of channels of one pixel."""
     sums = [Reg("zeroinitializer", kernel.form.sums)] * QUAD
-    if kernel.quads:
-        for n in range(kernel.quads):
-            place = w.at(weights, n * QUAD * block_of(kernel.form), "i8")
-            sums = quad_sums(w, kernel.form, source, w.at(w["offsets"], n * QUAD, "i64"), place, sums)
+    if kernel.taps:
+        for first in range(0, kernel.taps, QUAD):
+            place = w.at(weights, first * block_of(kernel.form), "i8")
+            offsets = w.at(w["offsets"], first, "i64")
+            sums = quad_sums(w, kernel.form, source, offsets, place, sums, kernel.taps - first)
         return sums
     with w.loop(0, w["quads"], carry=[weights, w["offsets"], *sums]) as quad:
         place, offsets, *sums = quad.carry
@@ -243,10 +249,16 @@ def pixel_sums(w: Writer, kernel: ByteDepthwise, source: Reg, weights: Reg) -> l
     return quad.carry[2:]
 
 
-def quad_sums(w: Writer, form: ByteForm, source: Reg, offsets: Reg, weights: Reg, sums: list[Reg]) -> list[Reg]:
-    """The sums, four taps further."""
-    taps, result = [], []
+def quad_sums(
+    w: Writer, form: ByteForm, source: Reg, offsets: Reg, weights: Reg, sums: list[Reg], count: int = QUAD
+) -> list[Reg]:
+    """The sums, four taps further; weights of what is past `count` are zero, so that any tap may stand there."""
+    taps: list[Reg] = []
+    result = []
     for t in range(QUAD):
+        if t >= count:
+            taps.append(taps[t - count])
+            continue
         offset = w.load("i64", w.at(offsets, t, "i64"), 8)
         taps.append(w.load(form.bytes, bytes_after(w, source, offset), 1))
     for q, left in enumerate(interleaved(w, taps, block_of(form))):

@@ -17,11 +17,11 @@ from ....base.digest import digest
 from ....loops.record import Record
 from ...stored import cache
 from ...stored.cache import Kernel
-from ...text.writer import ABI, Number, Reg, Writer
+from ...text.writer import ABI, Number, Reg, Writer, as_reg
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
-from .byte_finish import Finish
+from .byte_finish import QUAD, Finish, has_packs, packs_declared
 
 DECLARED = (
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -29,6 +29,7 @@ DECLARED = (
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
 )
 SHORT, LONG = 32, 64     # bytes of windows that are copied at a time, where there are few and where there are many
+TOGETHER = 4             # steps of k that are written out
 SIDE = 3                 # rows that one pointer serves: it, and one and two pitches after it
 DIMS = "dhw"
 GEOMETRY = tuple(f"{what}_{d}" for what in ("size", "out", "kernel", "stride", "padding", "dilation") for d in DIMS)
@@ -89,15 +90,14 @@ def _object(kernel: ByteWindows) -> bytes:
     host = host_target()
     if kernel.form.feature:        # LLVM knows it of processors that it has a name for
         host = host.but(features=f"{host.features},+{kernel.form.feature}".lstrip(","))
-    return compile_ir(module_text(kernel, host.triple), host, "object", by_hand=True)
+    return compile_ir(module_text(kernel, host.triple), host, "object", as_written=True)
 
 
 def module_text(kernel: ByteWindows, triple: str) -> str:
     """LLVM IR of the kernel."""
     tiles = [tile_text(kernel, form) for form in strip_forms(kernel.form)]
-    return f'target triple = "{triple}"\n' + kernel.form.declared() + DECLARED + "\n".join(
-        [*tiles, windows_text(kernel)]
-    )
+    declared = kernel.form.declared() + packs_declared(kernel.form) + DECLARED
+    return f'target triple = "{triple}"\n' + declared + "\n".join([*tiles, windows_text(kernel)])
 
 
 def strip_forms(form: ByteForm) -> list[ByteForm]:
@@ -314,17 +314,19 @@ def tile_text(kernel: ByteWindows, form: ByteForm) -> str:
     sums = byte_forms.by_rows(w, form, window_sums(w, form), height)
     finish = Finish(w, kernel.finish, lanes, w["head"])
     known = [finish.columns(w.at(w["columns"], v * lanes, "i32"), w["apart"]) for v in range(form.width // lanes)]
-    results = []
-    for r in range(height):
-        place = bytes_after(w, other, w.mul(other_row, r))
-        results.append([
-            finish.result(total, of, bytes_after(w, place, v * lanes))
-            for v, (total, of) in enumerate(zip(sums[r], known, strict=True))
-        ])
+    others = [
+        [bytes_after(w, other, w.mul(other_row, r), v * lanes) for v in range(len(known))] for r in range(height)
+    ]
+    if has_packs(form) and height % (QUAD // form.vectors) == 0 and QUAD % form.vectors == 0:
+        results = packed_rows(w, form, finish, sums, known, others)
+    else:
+        results = [
+            [finish.result(*given) for given in zip(sums[r], known, others[r], strict=True)] for r in range(height)
+        ]
     with w.when(full):
-        store_rows(w, results, w["c"], w["row"], lanes)
+        store_rows(w, results, w["c"], w["row"])
     with w.when(w.negate(full)):
-        store_rows(w, results, spill, form.width, lanes)
+        store_rows(w, results, spill, form.width)
         copy_rows(w, w["c"], w["row"], spill, form.width, some)
     return w.text()
 
@@ -334,29 +336,55 @@ def window_sums(w: Writer, form: ByteForm) -> list[Reg]:
     twice, bases = w.add(w["pitch"], w["pitch"]), [w["a"]]
     for _ in range(SIDE, form.height, SIDE):
         bases.append(bytes_after(w, bases[-1], w["pitch"], twice))
+    sides = (0, w["pitch"], twice)
     with w.loop(0, w["runs"], carry=[*bases, w["b"], *byte_forms.starts(form, form.height)]) as run:
-        with w.loop(0, w["deep"], carry=run.carry) as step:
-            *held, b = step.carry[: len(bases) + 1]
-            steps = (None, w["pitch"], twice)
-            rows = [beside(w, held[r // SIDE], steps[r % SIDE]) for r in range(form.height)]
-            after = byte_forms.multiply(w, form, rows, b, step.carry[len(bases) + 1 :])
-            moved = [w.at(x, form.group, "i8") for x in held]
-            step.next = [*moved, w.at(b, form.width * form.group, "i8"), *after]
-        moved = [bytes_after(w, x, w["next"]) for x in step.carry[: len(bases)]]
-        run.next = [*moved, *step.carry[len(bases) :]]
+        carried, start = run.carry, as_reg(0)
+        for several in (TOGETHER, 1):
+            with w.loop(start, w.sub(w["deep"], several - 1), several, carry=carried) as step:
+                *held, b = step.carry[: len(bases) + 1]
+                sums = step.carry[len(bases) + 1 :]
+                for u in range(several):
+                    rows = [
+                        bytes_after(w, held[r // SIDE], sides[r % SIDE], u * form.group) for r in range(form.height)
+                    ]
+                    sums = byte_forms.multiply(w, form, rows, w.at(b, u * form.width * form.group, "i8"), sums)
+                moved = [w.at(x, several * form.group, "i8") for x in held]
+                step.next = [*moved, w.at(b, several * form.width * form.group, "i8"), *sums]
+            carried, start = step.carry, step.i
+        run.next = [*(bytes_after(w, x, w["next"]) for x in carried[: len(bases)]), *carried[len(bases) :]]
     return run.carry[len(bases) + 1 :]
 
 
-def beside(w: Writer, place: Reg, step: Reg | None) -> Reg:
-    """An address some bytes after another, if any."""
-    return place if step is None else w.at(place, step, "i8")
+def packed_rows(
+    w: Writer, form: ByteForm, finish: Finish, sums: list[list[Reg]], known: list[tuple[Reg, ...]],
+    others: list[list[Reg]],
+) -> list[list[Reg]]:
+    """The bytes of all rows, four vectors of sums at a time: of one row, or of two or four."""
+    lanes, together = form.lanes, QUAD // form.vectors
+    parts = lanes // 4
+    # of bytes in 16s, four of each vector in turn: where the vectors' own order finds them
+    order = [16 * at + 4 * q + j for q in range(QUAD) for at in range(parts) for j in range(4)]
+    result = []
+    for first in range(0, form.height, together):
+        numbers = [
+            finish.number(total, of, finish.floats_at(place))
+            for r in range(first, first + together)
+            for total, of, place in zip(sums[r], known, others[r], strict=True)
+        ]
+        bytes_ = finish.packed(numbers, form.bytes)
+        for r in range(together):
+            some = order[r * form.width : (r + 1) * form.width]
+            result.append([w.shuffle(bytes_, bytes_, some)])
+    return result
 
 
-def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number, lanes: int) -> None:
+def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number) -> None:
     """Vectors of bytes, row by row."""
     for r, vectors in enumerate(results):
-        for v, value in enumerate(vectors):
-            w.store(value, bytes_after(w, target, w.mul(row, r), v * lanes), 1)
+        at = 0
+        for value in vectors:
+            w.store(value, bytes_after(w, target, w.mul(row, r), at), 1)
+            at += int(value.type.strip("<").split()[0])
 
 
 def copy_rows(
