@@ -1,6 +1,6 @@
 """Quantized tensors: our kernels against PyTorch's quantized ones, one thread, processor time, in turns.
 
-Enters: the session's settings. Leaves: a section for each entry of `SECTIONS`, its cases each with a bar of its own: how
+Enters: the session's settings. Leaves: a section for each entry of `SECTIONS`, each case with a bar of its own: how
 many times faster than PyTorch. A family adds an entry: a key, a title, and cases with their bars.
 """
 
