@@ -30,6 +30,7 @@ from benchmarks import (
     models,
     optim,
     profiler,
+    quantized,
     script,
     shapes,
     small,
@@ -56,11 +57,13 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "shapes": shapes.run,
     "profiler": profiler.run,
     "script": script.run,
+    "quantized": quantized.run,
     "ablation": ablation.run,
 }
 
 
-LONG = ("layers", "compiled", "first_calls", "profiler", "script", "ablation")   # groups that run only when asked for
+# groups that run only when asked for
+LONG = ("layers", "compiled", "first_calls", "profiler", "script", "quantized", "ablation")
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:

@@ -361,15 +361,20 @@ def reduction(
     )
 
 
-def pointwise_nest(name: str, inputs: Sequence[str], outputs: Sequence[str], values: Sequence[Value]) -> Nest:
+def pointwise_nest(
+    name: str, inputs: Sequence[str], outputs: Sequence[str], values: Sequence[Value], single: Sequence[int] = ()
+) -> Nest:
     """Elementwise kernel over two strided dimensions; `values[j]` (of dtype outputs[j]) reads `arg(i, inputs[i])`.
 
-    Parameters: n0, then the inner byte stride of every operand, then the outer byte stride of every operand.
+    Parameters: n0, then the inner byte stride of every operand, then the outer byte stride of every operand. Those of
+    `single` operands, which have one element, are not looked at: the element is read once.
     """
     count = len(inputs) + len(outputs)
     inner = [f"s0.{k}" for k in range(count)]
     outer = [f"s1.{k}" for k in range(count)]
-    point = tuple(var("i1") * var(outer[k]) + var("i0") * var(inner[k]) for k in range(count))
+    point = tuple(
+        const(0, "i64") if k in single else var("i1") * var(outer[k]) + var("i0") * var(inner[k]) for k in range(count)
+    )
     stores = tuple(Store(len(inputs) + j, None, value) for j, value in enumerate(values))
     body = For("i0", const(0, "i64"), var("n0"), stores, vector=True)
     params = ("n0", *inner, *outer)

@@ -73,6 +73,7 @@ class Pointwise(OpDefinition):
     wide: ClassVar[tuple[str, ...]] = ()      # parameters whose numbers stay in the type computed in
     checked: ClassVar[tuple[str, ...]] = ()   # "Tensor|Scalar" parameters whose numbers must fit as well
     fills: ClassVar[bool] = False             # numbers are written as they are: one of one element may be infinite
+    steady: ClassVar[bool] = False            # numbers stay in registers: for expressions that have many
     inplace = True
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
@@ -122,7 +123,7 @@ class Pointwise(OpDefinition):
         read_first = operands.index(by_value) if by_value in operands else -1
         if is_shown("lowered"):
             show("lowered", lowered.name, show_lowered(lowered))
-        kernel = compile_for(device_of(args), point_nest(lowered))
+        kernel = compile_for(device_of(args), point_nest(lowered, self.steady))
         in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
         vias = self.rounded_to(operands, common, in_dtypes)
         check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None

@@ -22,6 +22,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.base.quantizers import PerTensor
 from rushlight.base.shape import channels_last, channels_last_3d, contiguous_format
+from rushlight.loops.expr import max_, min_
 from rushlight.op import Pointwise, Promote, ops
 from rushlight.op.layout import Layout, by_stride, prefers_channels_last
 
@@ -183,7 +184,7 @@ def real(s: Any, q: Any, scale: Any, shift: Any, fused: bool) -> Any:
 def whole(s: Any, scaled: Any, low: Any, high: Any, zero: Any, code: str) -> Any:
     """The integer for a real that is divided by the scale already: nearest, halves to even, within the limits."""
     if code != "i32":
-        return s.cast(s.cast(s.round(s.clamp(scaled, low, high)), "i32") + s.cast(zero, "i32"), code)
+        return s.cast(s.cast(s.round(held(scaled, low, high)), "i32") + s.cast(zero, "i32"), code)
     return limited(s, s.cast(s.round(scaled), "f64") + zero, low, high, zero, code)
 
 
@@ -195,9 +196,14 @@ def written(s: Any, scaled: Any, low: Any, high: Any, zero: Any, code: str, fuse
     return limited(s, s.cast(s.round(scaled + s.cast(zero, "f32")), zero.dtype), low, high, zero, code)
 
 
+def held(x: Any, low: Any, high: Any) -> Any:
+    """A number between two others; what is no number becomes the higher one."""
+    return max_(min_(x, high), low)
+
+
 def limited(s: Any, rounded: Any, low: Any, high: Any, zero: Any, code: str) -> Any:
     """An integral float as an integer between the limits of its type."""
-    return s.cast(s.cast(s.clamp(rounded, low + zero, high + zero), "i64" if code == "i32" else "i32"), code)
+    return s.cast(s.cast(held(rounded, low + zero, high + zero), "i64" if code == "i32" else "i32"), code)
 
 
 class Integers(Pointwise):
@@ -205,6 +211,7 @@ class Integers(Pointwise):
 
     function = method = inplace = differentiable = False
     layout = Layout.FORMAT
+    steady = True
 
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         return _C.float64 if args[0].dtype is _C.int32 else _C.float32

@@ -23,7 +23,7 @@ from ..resample.tables import NEAREST, NEAREST_EXACT
 from ..window.axes import ADAPTIVE, AVERAGE, Axis, pack, table_of
 from ..window.layout import is_channels_last
 from .container import ints, is_quantized, like, qparams, rule
-from .pointwise import Integers, bounds, quantized_number, single
+from .pointwise import Integers, bounds, held, quantized_number, single
 
 AVERAGE_LANES, ADAPTIVE_LANES = 16, 8      # channels that PyTorch's kernels take at a time: sliding windows, others
 
@@ -57,7 +57,7 @@ class QuantizedAverage(Pointwise):
             rounded = s.cast(s.round(here * factor), "f64") + zero
         else:
             rounded = s.cast(s.round(s.fma(here, factor, point) if form == 2 else here * factor + point), "f64")
-        return s.cast(s.cast(s.clamp(rounded, low + zero, high + zero), "i64"), code)
+        return s.cast(s.cast(held(rounded, low + zero, high + zero), "i64"), code)
 
 
 ROUNDED_FIRST, SHIFTED, IN_ONE_STEP, PLAIN_MEAN = range(4)
@@ -293,7 +293,7 @@ class QuantizedBilinear(Integers):
         else:
             mixed = up * (back * a + across * b) + down * (back * c + across * d)
         rounded = s.cast(s.round(mixed - point + point), zero.dtype)
-        return s.cast(s.cast(s.clamp(rounded, low + zero, high + zero), "i64"), code)
+        return s.cast(s.cast(held(rounded, low + zero, high + zero), "i64"), code)
 
 
 @lru_cache(maxsize=512)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....loops.expr import Value, arg, cast, const, idiv, replace, var
-from ....loops.lowered import HERE, Lowered, Memory, Placed, Table
+from ....loops.lowered import HERE, Lowered, Memory, Number, Placed, Table
 from ....loops.nest import For, Nest, Statement, Store, operands, pointwise_nest, rows
 from ....loops.record import Record
 from .axes import Axis, coalesce
@@ -21,12 +21,13 @@ ZERO = const(0, "i64")
 _forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
 
 
-def point_nest(lowered: Lowered) -> Nest:
+def point_nest(lowered: Lowered, steady: bool = False) -> Nest:
     """A pointwise op for any shapes: two strided dims, whose sizes and strides the core works out at each call;
-    numbers are operands."""
+    numbers are operands. `steady`: they are read once, before the loops."""
     sources = [Placed(k, None, r.code, arg(k, r.code)) for k, r in enumerate(lowered.reads)]
     values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
-    return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values)
+    single = [k for k, r in enumerate(lowered.reads) if steady and isinstance(r, Number)]
+    return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values, single)
 
 
 def joined_ranges(lowered: Lowered) -> tuple[list[Axis], list[int], tuple] | None:
