@@ -46,16 +46,17 @@ def get_reversed_fusions() -> list[Fusion]:
         flat = pattern
         if isinstance(pattern, tuple) and len(pattern) == 2 and isinstance(pattern[1], tuple):
             flat = (pattern[0], *pattern[1])
-        if isinstance(flat, tuple):
-            result.append((flat, 0))
-        result += [((cls, *(flat if isinstance(flat, tuple) else (flat,))), 0) for cls in (ObserverBase, FakeQuantizeBase)]
+        chain = flat if isinstance(flat, tuple) else (flat,)
+        if len(chain) > 1:
+            result.append((chain, 0))
+        result += [((cls, *chain), 0) for cls in (ObserverBase, FakeQuantizeBase)]
     extra: list[Fusion] = [((("to", float16), F.relu, F.linear, "dequantize"), 1)]
     for d in (1, 2, 3):
         extra.append(((getattr(nn, f"BatchNorm{d}d"), getattr(nn, f"Conv{d}d")), 0))
     for d in (1, 2, 3):
         extra.append(((nn.ReLU, getattr(nn, f"BatchNorm{d}d"), getattr(nn, f"Conv{d}d")), 0))
-    for chain, base in extra:
-        result += [(chain, base), ((ObserverBase, *chain), base), ((FakeQuantizeBase, *chain), base)]
+    for other, base in extra:
+        result += [(other, base), ((ObserverBase, *other), base), ((FakeQuantizeBase, *other), base)]
     return result
 
 

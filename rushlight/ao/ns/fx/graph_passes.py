@@ -83,8 +83,10 @@ def add_loggers_to_model(
                 values = arg if isinstance(arg, list) else [arg]
                 for within, value in enumerate(values):
                     if type(value) is Node:
-                        made[value.name] = _log(made[value.name], gm, logger_cls, "_ns_logger_", node.name, model_name,
-                                                name, kind, _INPUT, fqn, within, at)
+                        source = made[value.name]      # of a list's values, a logger's own is not logged further
+                        key = source.name if isinstance(arg, list) else value.name
+                        made[key] = _log(source, gm, logger_cls, "_ns_logger_", node.name, model_name, name, kind,
+                                         _INPUT, fqn, within, at)
         made[node.name] = graph.node_copy(node, new)
         if node in outputs:
             name, kind = outputs[node]
@@ -159,7 +161,8 @@ class _Shadows:
         for arg in [*args, *kwargs.values()][skipped:]:
             if isinstance(arg, Node):
                 source = return_first_non_observer_node(arg, self.gm_a)
-                if not (source.op == "get_attr" or (source.op == "call_method" and source.target in ("dequantize", "to"))):
+                is_cast = source.op == "call_method" and source.target in ("dequantize", "to")
+                if source.op != "get_attr" and not is_cast:
                     return False
             elif isinstance(arg, (list, tuple)) and not all(isinstance(el, Node) for el in arg):
                 return False

@@ -77,7 +77,6 @@ def _connections() -> list[tuple[Any, Any]]:
     for double in (lowered.STATIC_FUSED, lowered.STATIC_SUMS, lowered.DYNAMIC_FUSED, lowered.WEIGHTED):
         result += [(source, form) for source, forms in double.items() for form in forms]
     result += [(source, form) for source, forms in lowered.BINARY.items() for form in forms if form is not None]
-    result.append((operator.matmul, toq.matmul))
     result += quantization_mappings.DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS.items()
     result += quantization_mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS.items()
     return result

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ....fx import Node
 
 
-class NSSingleResultValuesType(str, enum.Enum):
+class NSSingleResultValuesType(str, enum.Enum):  # noqa: UP042 - PyTorch's bases
     """The kinds of results."""
 
     WEIGHT = "weight"
