@@ -22,6 +22,7 @@ from typing import Any
 from .._C import Tensor
 from ..base import assertions, homes
 from ..nn import Module, Parameter, Sequential
+from ..quantized.packed import ScriptObject
 from ..utils import _pytree as pytree
 from . import patching
 from ._compatibility import compatibility  # noqa: F401 - libraries look for it here
@@ -206,8 +207,8 @@ class Tracer(TracerBase):
                 return self.create_node("get_attr", name, (), {})
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             return self.create_node("call_function", type(a), tuple(self.create_arg(x) for x in a), {})
-        if isinstance(a, (Tensor, pytree.TreeSpec)):
-            return self._constant(a, "_tensor_constant" if isinstance(a, Tensor) else "_tree_spec_constant")
+        if isinstance(a, (Tensor, ScriptObject, pytree.TreeSpec)):
+            return self._constant(a, "_tree_spec_constant" if isinstance(a, pytree.TreeSpec) else "_tensor_constant")
         if type(a) in _proxyable_classes:
             name = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
             setattr(self.root, name, a)
@@ -411,7 +412,7 @@ def _annotations(fn: Callable) -> dict[str, Any]:
 def _tensor_attributes(module: Module, prefix: str) -> Iterable[tuple[str, Any]]:
     """Tensors that are plain attributes of modules, with their paths."""
     for name, value in vars(module).items():
-        if isinstance(value, (Tensor, pytree.TreeSpec)):
+        if isinstance(value, (Tensor, ScriptObject, pytree.TreeSpec)):
             yield prefix + name, value
     for name, child in module.named_children():
         yield from _tensor_attributes(child, f"{prefix}{name}.")
