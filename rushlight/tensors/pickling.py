@@ -19,6 +19,7 @@ from ..base.quantizers import PLAIN, PerChannel, PerChannelFloat, PerTensor, Qua
 from ..base.shape import sparse_coo
 from ..definitions.nested.container import start as start_nested
 from ..definitions.quantized.create import POINTS
+from ..definitions.quantized.subbyte import PER_BYTE
 from ..definitions.sparse.container import COMPRESSED
 from ..op import find_op
 
@@ -159,6 +160,8 @@ def quantized_over(storage: Any, offset: int, size: tuple, stride: tuple, quanti
     whole = _C.empty((0,), None, _C.uint8, storage.device)
     whole._set_storage(storage.untyped(), 0, (storage.nbytes(),), (1,))
     result = _C.alias(whole, tuple(size), tuple(stride), offset, storage.dtype)
+    if storage.dtype in PER_BYTE and (offset or not result.is_contiguous()):
+        raise RuntimeError(f"a tensor of {storage.dtype.name}, whose elements share bytes, must begin with its storage")
     result._quantizer = quantizer
     return result
 
