@@ -304,8 +304,9 @@ def check_input(name: str, x: Any, weights: ConvPackedParams) -> None:
 
 def check_sizes(name: str, sizes: tuple[int, ...], weights: ConvPackedParams) -> None:
     """Refuse results without elements; oneDNN has empty ones, of windows that step by one."""
-    has_empty = weights.finish == LATE and min(sizes) == 0
-    if min(sizes) < 1 and not (has_empty and all(n or s == 1 for n, s in zip(sizes, weights.window.stride, strict=True))):
+    steps_by_one = all(n or s == 1 for n, s in zip(sizes, weights.window.stride, strict=True))
+    has_empty = weights.finish == LATE and min(sizes) == 0 and steps_by_one
+    if min(sizes) < 1 and not has_empty:
         raise RuntimeError(
             f"quantized::{name}: each dimension of output tensor should be greater than 0, got {list(sizes)}"
         )
