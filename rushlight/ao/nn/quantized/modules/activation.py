@@ -241,7 +241,8 @@ class MultiheadAttention(quantizable.MultiheadAttention):
             if getattr(converted, name) is None:
                 continue
             value = converted._parameters.pop(name)
-            scale, zero_point = find_op("_choose_qparams_per_tensor")(extra, reduce_range=False)
+            seen = extra.dequantize() if extra.is_quantized else extra
+            scale, zero_point = find_op("_choose_qparams_per_tensor")(seen, reduce_range=False)
             extra = find_op("quantize_per_tensor")(value, scale, zero_point, _C.quint8)
             setattr(converted, name, extra)
         del converted.in_proj_weight
