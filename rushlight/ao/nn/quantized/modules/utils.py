@@ -7,6 +7,7 @@ Refuses: schemes that have no kernels; float inputs of layers of integers, with 
 from __future__ import annotations
 
 import abc
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -73,6 +74,8 @@ class OutputQParams(Module):
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *reports: list[str]
     ) -> None:
         self._set_output(state_dict.pop(prefix + "scale"), state_dict.pop(prefix + "zero_point"))
+        if not 0.0 < self.scale < math.inf:
+            reports[-1].append(f"{prefix}scale: expected a number above 0, got {self.scale}")
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, *reports)
 
 
