@@ -19,8 +19,7 @@ from .overloads import overload_of, schemas_of
 from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
-# rooms of their own, opened when asked
-QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn", "sparse")
+QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn", "sparse")     # a room, opened when asked
 
 
 @cache
