@@ -90,9 +90,17 @@ def converted(torch, backend):
 
 
 def static_x86(torch):
-    prepared, model = converted(torch, "x86")
+    prepared, _ = converted(torch, "x86")
+    seen = []
+    prepared.fc2.register_forward_hook(lambda module, x, y: seen.append(y.is_quantized))
+    model = torch.ao.quantization.convert(prepared)
     out = numbers(model(batches(torch)[0]))
-    return {"prepared": list(prepared.state_dict()), "text": text(model), "state": state(torch, model), "out": out}
+    left = [name for name, part in model.named_modules() if hasattr(part, "qconfig") or "observer" in repr(part)]
+    hooks = [len(model.fc2._forward_hooks), len(model.fc1._forward_hooks), seen, left]
+    return {
+        "prepared": list(prepared.state_dict()), "text": text(model), "state": state(torch, model), "out": out,
+        "hooks": hooks,
+    }
 
 
 def static_qnnpack(torch):
@@ -139,11 +147,11 @@ def recurrent(torch):
 
 
 def dynamic(torch):
-    found = {}
+    found, x = {}, draw(torch, 3, 2, 8)
     for dtype in (torch.qint8, torch.float16):
         model = torch.ao.quantization.quantize_dynamic(recurrent(torch), dtype=dtype)
         found[str(dtype).partition(".")[2]] = {
-            "text": text(model), "names": list(model.state_dict()), "out": numbers(model(draw(torch, 3, 2, 8))),
+            "text": text(model), "names": list(model.state_dict()), "floats": numbers([model(x), model.linear(x)]),
             "weights": sorted(model.lstm.get_weight()),
         }
     return found
@@ -158,7 +166,7 @@ def tables(torch):
         model = quantize(model, dtype=dtype)
         found[str(dtype).partition(".")[2]] = {
             "text": text(model), "names": list(model.state_dict()),
-            "out": numbers([model[0](rows, bags), model[1](rows)]),
+            "floats": numbers([model[0](rows, bags), model[1](rows)]),
         }
     return found
 
@@ -211,7 +219,7 @@ def reference(torch):
     final = tq.convert(prepared, is_reference=True)
     state_dict = final.state_dict()
     again = tq.convert(prepared, is_reference=True).load_state_dict(state_dict)
-    return {"text": text(final)[0], "names": list(state_dict), "out": numbers(final(x)), "loaded": str(again)}
+    return {"text": text(final)[0], "names": list(state_dict), "floats": numbers(final(x)), "loaded": str(again)}
 
 
 def mappings(torch):

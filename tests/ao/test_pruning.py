@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 from pathlib import Path
@@ -60,7 +61,24 @@ def test_a_refused_second_pruning_leaves_the_first():
     assert type(hook).__name__ == "L1Unstructured" and int(module.weight_mask.sum()) == 10
 
 
-def test_quantized_mappings_refuse():
-    for name in ("get_static_sparse_quantized_mapping", "get_dynamic_sparse_quantized_mapping"):
-        with pytest.raises(NotImplementedError, match="quantized tensors"):
-            getattr(rushlight.ao.pruning, name)()
+def test_sparse_layers_have_quantized_ones():
+    linear, sparse = rushlight.nn.Linear, rushlight.ao.nn.sparse.quantized
+    assert rushlight.ao.pruning.get_static_sparse_quantized_mapping() == {linear: sparse.Linear}
+    assert rushlight.ao.pruning.get_dynamic_sparse_quantized_mapping() == {linear: sparse.dynamic.Linear}
+
+
+def test_a_weight_in_blocks_keeps_its_integers_in_a_file():
+    weight = rushlight.zeros(4, 8)
+    weight[0, 4:], weight[2, :4] = rushlight.arange(4.0), -1.0
+    quantized = rushlight.quantize_per_tensor(weight, 0.5, 0, rushlight.qint8)
+    ops = rushlight.ops
+    packed = ops.sparse.qlinear_prepack(quantized, rushlight.arange(4.0), 1, 4)
+    state = packed.__getstate__()[0]
+    assert [state[7].tolist(), state[8].tolist()] == [[0, 1, 1, 2, 2], [1, 0]]     # two blocks of eight are kept
+    again, bias, block = ops.sparse.qlinear_unpack(copy.deepcopy(packed))
+    assert again.int_repr().tolist() == quantized.int_repr().tolist() and bias.tolist() == [0.0, 1.0, 2.0, 3.0]
+    x = rushlight.quantize_per_tensor(rushlight.arange(16.0).reshape(2, 8), 0.25, 10, rushlight.quint8)
+    dense = ops.quantized.linear(x, ops.quantized.linear_prepack(quantized, bias), 1.0, 5)
+    assert block == [1, 4] and ops.sparse.qlinear(x, packed, 1.0, 5).int_repr().tolist() == dense.int_repr().tolist()
+    with pytest.raises(RuntimeError, match="blocks"):
+        ops.sparse.qlinear_prepack(quantized, None, 2, 2)

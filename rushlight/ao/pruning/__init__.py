@@ -2,10 +2,9 @@
 
 Enters: a model and the tensors to sparsify. Leaves: masks kept as parametrizations until `squash_mask` bakes them in;
 schedules of the sparsity level; `shrink`, which takes masked channels out of a model, so that it computes less.
-Refuses: the mappings to quantized modules, which are not built yet.
 """
 
-from ._mappings import get_dynamic_sparse_quantized_mapping, get_static_sparse_quantized_mapping
+from ...base import late
 from .scheduler.base_scheduler import BaseScheduler
 from .scheduler.cubic_scheduler import CubicSL
 from .scheduler.lambda_scheduler import LambdaSL
@@ -20,3 +19,6 @@ __all__ = [
     "WeightNormSparsifier", "fqn_to_module", "get_arg_info_from_tensor_fqn", "get_dynamic_sparse_quantized_mapping",
     "get_static_sparse_quantized_mapping", "module_to_fqn", "shrink",
 ]
+__getattr__, __dir__ = late.names(
+    globals(), late.by_name({"_mappings": "get_dynamic_sparse_quantized_mapping get_static_sparse_quantized_mapping"})
+)
