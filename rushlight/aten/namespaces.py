@@ -15,7 +15,7 @@ from ..base.tables import rows
 from ..op import ops
 from ..op.registry import tables
 from .adapters import ADAPTERS
-from .overloads import overload_of, schemas_of
+from .overloads import custom_schema, overload_of, schemas_of
 from .plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
@@ -213,7 +213,8 @@ def _schema_of(overload: Any) -> Any:
     """PyTorch's signature where it has the op, else our own."""
     space, name = _split(overload)
     if space != "aten":
-        return overload.definition.spec
+        text = getattr(overload.definition, "text", None) or overload.definition.spec.text
+        return custom_schema(space, text.rpartition("::")[2])
     label = _label(overload)
     found = next((s for s in schemas_of(name) if (s.overload_name or "default") == label), None)
     return overload.definition.spec if found is None else found

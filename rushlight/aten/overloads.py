@@ -76,18 +76,19 @@ class AtenSchema(NamedTuple):
     arguments: tuple[AtenParam, ...]
     returns: tuple[AtenParam, ...]
     text: str
+    space: str = "aten"
 
     @property
     def name(self) -> str:
         """The op's name with its namespace, as PyTorch's schemas have it."""
-        return f"aten::{self.op}"
+        return f"{self.space}::{self.op}"
 
     @property
     def is_mutable(self) -> bool:
         return any(p.is_write for p in self.arguments)
 
     def __str__(self) -> str:
-        return f"aten::{self.text}"
+        return f"{self.space}::{self.text}"
 
 
 def _literal(text: str) -> Any:
@@ -96,6 +97,12 @@ def _literal(text: str) -> Any:
 
     known = {"contiguous_format": memory_format("contiguous_format"), "Mean": 1, "None": None}
     return known[text] if text in known else ast.literal_eval(text)
+
+
+@functools.cache
+def custom_schema(space: str, text: str) -> AtenSchema:
+    """The signature of an op of another namespace, as PyTorch shows it."""
+    return _parsed(text)._replace(space=space)
 
 
 def _parsed(text: str) -> AtenSchema:
