@@ -16,7 +16,7 @@ from ..op import ops
 from ..op.registry import tables
 from .adapters import ADAPTERS
 from .overloads import custom_schema, overload_of, schemas_of
-from .plain import PLAIN
+from .plain import PLAIN, PRIMS
 
 BUILTIN = ("aten", "rushlight", "prims")
 QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn", "sparse")      # filled when first asked
@@ -126,6 +126,8 @@ class OpNamespace:
                 raise AttributeError(f"'_OpNamespace' 'higher_order' object has no attribute '{name}'")
         if found is None and self.name == "aten":
             found = PLAIN.get(name)
+        if found is None and self.name == "prims":
+            found = PRIMS.get(name)
         if found is None and self.name == "c10d":
             found = late.provided("c10d ops").get(name)
         if found is None:
@@ -209,6 +211,11 @@ def _overload_text(self: Any) -> str:
     return f"{space}.{name}.{_label(self)}"
 
 
+def _overload_repr(self: Any) -> str:
+    space, name = _split(self)
+    return f"<OpOverload(op='{space}.{name}', overload='{_label(self)}')>"
+
+
 def _schema_of(overload: Any) -> Any:
     """PyTorch's signature where it has the op, else our own."""
     space, name = _split(overload)
@@ -224,6 +231,7 @@ def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
     kind: Any = _C.Overload
     kind.__str__ = _overload_text
+    kind.__repr__ = _overload_repr
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
     kind._schema = property(_schema_of)
