@@ -1,8 +1,8 @@
 """Linear layers whose operands were quantized and dequantized around them, as one product of bytes.
 
 Enters: bytes with the numbers that dequantized them, weights as plain int8 with theirs. Leaves: floats, or the bytes
-they would have been quantized to. The compiler puts these ops in the place of such patterns (inductor/quantized_layers.py);
-what depends on weights alone is packed once, by its plan for what stays the same.
+they would have been quantized to. The compiler puts these ops in the place of such patterns
+(inductor/quantized_layers.py); what depends on weights alone is packed once, by its plan for what stays the same.
 """
 
 from __future__ import annotations
