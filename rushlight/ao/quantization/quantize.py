@@ -311,7 +311,7 @@ def quantize_dynamic(
 
 def _prepare_qat(model: Module, mapping: dict[Any, Any] | None) -> Module:
     if not model.training:
-        raise AssertionError("prepare_qat only works on models in training mode: call model.train() first")
+        raise AssertionError("prepare_qat: expected a model in training mode, got one evaluating: call train()")
     mapping = get_default_qat_module_mappings() if mapping is None else mapping
     propagate_qconfig_(model, qconfig_dict=None)
     _convert(model, mapping, inplace=True)
@@ -322,8 +322,6 @@ def _prepare_qat(model: Module, mapping: dict[Any, Any] | None) -> Module:
 def prepare_qat(model: Module, mapping: dict[Any, Any] | None = None, inplace: bool = False) -> Module:
     """The model (a copy, unless in place) with layers that train with rounded weights, and rounding of activations.
     Refuses a model in evaluation mode."""
-    if not model.training:
-        raise AssertionError("prepare_qat only works on models in training mode: call model.train() first")
     return _prepare_qat(model if inplace else copy.deepcopy(model), mapping)
 
 
@@ -426,7 +424,7 @@ def swap_module(
     devices = _get_unique_devices_(mod)
     if len(devices) > 1:
         raise AssertionError(
-            f"swap_module only works with cpu or single-device CUDA modules, but got devices {devices}"
+            f"swap_module: expected a module on one device, got one on {devices}"
         )
     for device in devices:
         result.to(device)

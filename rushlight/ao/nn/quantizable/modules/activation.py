@@ -135,7 +135,7 @@ class MultiheadAttention(floats.MultiheadAttention):
         if mask is None:
             return None
         if not mask.is_floating_point() and mask.dtype != _C.bool:
-            raise AssertionError(f"Only float and bool types are supported for attn_mask, not {mask.dtype}")
+            raise AssertionError(f"attn_mask: expected floats or booleans, got {mask.dtype}")
         if mask.dim() not in (2, 3):
             raise RuntimeError(f"attn_mask's dimension {mask.dim()} is not supported")
         wanted = (targets, sources) if mask.dim() == 2 else (heads, targets, sources)
@@ -162,7 +162,7 @@ class MultiheadAttention(floats.MultiheadAttention):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         if is_causal:
-            raise AssertionError("causal mask not supported by AO MHA module: give the mask as attn_mask")
+            raise AssertionError("is_causal=True has no kernel here: give the mask as attn_mask")
         if self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         targets, batch, width = query.size()
