@@ -347,3 +347,27 @@ def default_mappings(torch):
             assert again.to_dict() == made.to_dict() and repr(again) == repr(made)
             found[how + backend] = [str(named(key)) for key in made.object_type_qconfigs]
     return found
+
+
+@program
+def compared_by_the_numeric_suite(torch):
+    """A model and its quantized form: layers matched, their weights and outputs beside each other."""
+    fx, _, _ = kit(torch)
+    ns = importlib.import_module(f"{torch.__name__}.ao.ns._numeric_suite_fx")
+    model, inputs = nested(torch), randn(torch, 3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepared = fx.prepare_fx(copy.deepcopy(model).eval(), mappings(torch), (inputs,))
+        prepared(inputs)
+        quantized = fx.convert_fx(copy.deepcopy(prepared))
+    weights = ns.extract_weights("float", prepared, "int8", quantized)
+    one, two = ns.add_loggers("float", prepared, "int8", quantized, ns.OutputLogger, should_log_inputs=True)
+    one(inputs)
+    two(inputs)
+    outputs = ns.extract_logger_info(one, two, ns.OutputLogger, "int8")
+    measure = importlib.import_module(f"{torch.__name__}.ao.ns.fx.utils").compute_sqnr
+    ns.extend_logger_results_with_comparison(outputs, "float", "int8", measure, "sqnr")
+    worst = min(float(layer["node_output"]["int8"][0]["sqnr"][0]) for layer in outputs.values())
+    return {"weights": sorted(weights), "outputs": sorted(outputs), "good": str(worst > 10),
+            "code": [one.code.strip(), two.code.strip().replace("rushlight", "torch")],
+            "paths": [str(layer["node_output"]["int8"][0]["fqn"]) for layer in outputs.values()]}

@@ -74,7 +74,7 @@ def end_node_matches_reversed_fusion(end_node: Node, chain: tuple, gm: GraphModu
 
 def _is_operator(node: Node, operator: Any, gm: GraphModule) -> bool:
     if node.op == "call_function":
-        return not isinstance(operator, (str, type)) and node.target == operator
+        return node.target is operator      # two spellings of one op compare equal
     if node.op == "call_module":
         return isinstance(operator, type) and isinstance(getattr_from_fqn(gm, node.target), operator)
     if node.op == "call_method":
