@@ -55,7 +55,7 @@ def _in_single(input: Tensor) -> Tensor:
     """Half types as float32; other types are refused."""
     if input.dtype in _HALVES:
         return input.to(_C.float32)
-    _ensure(input.dtype == _C.float32, f"Expecting input to have dtype torch.float32, but got dtype: {input.dtype}")
+    _ensure(input.dtype == _C.float32, f"input: expected a tensor of float32, got one of {input.dtype}")
     return input
 
 
@@ -178,7 +178,7 @@ def _chosen(input: Tensor, qmin: int, qmax: int, eps: float, dtype: Any, symmetr
     """(scale, zero point), float64 and int64 of one element, for the range of a tensor's elements."""
     _ensure(
         input.dtype in (_C.float32, *_HALVES),
-        f"Expecting input to have dtype torch.float32/16/b16, but got dtype: {input.dtype}",
+        f"input: expected a tensor of float32, float16 or bfloat16, got one of {input.dtype}",
     )
     _ensure(
         dtype in _DTYPE_TO_QVALUE_BOUNDS,
@@ -263,7 +263,7 @@ def fake_quant_per_channel(
     input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
     """Floats on the grid of each channel, with a gradient where they lay within it."""
-    _ensure(input.dtype == _C.float32, f"Expecting input to have dtype torch.float32, but got dtype: {input.dtype}")
+    _ensure(input.dtype == _C.float32, f"input: expected a tensor of float32, got one of {input.dtype}")
     _check_axis(input, axis)
     sizes = _along(scales.detach().to(_C.float32), input, axis)
     points = _along(zero_points.detach().to(_C.int32), input, axis)

@@ -10,7 +10,7 @@ import functools
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 from ... import _C
@@ -120,32 +120,10 @@ class FakeQuantizeBase(ABC, Module):
 # How torchao says what shares a scale ---------------------------------------------------------------------------------
 
 
-class MappingType(Enum):
-    """How floats become integers: around 0, the same with both ends kept, or from the smallest to the largest."""
-
-    SYMMETRIC = auto()
-    SYMMETRIC_NO_CLIPPING_ERR = auto()
-    ASYMMETRIC = auto()
-
-
-class ZeroPointDomain(Enum):
-    """Whether zero points are integers, floats, or absent."""
-
-    INT = auto()
-    FLOAT = auto()
-    NONE = auto()
-
-
-class TorchAODType(Enum):
-    """Integers of 1 to 7 bits, which tensors have no dtype for."""
-
-    INT1 = auto()
-    INT2 = auto()
-    INT3 = auto()
-    INT4 = auto()
-    INT5 = auto()
-    INT6 = auto()
-    INT7 = auto()
+# How floats become integers: around 0, the same with both ends kept, or from the smallest to the largest.
+MappingType = Enum("MappingType", "SYMMETRIC SYMMETRIC_NO_CLIPPING_ERR ASYMMETRIC")
+ZeroPointDomain = Enum("ZeroPointDomain", "INT FLOAT NONE")     # whether zero points are integers, floats, or absent
+TorchAODType = Enum("TorchAODType", "INT1 INT2 INT3 INT4 INT5 INT6 INT7")   # integers that tensors have no dtype for
 
 
 @dataclass(frozen=True)
@@ -189,21 +167,21 @@ class PerToken(Granularity):
 
 def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tuple[int, ...]:
     """The sizes of the blocks whose elements share a scale, of a tensor of this shape."""
-    if not isinstance(granularity, Granularity):
-        raise AssertionError(f"granularity: expected an object of a Granularity class, got {granularity!r}")
-    if isinstance(granularity, PerTensor):
-        return input_shape
-    if isinstance(granularity, PerAxis):
-        sizes = list(input_shape)
-        sizes[granularity.axis] = 1
-        return tuple(sizes)
-    if isinstance(granularity, (PerRow, PerToken)):
-        return (*(1 for _ in input_shape[:-1]), input_shape[-1])
-    if isinstance(granularity, PerGroup):
-        if len(input_shape) != 2:
-            raise AssertionError(f"PerGroup: expected an input of 2 dims, got the shape {tuple(input_shape)}")
-        return (1, granularity.group_size)
-    raise ValueError(f"Unsupported Granularity: {granularity}")
+    match granularity:
+        case PerTensor():
+            return input_shape
+        case PerAxis(axis):
+            kept = axis % len(input_shape)
+            return tuple(1 if dim == kept else size for dim, size in enumerate(input_shape))
+        case PerRow() | PerToken():
+            return (*(1 for _ in input_shape[:-1]), input_shape[-1])
+        case PerGroup(group_size):
+            if len(input_shape) != 2:
+                raise AssertionError(f"PerGroup: expected an input of 2 dims, got the shape {tuple(input_shape)}")
+            return (1, group_size)
+        case Granularity():
+            raise ValueError(f"Unsupported Granularity: {granularity}")
+    raise AssertionError(f"granularity: expected an object of a Granularity class, got {granularity!r}")
 
 
 class AffineQuantizedObserverBase(ABC, Module):

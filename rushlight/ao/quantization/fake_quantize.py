@@ -176,10 +176,10 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """The same with a moving average observer, and observing, qparams and rounding as one op."""
 
     def __init__(
-        self, observer: Any = MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255,
+        self, observer: type | _PartialWrapper = MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255,
         **observer_kwargs: Any,
     ) -> None:
-        super().__init__(observer, quant_min, quant_max, **observer_kwargs)
+        super().__init__(observer=observer, quant_min=quant_min, quant_max=quant_max, **observer_kwargs)
         kinds = MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver
         if not isinstance(self.activation_post_process, kinds):
             raise AssertionError(

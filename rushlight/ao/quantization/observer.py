@@ -166,7 +166,7 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     def reset_min_max_vals(self) -> None:
         """Forget what was seen. Refused by observers that cannot."""
-        raise NotImplementedError(f"{type(self).__name__}: Cannot reset min/max values in the given observer.")
+        raise NotImplementedError(f"{type(self).__name__}: it keeps no min/max values that could be reset")
 
 
 _ObserverBase = UniformQuantizationObserverBase
