@@ -210,6 +210,11 @@ def _overload_text(self: Any) -> str:
     return f"{space}.{name}.{_label(self)}"
 
 
+def _overload_repr(self: Any) -> str:
+    space, name = _split(self)
+    return f"<OpOverload(op='{space}.{name}', overload='{_label(self)}')>"
+
+
 def _schema_of(overload: Any) -> Any:
     """PyTorch's signature where it has the op, else our own."""
     space, name = _split(overload)
@@ -224,6 +229,7 @@ def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
     kind: Any = _C.Overload
     kind.__str__ = _overload_text
+    kind.__repr__ = _overload_repr
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
     kind._schema = property(_schema_of)
