@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from .._C import Tensor
@@ -324,3 +325,38 @@ def _attach(root: Module, name: str, value: Any, spec: Any) -> None:
         setattr(owner, last, value)
 
 
+
+
+class _AttrKind(Enum):
+    """What an attribute of a module is."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+    MODULE = "module"
+
+
+_KINDS = {_AttrKind.PARAMETER: Parameter, _AttrKind.BUFFER: Tensor, _AttrKind.MODULE: Module}
+
+
+def _assign_attr(from_obj: Any, to_module: Module, target: str, attr_kind: _AttrKind, persistent: bool = True) -> None:
+    """Put an object where a path below a module says, and below every further call of the modules on the way (`block@1`
+    for `block`), which share it. Modules that are not there are made. Refuses objects that are not what `attr_kind`
+    says."""
+    if not isinstance(from_obj, _KINDS.get(attr_kind, object)):
+        raise AssertionError(f"_assign_attr: {type(from_obj).__name__} at {target!r} is no {attr_kind.value}")
+    *path, name = target.split(".")
+    owners = [to_module]
+    for part in path:
+        for owner in owners:
+            if part not in owner._modules:
+                owner.add_module(part, Module())
+        owners = [inner for owner in owners for key, inner in owner._modules.items()
+                  if inner is not None and (key == part or key.startswith(f"{part}@"))]
+    for owner in dict.fromkeys(owners):
+        if attr_kind is _AttrKind.PARAMETER:
+            owner.register_parameter(name, from_obj)
+        elif attr_kind is _AttrKind.BUFFER:
+            owner.register_buffer(name, from_obj, persistent=persistent)
+        else:
+            setattr(owner, name, from_obj)

@@ -32,7 +32,7 @@ from .codegen import (
     magic_methods,
     reflectable_magic_methods,
 )
-from .node import LEGAL_OPS, Node, Target, map_arg
+from .node import LEGAL_OPS, Argument as Argument, Node, Target, map_arg
 from .spelling import is_ours, qualified_name, type_text
 
 if TYPE_CHECKING:
