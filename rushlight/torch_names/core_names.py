@@ -23,6 +23,7 @@ from ..dispatch.modes import (  # noqa: F401
     DisableTorchFunctionSubclass,
     disable_torch_dispatch as _DisableTorchDispatch,  # noqa: N812 - PyTorch's name
 )
+from ..quantized.packed import ScriptObject  # noqa: F401
 from ..rules import levels
 from .rare import Tag  # noqa: F401
 from .unbuilt import SCRIPT_NAMES
