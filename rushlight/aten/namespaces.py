@@ -16,7 +16,7 @@ from ..op import ops
 from ..op.registry import tables
 from .adapters import ADAPTERS
 from .overloads import overload_of, schemas_of
-from .plain import PLAIN
+from .plain import PLAIN, PRIMS
 
 BUILTIN = ("aten", "rushlight", "prims")
 # rooms of their own, opened when asked
@@ -127,6 +127,8 @@ class OpNamespace:
                 raise AttributeError(f"'_OpNamespace' 'higher_order' object has no attribute '{name}'")
         if found is None and self.name == "aten":
             found = PLAIN.get(name)
+        if found is None and self.name == "prims":
+            found = PRIMS.get(name)
         if found is None and self.name == "c10d":
             found = late.provided("c10d ops").get(name)
         if found is None:

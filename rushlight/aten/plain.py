@@ -12,6 +12,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..base.assertions import _assert_scalar, _assert_tensor_metadata
+from ..op import ops
 
 
 class PlainOverload:
@@ -88,5 +89,19 @@ METHODS = (
     _method("col_indices", "(Tensor(a) self) -> Tensor(a)"),
     _method("transpose_", "(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"),
 )
+def _zeros(size: Any, **options: Any) -> Tensor:
+    """Zeros; in memory like all others here."""
+    return ops["zeros"](size, **{name: given for name, given in options.items() if given is not None})
+
+
+EFFICIENT_ZEROS = PlainOverload(
+    "_efficientzerotensor", _zeros,
+    "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+    "Tensor",
+)
+# ops of `prims`
+CONVERT = PlainOverload("convert_element_type", lambda a, dtype: a.to(dtype), "(Tensor a, ScalarType dtype) -> Tensor",
+                        "prims")
+PRIMS = {CONVERT._opname: CONVERT}
 ELSEWHERE = tuple(map(_elsewhere, ("cudnn_batch_norm", "miopen_batch_norm", "_mkldnn_transpose")))
-PLAIN = {o._opname: o for o in (ITEM, ASSERT_SCALAR, ASSERT_TENSOR_METADATA, *METHODS, *ELSEWHERE)}
+PLAIN = {o._opname: o for o in (ITEM, ASSERT_SCALAR, ASSERT_TENSOR_METADATA, EFFICIENT_ZEROS, *METHODS, *ELSEWHERE)}
