@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...._C import Overload, Tensor
+from ....aten.overloads import AtenOverload, AtenSchema
 from ...graph import Graph
 from ...graph_module import _get_attr
 from ...node import Node
@@ -112,7 +113,7 @@ class SubgraphMatcher:
             return True
         if len(pn.args) == len(gn.args) and list(pn.kwargs) == list(gn.kwargs):
             return self._match_args([*pn.args, *pn.kwargs.values()], [*gn.args, *gn.kwargs.values()], match)
-        if pn.op == "call_function" and isinstance(pn.target, Overload):
+        if pn.op == "call_function" and isinstance(pn.target, (Overload, AtenOverload)):
             return self._match_args(_all_arguments(pn), _all_arguments(gn), match)
         return False
 
@@ -173,12 +174,12 @@ def _inner_nodes(match: InternalMatch) -> list[Node]:
 
 def _all_arguments(node: Node) -> list[Any]:
     """An overload's arguments in the order of its schema, defaults filled in."""
-    params = node.target.definition.spec.params
+    schema = node.target._schema
+    if isinstance(schema, AtenSchema):
+        params = [(a.name, a.kwarg_only, a.default_value) for a in schema.arguments]
+    else:
+        params = [(p.name, p.keyword_only, p.default) for p in schema.params]
     return [
-        (
-            node.kwargs[p.name]
-            if p.name in node.kwargs
-            else node.args[i] if i < len(node.args) and not p.keyword_only else p.default
-        )
-        for i, p in enumerate(params)
+        node.kwargs[name] if name in node.kwargs else node.args[i] if i < len(node.args) and not is_named else default
+        for i, (name, is_named, default) in enumerate(params)
     ]
