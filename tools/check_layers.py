@@ -206,6 +206,7 @@ PUBLIC_NAMES = {
     "rushlight/nn/modules/utils",
     "rushlight/autograd/utils",
     "rushlight/_dynamo/utils",
+    "rushlight/_export/utils",
     "rushlight/_dynamo/backends/common",
     "rushlight/ao/pruning/sparsifier/utils",
     "rushlight/ao/quantization/backend_config/utils",

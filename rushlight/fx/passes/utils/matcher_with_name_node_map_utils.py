@@ -21,7 +21,7 @@ def _taken_off(gm: Any) -> dict[str, Any]:
     spec = getattr(gm, "_out_spec", None) or gm.graph._codegen.pytree_info.out_spec
     found = pytree.tree_unflatten(output.args[0], spec)
     if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[-1], dict):
-        raise AssertionError(f"the pattern must return a tuple that ends in a dict of nodes, got {type(found).__name__}")
+        raise AssertionError(f"a pattern must return a tuple that ends in a dict of nodes, got {type(found).__name__}")
     *rest, names = found
     flat, out_spec = pytree.tree_flatten(rest)
     output.args = (flat,)
