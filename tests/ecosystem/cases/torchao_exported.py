@@ -1,4 +1,4 @@
-"""torchao's way over exported graphs (PT2E): prepared, calibrated or trained, converted, compiled."""
+"""torchao's way over exported graphs (PT2E): prepared, calibrated, converted, compiled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 logging.disable(logging.WARNING)
 
 from torch import nn
-from torchao.quantization.pt2e import move_exported_model_to_eval
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
 NEEDS = "torchao"
@@ -70,19 +69,3 @@ def case_layers_with_rows_as_they_come() -> dict:
 
 def case_pictures() -> dict:
     return calibrated(Pictures(), torch.randn(2, 3, 8, 8))
-
-
-def case_pictures_trained() -> dict:
-    x = torch.randn(4, 3, 8, 8)
-    prepared = prepare_qat_pt2e(torch.export.export(Pictures().train(), (x,)).module(), quantizer(is_qat=True))
-    optimizer, losses = torch.optim.SGD(prepared.parameters(), lr=0.05), []
-    for _ in range(3):
-        loss = prepared(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    seen = nodes(prepared)
-    move_exported_model_to_eval(prepared)
-    converted = convert_pt2e(prepared)
-    return {"losses": torch.stack(losses), "prepared": seen, "converted": nodes(converted), "result": converted(x)}
