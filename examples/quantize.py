@@ -137,6 +137,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--mnist", help="a folder with the four files of MNIST")
     parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--save", help="where the trained weights go")
+    parser.add_argument("--load", help="weights to take instead of training")
     parser.add_argument("--library", choices=("rushlight", "torch"), default="rushlight")
     options = parser.parse_args()
     torch = importlib.import_module(options.library)
@@ -144,7 +146,13 @@ def main() -> None:
     torch.manual_seed(0)
     training, held_out = read_digits(torch, options.mnist)
     model = make_network(torch)
-    train(torch, model, training, options.epochs, 2e-3)
+    if options.load:
+        model.load_state_dict(torch.load(options.load))
+        model.eval()
+    else:
+        train(torch, model, training, options.epochs, 2e-3)
+    if options.save:
+        torch.save(model.state_dict(), options.save)
     print(f"{'':16} {'accuracy':>9} {'file':>10} {'64 images':>12}")
     report(torch, "32 bits", model, held_out)
     for name, quantize in WAYS.items():

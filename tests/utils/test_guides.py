@@ -22,6 +22,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("adding_an_op.md", 7),
         ("adding_a_device.md", 3),
         ("pruning.md", 3),
+        ("quantization.md", 6),
     ],
 )
 def test_the_guide_runs(name, least, capsys, monkeypatch):
@@ -67,6 +68,22 @@ def test_a_pruned_student_is_taught(tmp_path: Path) -> None:
     lines = run_example(tmp_path, "distill.py", "--images", "600", "--epochs", "3").splitlines()
     _, pruned, taught = (float(re.search(r"([\d.]+)%", line)[1]) for line in lines)
     assert taught > pruned + 20 and "8,182 parameters" in lines[-1]
+
+
+@pytest.mark.slow
+def test_a_network_is_quantized_in_four_ways(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    rows = [line.rsplit(None, 5) for line in run_example(tmp_path, "quantize.py", "--epochs", "3").splitlines()[-5:]]
+    accuracy, size = ([float(row[k].rstrip("%")) for row in rows] for k in (1, 2))
+    assert min(accuracy) > 90 and accuracy[0] - min(accuracy) < 3      # every way is near the network of floats
+    assert max(size[1:4]) < 0.4 * size[0]
+
+
+@pytest.mark.slow
+def test_a_language_model_of_few_bits(tmp_path: Path) -> None:
+    rows = run_example(tmp_path, "quantize_gpt.py", "--steps", "3").splitlines()[-7:]
+    losses = {row[:28].strip(): float(row[28:].split()[0]) for row in rows}
+    assert len(losses) == 7 and max(losses.values()) < 1.02 * losses["32 bits"]
 
 
 def test_the_page_of_environment_variables_has_the_table_of_the_code() -> None:
