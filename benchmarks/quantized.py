@@ -82,12 +82,15 @@ q = torch.quantize_per_tensor(x, 0.03, 110, torch.quint8)
 
 LINEARS = ((1, 1024, 1024), (64, 768, 3072), (8, 1024, 1024), (512, 768, 768), (33, 500, 300))
 WINDOWS = (
-    (64, 56, 3, 1), (128, 28, 3, 1), (256, 14, 3, 1), (64, 56, 1, 1), (256, 14, 1, 1), (96, 56, 3, 96), (384, 14, 3, 384),
+    (64, 56, 3, 1), (128, 28, 3, 1), (256, 14, 3, 1), (64, 56, 1, 1), (256, 14, 1, 1), (96, 56, 3, 96),
+    (384, 14, 3, 384),
 )
 LAYERS = {
     **{
         Case(f"{kind} linear {m}x{k}x{n}", call, linear(m, k, n)): 0.9
-        for kind, call in (("static", "ops.linear(q, packed, 0.3, 120)"), ("dynamic", "ops.linear_dynamic(x, packed_too)"))
+        for kind, call in (
+            ("static", "ops.linear(q, packed, 0.3, 120)"), ("dynamic", "ops.linear_dynamic(x, packed_too)")
+        )
         for m, k, n in LINEARS
     },
     **{
