@@ -8,7 +8,7 @@ def _get_qengine_id(qengine: str) -> int:
     """PyTorch's number of an engine."""
     name = qengine or "none"
     if name not in quantized_engines.NAMES:
-        raise RuntimeError(f"quantized.engine: {name} is not a valid value for quantized engine")
+        raise RuntimeError(f"quantized.engine: expected one of {', '.join(quantized_engines.NAMES)}, got {name}")
     return quantized_engines.NAMES.index(name)
 
 

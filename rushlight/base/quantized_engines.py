@@ -27,7 +27,7 @@ def choose(name: str) -> None:
     """Ask for another engine."""
     name = name or "none"
     if name not in NAMES:
-        raise RuntimeError(f"quantized.engine: {name} is not a valid value for quantized engine: {', '.join(NAMES)}")
+        raise RuntimeError(f"quantized.engine: expected one of {', '.join(NAMES)}, got {name}")
     if name not in supported():
         raise RuntimeError(
             f"quantized.engine: quantized engine {name} is not supported on this machine: {', '.join(supported())}"

@@ -89,7 +89,7 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
     _expect_one_mode(convt, bn)
     if is_qat:
         raise Exception(     # noqa: TRY002 - PyTorch's class
-            f"Fusing ConvTranspose+BatchNorm not yet supported in QAT: leave {type(convt).__name__} and"
+            f"transposed convolutions are not fused with norms while training: leave {type(convt).__name__} and"
             f" {type(bn).__name__} out of the list, or fuse them after training"
         )
     return fuse_conv_bn_eval(convt, bn, transpose=True)

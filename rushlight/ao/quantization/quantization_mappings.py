@@ -182,7 +182,7 @@ def _counterpart(table: Table, more: Table | None, float_module_class: Any) -> A
     found = get_combined_dict(table, more or {}).get(float_module_class)
     if found is None:
         raise AssertionError(
-            f"Floating point module class {float_module_class} does not have a corresponding quantized module class"
+            f"{float_module_class}: no class of quantized modules stands for it"
         )
     return found
 

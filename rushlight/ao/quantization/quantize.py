@@ -166,7 +166,7 @@ def _add_observer_(
         devices = _get_unique_devices_(module)
         if len(devices) > 1:
             raise AssertionError(
-                f"_add_observer_ only works with cpu or single-device CUDA modules, but got devices {devices}"
+                f"_add_observer_: expected a module on one device, got parts on {devices}"
             )
         device = next(iter(devices), None)
     for name, child in module.named_children():
@@ -294,7 +294,7 @@ def quantize_dynamic(
     if qconfig_spec is None:
         if dtype not in _DYNAMIC:
             raise ValueError(
-                f"Don't know how to quantize with default settings for {dtype}. Provide full qconfig please, or use one"
+                f"quantize_dynamic: no default for {dtype}. Give a qconfig for each layer, or use one"
                 f" of {list(_DYNAMIC)}"
             )
         qconfig, classes = _DYNAMIC[dtype]

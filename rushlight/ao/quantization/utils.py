@@ -160,7 +160,7 @@ def get_swapped_custom_module_class(custom_module: Module, custom_module_class_m
     classes = custom_module_class_mapping.get(get_quant_type(qconfig), {})
     if type(custom_module) not in classes:
         raise AssertionError(
-            f"did not find corresponding observed module class for {type(custom_module)} in mapping: {classes}"
+            f"{type(custom_module)}: no observed class stands for it among {classes}"
         )
     return classes[type(custom_module)]
 
@@ -274,7 +274,7 @@ def calculate_qmin_qmax(
         low, high = (0, wide - 1) if quant_min is None or quant_max is None else (quant_min, quant_max)
         if dtype in (_C.qint8, _C.int8, _C.qint32, _C.int32) and not 0 < high - low + 1 <= wide:
             raise AssertionError(
-                f"quantization range should be positive and not exceed the maximum bit range (={wide}), got"
+                f"quant_min and quant_max: expected a range of 1 to {wide} integers, got"
                 f" [{quant_min}, {quant_max}]"
             )
         return (quant_min // 2, quant_max // 2) if reduce_range else (quant_min, quant_max)  # type: ignore
@@ -399,5 +399,5 @@ def _assert_and_get_unique_device(module: Module) -> Any:
         warnings.warn("tensors on 'meta' and on 'cpu' in one module: 'cpu' is taken as its device", stacklevel=2)
         devices = {device for device in devices if device.type == "cpu"}
     if len(devices) > 1:
-        raise AssertionError(f"prepare only works with cpu or single-device CUDA modules, but got devices {devices}")
+        raise AssertionError(f"prepare: expected a module on one device, got parts on {devices}")
     return next(iter(devices), None)
