@@ -7,7 +7,6 @@ quantizers from a user's numbers does that (definitions/quantized/create.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import _C
@@ -49,33 +48,34 @@ per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetr
 NAMES = ("qscheme", *_PLACES)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class PerTensor:
     """One scale and one zero point for all elements."""
 
+    __slots__ = ("scale", "zero_point")
     scheme: ClassVar[qscheme] = per_tensor_affine
-    scale: float
-    zero_point: int
+
+    def __init__(self, scale: float, zero_point: int) -> None:
+        self.scale, self.zero_point = scale, zero_point
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class PerChannel:
     """A scale (float64) and a zero point (int64) for each index along `axis`."""
 
+    __slots__ = ("axis", "scales", "zero_points")
     scheme: ClassVar[qscheme] = per_channel_affine
-    scales: Any
-    zero_points: Any
-    axis: int
+
+    def __init__(self, scales: Any, zero_points: Any, axis: int) -> None:
+        self.scales, self.zero_points, self.axis = scales, zero_points, axis
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class PerChannelFloat:
     """Scales and zero points along `axis`, both float32: zero lies between two integers, as in tables of embeddings."""
 
+    __slots__ = ("axis", "scales", "zero_points")
     scheme: ClassVar[qscheme] = per_channel_affine_float_qparams
-    scales: Any
-    zero_points: Any
-    axis: int
+
+    def __init__(self, scales: Any, zero_points: Any, axis: int) -> None:
+        self.scales, self.zero_points, self.axis = scales, zero_points, axis
 
 
 Quantizer = PerTensor | PerChannel | PerChannelFloat

@@ -8,9 +8,8 @@ quantized tensors: rushlight/quantized/conv.py calls them with integers.
 from __future__ import annotations
 
 from ... import _C
-from ...codegen.library.convolution.byte_finish import FINISHES
 from ...op import Library, Spec
-from ...planners.convolutions.byte_windows import blocks_of, depthwise_steps, packing_of, window_steps
+from ...planners.convolutions.byte_windows import blocks_of, depthwise_steps, finish_of, packing_of, window_steps
 from ...planners.convolutions.walk import Window
 from ..conv.convolution import out_sizes
 
@@ -44,7 +43,7 @@ class ByteConvolution(Library):
 
     def steps(self, args, room):
         input, other, outs = args[0], args[4], args[5]
-        window, finish, result = self.window(args), FINISHES[args[11]], room.inputs
+        window, finish, result = self.window(args), finish_of(args[11]), room.inputs
         scratch = room.next
         taps = 1
         for n in window.kernel:

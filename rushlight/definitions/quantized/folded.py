@@ -11,9 +11,8 @@ import struct
 from typing import Any
 
 from ... import _C
-from ...codegen.library.products.byte_forms import host_form
 from ...op import Composite, ops
-from ...planners.products.byte_plans import FLIP, row_flip
+from ...planners.products.byte_plans import FLIP, packing, row_flip
 from .create import in_single
 
 
@@ -49,11 +48,11 @@ class FoldedLinear(Composite):
 
 def packed_by_ops(weight: Any) -> tuple[Any, Any]:
     """What `byte_plans.packed_weights` gives, without writing into anything, for graphs."""
-    form, (n, k) = host_form(), weight.shape
-    strips, groups = -(-n // form.width), -(-k // form.group)
-    padding = [0, groups * form.group - k, 0, strips * form.width - n]
+    (width, group), (n, k) = packing(), weight.shape
+    strips, groups = -(-n // width), -(-k // group)
+    padding = [0, groups * group - k, 0, strips * width - n]
     full = ops["constant_pad_nd"](weight, padding) if any(padding) else weight
-    strip = full.reshape(strips, form.width, groups, form.group).permute(0, 2, 1, 3)
+    strip = full.reshape(strips, width, groups, group).permute(0, 2, 1, 3)
     return strip.contiguous(), full.sum(1, dtype=_C.int32)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...codegen.library.products.weight_dots import has_dots
 from ...op import Composite, Library, Spec, ops
-from ...planners.products.weight_plans import eight_bit_step, four_bit_dots, four_bit_step, packing
+from ...planners.products.weight_plans import eight_bit_step, four_bit_dots, four_bit_step, has_dots, packing
 
 FLOATS = (_C.float32, _C.bfloat16, _C.float16)
 GROUPS = (32, 64, 128, 256)

@@ -21,6 +21,7 @@ from ...codegen.library.convolution.byte_depthwise import (
     forms_of,
     order_of,
 )
+from ...codegen.library.convolution.byte_finish import FINISHES
 from ...codegen.library.convolution.byte_windows import LONG, strip_forms, windows_kernel
 from ...codegen.library.products.byte_forms import ByteForm, host_form
 from ...loops.record import Record
@@ -184,6 +185,11 @@ def tile_height(form: ByteForm, pixels: int) -> int:
     """Rows of a tile: fewer where these would leave much of the last one empty."""
     heights = [form.height, *(h for h in (form.height - 2,) if form.height >= 12)]
     return min(heights, key=lambda h: parts_of(pixels, h) * (h + 1))
+
+
+def finish_of(number: int) -> str:
+    """What follows sums, by the number that ops have for it."""
+    return FINISHES[number]
 
 
 def window_steps(

@@ -64,6 +64,12 @@ def strip_width() -> int:
     return host_form().width
 
 
+def packing() -> tuple[int, int]:
+    """Columns of a strip here, and values of k that lie side by side."""
+    form = host_form()
+    return form.width, form.group
+
+
 def row_flip() -> int:
     """What is taken from the bytes of rows, and so from their zero point, before they are multiplied here."""
     return FLIP if host_form().signed else 0

@@ -51,6 +51,11 @@ def eight_bit_step(m: int, n: int, k: int) -> Step:
     return Step(kernel.address, [0, 1, 2, 3], [n, k, part * COLUMNS, tiles, extra], items, 1, -1)
 
 
+def has_dots() -> bool:
+    """Whether this processor multiplies four bytes at a time, as `four_bit_dots` wants it."""
+    return weight_dots.has_dots()
+
+
 def four_bit_dots(room: Room, m: int, n: int, k: int, group: int, scales: str) -> list[Step]:
     """The same by dot products of bytes, for rows that came from 16-bit floats (slot 3 is not read)."""
     groups = k // group
