@@ -183,6 +183,8 @@ ROWS: dict[int, tuple[Callable[..., str], tuple[str, ...]]] = {
     22: (names, ("torch.distributed", "torch.distributed.tensor", "torch.distributed.fsdp",
                  "torch.distributed.checkpoint", "torch.distributed.pipelining", "torch.distributed.rpc")),
     23: (programs, ("examples/parallel*.py",)),
+    24: (names, ("torch.ao.quantization", "torch.ao.nn.quantized", "torch.ao.nn.quantized.dynamic", "torch.ao.nn.qat",
+                 "torch.ao.nn.intrinsic", "torch.ao.nn.quantizable", "torch.ao.quantization.quantize_fx")),
     25: (names, ("torch.nn.utils.prune", "torch.ao.pruning")),
     26: (onnx_rules, ()),
     27: (targets, ()),

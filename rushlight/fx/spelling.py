@@ -46,12 +46,16 @@ def package() -> types.ModuleType:
     return late.provided("package")
 
 
+_OPS_OF_ATEN = frozenset(("quantized_gru", "quantized_lstm"))     # PyTorch's functions of these names are ops.aten's
+
+
 @functools.cache
 def _op_names() -> dict[int, str]:
     """Where PyTorch keeps the function that each op object stands for, by identity."""
     found: dict[int, str] = {}
     for name, op in published("").items():
-        found.setdefault(id(op), f"torch.functional.{name}" if name in FUNCTIONAL else f"torch.{name}")
+        space = "functional." if name in FUNCTIONAL else "ops.aten." if name in _OPS_OF_ATEN else ""
+        found.setdefault(id(op), f"torch.{space}{name}")
     for name, op in vars(functional).items():
         if isinstance(op, _C.Op) and not name.startswith("_functional_"):
             found.setdefault(id(op), _functional_name(name))

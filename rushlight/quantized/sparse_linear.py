@@ -76,6 +76,8 @@ def _dense(name: str, packed: Any) -> LinearPackedParamsBase:
 )
 def qlinear_prepack(W: Any, B: Any, out_features_block_size: int, in_features_block_size: int) -> Any:
     block = out_features_block_size, in_features_block_size
+    if 1 not in block:
+        raise RuntimeError(f"sparse::qlinear_prepack: expected blocks of one row or of one column, got {block}")
     if W.ndim == 2 and any(size < 1 or whole % size for whole, size in zip(W.shape, block, strict=True)):
         raise RuntimeError(f"sparse::qlinear_prepack: blocks of {block} do not divide a weight of {list(W.shape)}")
     return SparseLinearPackedParams(linear_prepack(W, B), block)

@@ -63,7 +63,7 @@ def test_systems_listed_as_missing_are_missing() -> None:
 # Packages whose own names are there, while modules below them are not.
 PARTLY = {"torch.jit", "torch.compiler", "torch.fx.experimental", "torch.fx.passes", "torch.utils.data.datapipes",
           "torch.utils.jit", "torch.utils.hipify", "torch.utils.benchmark.utils.valgrind_wrapper",
-          "torch.utils.benchmark.op_fuzzers", "torch.ao", "torch.distributed", "torch.export"}
+          "torch.utils.benchmark.op_fuzzers", "torch.ao", "torch.ao.ns", "torch.distributed", "torch.export"}
 
 
 def test_names_of_systems_not_built_refuse() -> None:
