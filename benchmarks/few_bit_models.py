@@ -1,7 +1,7 @@
 """What quantization costs a trained model, here and in PyTorch: accuracy or loss, and the size of the file.
 
-    python -m benchmarks.quantized_models               both models
-    python -m benchmarks.quantized_models --only gpt    the language model alone
+    python -m benchmarks.few_bit_models               both models
+    python -m benchmarks.few_bit_models --only gpt    the language model alone
 
 A residual network (examples/quantize.py) and a small GPT (examples/gpt.py) are trained once, here; both libraries load
 the same weights and quantize them by the same program: PyTorch's own flows, and torchao's where it is installed. Each
