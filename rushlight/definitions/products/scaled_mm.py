@@ -201,7 +201,8 @@ class FunctionalScaledMm(Composite):
 
 class FunctionalScaledGroupedMm(Composite):
     """Groups of rows of float8 `mat_a`, each with a matrix of the stack `mat_b`; one factor a row of `mat_a` ([rows])
-    and one a column of each matrix ([groups, columns]). The factors are applied in single precision."""
+    and one a column of each matrix ([groups, columns]). The factors are applied in single precision; `use_fast_accum`
+    changes nothing on a CPU, as in `_scaled_mm`."""
 
     schema = (
         "scaled_grouped_mm(Tensor mat_a, Tensor mat_b, any scale_a, any scale_recipe_a, any scale_b, any"
@@ -231,6 +232,10 @@ class FunctionalScaledGroupedMm(Composite):
         if recipes != [ROWWISE, ROWWISE] or any(int(s) for s in (*listed(swizzle_a), *listed(swizzle_b))):
             raise NotImplementedError(
                 f"scaled_grouped_mm: one factor a row, in their own order, is supported; got recipes {recipes}"
+            )
+        if list(contraction_dim):
+            raise NotImplementedError(
+                f"scaled_grouped_mm: other dims than the inner ones are not contracted, got {list(contraction_dim)}"
             )
         if mat_b.ndim != 3 or bias is not None:
             raise NotImplementedError(

@@ -13,7 +13,7 @@ from ....._C import Tensor
 from .....nn import Module
 from .....nn.modules.linear import Identity
 from .....op import find_op
-from .....tensors.interop import tensor
+from .utils import OutputQParams
 
 __all__ = ["FloatFunctional", "FXFloatFunctional", "QFunctional"]
 
@@ -88,7 +88,7 @@ class FloatFunctional(Module):
         return self.activation_post_process(_matmul(x, y))
 
 
-class QFunctional(Module):
+class QFunctional(OutputQParams):
     """The same operations on quantized tensors; results get the scale and zero point found by calibration."""
 
     def __init__(self) -> None:
@@ -96,18 +96,6 @@ class QFunctional(Module):
         self.scale = 1.0
         self.zero_point = 0
         self.activation_post_process: Module = Identity()
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "scale"] = tensor(self.scale)
-        destination[prefix + "zero_point"] = tensor(self.zero_point)
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *reports: list[str]
-    ) -> None:
-        self.scale = float(state_dict.pop(prefix + "scale"))
-        self.zero_point = int(state_dict.pop(prefix + "zero_point"))
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, *reports)
 
     def _get_name(self) -> str:
         return "QFunctional"
