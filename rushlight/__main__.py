@@ -5,6 +5,7 @@
     rushlight run --nproc 2 script.py         the same in several processes, as torchrun does
     rushlight profile script.py --epochs 3    the same, and a report of where its time and memory went
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
+    rushlight check --device NAME             whether a device computes what the host computes
     rushlight info                            versions, processor, devices
     rushlight --version                       one line
 """
@@ -37,10 +38,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     for one in (run, profile):
         one.add_argument("program", help="path of the script, or name of the module")
         one.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
-    check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks or refuses")
-    check.add_argument("targets", nargs="+", help="files, folders or installed packages")
+    check = commands.add_parser(
+        "check", help="list the torch names a program mentions that Rushlight lacks or refuses; or check a device",
+        description="With files: list the torch names they mention that Rushlight lacks or refuses. With --device: run"
+        " the conformance suite over a device. 0: all is well, 1: something is not, 2: it could not begin.",
+    )
+    check.add_argument("targets", nargs="*", help="files, folders or installed packages")
+    add_device_check(check)
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
+
+
+def add_device_check(check: argparse.ArgumentParser) -> None:
+    """The options of `check --device`."""
+    check.add_argument("--device", metavar="NAME", help="the device to check, in place of files: cpu, cuda, …")
+    check.add_argument("--import", dest="package", metavar="MODULE", help="with --device: the module that brings it")
+    check.add_argument("--only", metavar="AREA,...", help="with --device: these areas alone")
+    check.add_argument("--quick", action="store_true", help="with --device: fewer cases, in under a minute")
+    check.add_argument("--json", metavar="FILE", help="with --device: write the report as JSON")
+    check.add_argument("--html", metavar="FILE", help="with --device: write the report as one page of tables")
 
 
 def one_line() -> str:
@@ -57,7 +73,15 @@ def info() -> None:
     print(f"threads   {rushlight.get_num_threads()}")
 
 
+def check_device(chosen: argparse.Namespace) -> int:
+    """The conformance suite over a device."""
+    from .conform.command import check_device
+
+    return check_device(chosen.device, chosen.package, chosen.only, chosen.quick)
+
+
 def check(targets: list[str]) -> int:
+    """Names of torch in files, folders and packages that are missing or refused here."""
     from .compat import audit
 
     try:
@@ -81,7 +105,7 @@ def main(arguments: list[str]) -> int:
         info()
         return 0
     if chosen.command == "check":
-        return check(chosen.targets)
+        return check_device(chosen) if chosen.device is not None else check(chosen.targets)
     if chosen.command == "profile":
         return profile(chosen)
     if chosen.nproc:

@@ -153,6 +153,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("compat",),
     ("torch_names.home_rows", "wiring"),
     ("",),
+    ("conform",),
     ("__main__",),
 )
 NATIVE = ("_C", "_extras")
@@ -160,7 +161,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2800,
+    LOOSE: 2830,
     "_decomp": 2000,
     "aten_view": 2600,
     "ao": 18500,
@@ -169,6 +170,7 @@ CEILINGS = {
     "autograd": 2740,
     "base": 2720,
     "codegen": 24100,
+    "conform": 4000,
     "cuda": 3350,
     "definitions": 38000,
     "devices": 5300,

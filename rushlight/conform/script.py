@@ -1,0 +1,120 @@
+"""A case as a script of its own: the imports it needs, what it uses of its file, itself, and a call.
+
+Enters: the function of a case. Leaves: text that `python FILE` runs, and that ends with the case's own error. It
+imports nothing that a user has not: Rushlight, and the package that brings the device.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sysconfig
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .case import Chip
+
+
+def opening(chip: Chip) -> list[str]:
+    """The first lines of every script: where the device comes from."""
+    lines = ["import rushlight as rl"]
+    if chip.package is not None:
+        folder = found_in(chip.package)
+        if folder is not None:
+            lines = ["import sys", "", f"sys.path.insert(0, {folder!r})", "", *lines]
+        lines.append(f"import {chip.package}   # brings the device {chip.name!r}")
+    return lines
+
+
+def found_in(package: str) -> str | None:
+    """The folder that must be on sys.path for a package that is not installed; None for one that is."""
+    spec = find_spec(package.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return None
+    place = Path(spec.origin).resolve()
+    folder = place.parent.parent if place.name == "__init__.py" else place.parent
+    return None if str(folder) in sysconfig.get_paths().values() else str(folder)
+
+
+def finder(chip: Chip) -> str:
+    """The line that makes `chip`."""
+    quick = ", quick=True" if chip.quick else ""
+    return f"chip = Chip.find({chip.name!r}{quick})"
+
+
+def alone(function: Callable[..., Any], chip: Chip) -> str:
+    """The script of a case that is a function of an area's file."""
+    source = inspect.getsource(inspect.getmodule(function) or function)
+    tree, text = ast.parse(source), source.splitlines()
+    top = {name: node for node in tree.body for name in defined(node)}
+    wanted = closure(function.__name__, top)
+    imports = sorted({line for name in wanted if name in top for line in imported(top[name], name)})
+    parts = [node for node in tree.body if not is_import(node) and wanted & set(defined(node))]
+    ours = sorted({"Chip"} | {name for name in wanted if name in top and is_ours(top[name])})
+    lines = [
+        *opening(chip), *(line for line in imports if line != "import rushlight as rl"),
+        f"from rushlight.conform import {', '.join(ours)}", "",
+    ]
+    for node in parts:
+        begin = node.lineno - 1      # without the decorator
+        lines += ["", *text[begin: node.end_lineno], ""]
+    return "\n".join([*lines, "", finder(chip), "rl.manual_seed(0)", f"{function.__name__}(chip)", ""])
+
+
+def defined(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a file gives a meaning."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+
+
+def is_import(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def is_ours(node: ast.stmt) -> bool:
+    """Whether a statement takes names from this folder; `rushlight.conform` has them all."""
+    return isinstance(node, ast.ImportFrom) and node.level == 1
+
+
+def imported(node: ast.stmt, name: str) -> Iterator[str]:
+    """The import of one name as a line, where it is not one of this folder's."""
+    if not isinstance(node, (ast.Import, ast.ImportFrom)) or is_ours(node):
+        return
+    alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
+    renamed = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(node, ast.Import):
+        yield f"import {alias.name}{renamed}"
+    else:
+        module = node.module if not node.level else ".".join(filter(None, ("rushlight", node.module)))
+        yield f"from {module} import {alias.name}{renamed}"
+
+
+def closure(name: str, top: dict[str, ast.stmt]) -> set[str]:
+    """What a function needs of its file: every name it uses, and what those use."""
+    wanted, todo = set(), [name]
+    while todo:
+        one = todo.pop()
+        if one in wanted or one not in top:
+            continue
+        wanted.add(one)
+        node = top[one]
+        if not is_import(node):
+            todo += [part.id for child in body(node) for part in ast.walk(child) if isinstance(part, ast.Name)]
+    return wanted
+
+
+def body(node: ast.stmt) -> list[ast.AST]:
+    """The parts of a definition that run; annotations and the decorator of a case do not."""
+    if isinstance(node, ast.FunctionDef):
+        return [*node.body, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+    return [node]
