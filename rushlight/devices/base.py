@@ -77,6 +77,8 @@ class Device:
     name: ClassVar[str]
     scheduler: ClassVar[str] = "cpu"
     """Which loops suit it: "cpu" (few threads, with vectors and caches) or "gpu" (very many threads)."""
+    dtypes: ClassVar[Sequence[_C.dtype] | None] = None
+    """The types of elements it claims to compute with (`python -m rushlight check` asks for no others); None: all."""
 
     # Memory
     # -------------------------------------------------------------------------------------------------------------
