@@ -420,13 +420,46 @@ def recurrent(lib: Any) -> dict[str, Callable]:
     """Two layers of 512, batches of 64 sequences of 128."""
     found = {}
     for kind in ("LSTM", "GRU", "RNN"):
-        for name, dtype in (("f32", lib.float32), ("bf16", lib.bfloat16)):
+        for name, dtype in (("f32", lib.float32), ("f16", lib.float16), ("bf16", lib.bfloat16)):
             net = getattr(lib.nn, kind)(512, 512, 2).cuda().to(dtype)
             x = lib.randn(128, 64, 512, device="cuda", dtype=dtype).requires_grad_()
             parameters = (x, *net.parameters())
             found[f"{kind} {name} train"] = with_backward(lambda net=net, x=x: net(x)[0], *parameters)
             found[f"{kind} {name}"] = without_gradient(lib, lambda net=net, x=x: net(x))
+    both = lib.nn.LSTM(512, 512, 2, bidirectional=True).cuda()
+    dropped = lib.nn.LSTM(512, 512, 2, dropout=0.1).cuda()
+    narrow = lib.nn.LSTM(512, 512, 2, proj_size=128).cuda()
+    small, step = lib.nn.GRU(64, 64).cuda(), lib.randn(1, 1, 64, device="cuda")
+    x = lib.randn(128, 64, 512, device="cuda").requires_grad_()
+    rows = lib.nn.utils.rnn.pack_padded_sequence(x.detach(), [128 - k for k in range(64)])
+    net = lib.nn.LSTM(512, 512, 2).cuda()
+    for name, one in (("both ways", both), ("dropout", dropped), ("projected", narrow)):
+        found[f"LSTM {name} train"] = with_backward(lambda one=one: one(x)[0], x, *one.parameters())
+    found["LSTM packed train"] = with_backward(lambda: net(rows)[0].data, *net.parameters())
+    found["GRU one step of 64"] = without_gradient(lib, lambda: small(step))
     return found
+
+
+def sequences(lib: Any) -> dict[str, Callable]:
+    """What is written one after the other: losses over alignments, rows that are alike, draws."""
+    F = lib.nn.functional
+    logits = lib.randn(256, 64, 128, device="cuda").requires_grad_()
+    targets = lib.randint(1, 128, (64, 40), device="cuda")
+    lengths = [lib.full((64,), n, dtype=lib.int64) for n in (256, 40)]
+    rows = lib.randint(0, 4, (65536, 8), device="cuda")
+    weights, many = lib.rand(1024, 1024, device="cuda"), lib.rand(65536, device="cuda")
+    classes = lib.randint(0, 1000, (65536,), device="cuda")
+
+    def ctc() -> Any:
+        return F.ctc_loss(logits.log_softmax(-1), targets, *lengths)
+
+    return {
+        "ctc_loss train": with_backward(ctc, logits),
+        "unique rows": lambda: rows.unique(dim=0),
+        "multinomial 64 of rows": lambda: lib.multinomial(weights, 64, True),
+        "multinomial 65536 of 65536": lambda: lib.multinomial(many, 65536, True),
+        "one_hot 1000": lambda: F.one_hot(classes, 1000),
+    }
 
 
 def without_gradient(lib: Any, f: Callable) -> Callable:
@@ -465,7 +498,7 @@ def chains(lib: Any) -> dict[str, Callable]:
 
 
 GROUPS = (indexed, losses, norms, images, reductions, orders, algebra, narrow, attention, optimizers, recurrent,
-          small_matrices, chains)
+          sequences, small_matrices, chains)
 
 
 def main() -> None:

@@ -173,7 +173,7 @@ CEILINGS = {
     "conform": 4000,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 5300,
+    "devices": 5600,
     "dispatch": 2840,
     "distributed": 25650,
     "distributions": 5800,

@@ -6,11 +6,13 @@ Refuses: sizes that do not fit, with the sizes.
 
 One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host
 are then one op and one plan, and so are their gradients (planners/recurrence.py), in eager mode and in graphs that the
-inductor compiles; everything else, transforms and gradients of gradients included, is ordinary ops.
+inductor compiles; a device may have whole networks of its own (sequence/network.py); everything else, transforms and
+gradients of gradients included, is ordinary ops.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from ...autograd import is_grad_enabled
 from ...dispatch import modes
 from ...dispatch.keys import AUTOCAST
 from ...op import Composite, OwnPlans, Spec, find_op
+from ...op.extern import own_function
 from ...planners.recurrence import backward_plan, forward_plan, join_runs, spread_runs
 from ...rules import levels
 from ..norm.rows import through_body
@@ -30,14 +33,19 @@ ORDINARY = (_C.float32, _C.float64)
 def is_planned(*tensors: Any) -> bool:
     """Whether a layer of these tensors runs as one plan: ordinary dense numbers, no transform watching; or stand-ins of
     known sizes for such, in a graph that keeps layers."""
+    return tensors[0].dtype in ORDINARY and tensors[0].device.type == "cpu" and are_plain(*tensors)
+
+
+def are_plain(*tensors: Any) -> bool:
+    """Whether these tensors, of one type on one device, can be told to somebody who computes many steps at once."""
     first = tensors[0]
-    if first.dtype not in ORDINARY or levels.state.stack:
+    if levels.state.stack:
         return False
     keys, excluded = _C.get_thread_keys()
     if keys & ~excluded & AUTOCAST:   # products come out in another type than the states have
         return False
     present = [t for t in tensors if t is not None]
-    if not all(t.dtype is first.dtype and t.device.type == "cpu" for t in present):
+    if not all(t.dtype is first.dtype and t.device == first.device for t in present):
         return False
     if not any(t._keys for t in present):
         return bool(first.numel())
@@ -360,6 +368,57 @@ def check_states(name: str, states: States, count: int, batch: int, weights: lis
         )
 
 
+def by_device(
+    mode: str,
+    data: Any,
+    sizes: Sequence[int],
+    first: States,
+    weights: list[list[Any]],
+    dropout: float,
+    bidirectional: bool,
+) -> tuple[Any, States] | None:
+    """The same by a device that has whole networks; None where it has none for these. Dropout comes between calls of a
+    layer each."""
+    ask, flat = own_function("_recurrence_sizes", data.device), [w for own in weights for w in own if w is not None]
+    if ask is None or not are_plain(data, *first, *flat):
+        return None
+    directions, runs, network = 1 + bidirectional, join_runs(sizes), find_op("_recurrent_network")
+    count = directions if dropout else len(weights)        # layers and directions of a call
+    hidden, width, biased = first[-1].shape[2], first[0].shape[2], weights[0][2] is not None
+    calls = []
+    for k in range(0, len(weights), count):
+        features = data.shape[1] if k == 0 else width * directions
+        found = ask(data.device, data.dtype.code, mode, features, hidden, width, count // directions, directions,
+                    biased, runs)
+        own = [w for group in weights[k : k + count] for w in group if w is not None]
+        if found is None or [tuple(w.shape) for w in own] != [shape for _, shape in found.places]:
+            return None
+        calls.append((found, own, tuple(s[k : k + count] for s in first)))
+    keeps = is_grad_enabled() and any(t.requires_grad for t in (data, *first, *flat))
+    lasts = []
+    for found, own, states in calls:
+        if lasts:
+            data = find_op("dropout")(data, dropout, True)
+        data, *last, _ = network(data, states, in_a_row(found, own), mode, runs, biased, bidirectional, keeps)
+        lasts.append(last[: len(first)])
+    if len(lasts) == 1:
+        return data, tuple(lasts[0])
+    return data, tuple(find_op("cat")(parts) for parts in zip(*lasts, strict=True))
+
+
+def in_a_row(found: Any, weights: Sequence[Any]) -> Any:
+    """Weights one after the other, where the device wants them."""
+    parts, end = [], 0
+    for (start, shape), weight in sorted(zip(found.places, weights, strict=True), key=lambda pair: pair[0][0]):
+        if start > end:
+            parts.append(weight.new_zeros((start - end,)))
+        parts.append(weight.reshape(-1))
+        end = start + math.prod(shape)
+    if end < found.space:
+        parts.append(weights[0].new_zeros((found.space - end,)))
+    return find_op("cat")(parts)
+
+
 def run_network(
     mode: str,
     name: str,
@@ -379,6 +438,10 @@ def run_network(
         name, params, has_biases, layers * directions, mode == "lstm" and first[0].shape[2] != first[1].shape[2]
     )
     check_states(name, first, layers * directions, sizes[0] if sizes else 0, weights)
+    if data.device.type not in ("cpu", "meta"):
+        served = by_device(mode, data, sizes, first, weights, dropout if train else 0.0, bidirectional)
+        if served is not None:
+            return served
     lasts: list[States] = []
     for layer in range(layers):
         outputs = []

@@ -1,8 +1,8 @@
 """The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
 
 Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Matrix products
-are cuBLAS's, convolutions and attention cuDNN's, decompositions cuSOLVER's and Fourier transforms cuFFT's where these
-are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
+are cuBLAS's, convolutions, attention and recurrent networks cuDNN's, decompositions cuSOLVER's and Fourier transforms
+cuFFT's where these are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .kernels import Variants, load, load_many, load_written, workers
 
 TRANSFORM, TRANSFORM_FORM = "transform", 5      # what `transform` says a kernel of the core's is, and its form there
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
+RECURRENT = {"_recurrence_sizes": "sizes", "_recurrence": "forward", "_recurrence_backward": "backward"}
 # ops, and who does them in `light`
 NARROW = {"_scaled_product": "scaled_product", "_int_mm": "integer_product", "_wide_product": "wide_product"}
 
@@ -98,6 +99,10 @@ class CudaDevice(Device):
             from . import small_factors, sources
 
             return None if sources.find() is None else functools.partial(small_factors.run, self.driver)
+        if op in RECURRENT:
+            from . import cudnn, recurrence
+
+            return None if cudnn.find() is None else getattr(recurrence, RECURRENT[op])
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs
