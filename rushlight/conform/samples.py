@@ -35,7 +35,8 @@ LONG = frozenset(
     "zeta polygamma airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1"
     " modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 i0"
     " i0e i1 i1e erfcx log_ndtr ndtr ndtri digamma lgamma lcm gcd polar sinc entr float_power logit true_divide"
-    " xlog1py logaddexp2 isreal isposinf isneginf deg2rad rad2deg acosh asinh atanh celu rsub sgn heaviside".split()
+    " xlog1py logaddexp2 isreal isposinf isneginf deg2rad rad2deg acosh asinh atanh celu rsub sgn heaviside mish selu"
+    " hardsigmoid hardswish tanhshrink softsign softshrink hardshrink relu6".split()
 )
 # Required arguments that are no tensors, and numbers outside which an op is not defined.
 NUMBERS = {("threshold", "threshold"): "0.5", ("threshold", "value"): "3.0", ("polygamma", "n"): "2"}
@@ -174,7 +175,13 @@ def made(name: str) -> Sample | None:
         return None                                       # calls.txt has them
     options: dict[str, float] = {"exact": True} if name in EXACT else {"rtol": 0, "atol": 0} if name in EQUAL else {}
     return Sample(f"{name}", f"{place}.{name}({', '.join(given)})", tuple(inputs), options, name not in LONG,
-                  name not in INTEGERS, True)
+                  name not in INTEGERS and has_gradient(name), True)
+
+
+def has_gradient(name: str) -> bool:
+    """Whether an op is differentiated, by the rule of its kind, which reads nothing but attributes of the class."""
+    kind: Any = definitions[name][0]
+    return bool(kind.records(kind))
 
 
 def vocabulary() -> dict[str, Any]:
