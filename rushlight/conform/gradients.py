@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rushlight as rl
+from rushlight.autograd.gradcheck import gradcheck
+from rushlight.utils.checkpoint import checkpoint
 
 from .case import Case, Chip, case
 from .expect import same
@@ -61,7 +63,9 @@ def gradients_add_up(chip: Chip) -> None:
         x = values(7, 13).to(place).requires_grad_()
         (x * 2).sum().backward()
         (x * x).sum().backward()
-        first = x.grad.clone()
+        first = x.grad
+        assert first is not None
+        first = first.clone()
         x.grad = None
         (x * 3).sum().backward()
         return first, x.grad
@@ -74,8 +78,9 @@ def gradients_live_on_the_device(chip: Chip) -> None:
     """A leaf's gradient is where the leaf is, and a copy to the host passes gradients back."""
     x = values(5).to(chip.device).requires_grad_()
     (x.cpu() * 2).sum().backward()
-    assert x.grad.device.type == chip.name, f"the gradient of a tensor on {chip.name} is on {x.grad.device}"
-    same(x.grad, rl.full((5,), 2.0), exact=True)
+    slope = x.grad
+    assert slope is not None and slope.device.type == chip.name, f"the gradient of a tensor on {chip.name}: {slope}"
+    same(slope, rl.full((5,), 2.0), exact=True)
 
 
 @case(needs=("float32",))
@@ -180,8 +185,6 @@ def functions_of_ones_own(chip: Chip) -> None:
 @case(needs=("float32",))
 def recomputed_gradients(chip: Chip) -> None:
     """A block that is run again in the backward pass."""
-    from rushlight.utils.checkpoint import checkpoint
-
     def work(place: Any) -> Any:
         x = values(5, 7).to(place).requires_grad_()
         checkpoint(lambda t: (t @ t.t()).tanh().sum(), x, use_reentrant=False).backward()
@@ -208,4 +211,4 @@ def gradients_by_differences(chip: Chip) -> None:
     """Gradients are what small steps say they are, without asking the host at all."""
     x = values(4, 3, dtype=rl.float64, low=0.2).to(chip.device).requires_grad_()
     y = values(3, 2, dtype=rl.float64, seed=1).to(chip.device).requires_grad_()
-    assert rl.autograd.gradcheck(lambda a, b: (a.log() @ b).tanh() * a.sum(1, keepdim=True), (x, y))
+    assert gradcheck(lambda a, b: (a.log() @ b).tanh() * a.sum(1, keepdim=True), (x, y))

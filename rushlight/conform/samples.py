@@ -89,7 +89,8 @@ def extremes(dtype: rl.dtype = rl.float32) -> rl.Tensor:
     """The ends of a floating type: its largest numbers, its smallest normal ones and those below, by both signs."""
     about = rl.finfo(dtype)
     least = about.smallest_normal * about.eps          # the smallest subnormal
-    ends = [about.max, about.smallest_normal, about.smallest_normal / 2, 3 * least, least, 1.0, about.eps, 1 + about.eps]
+    normal = about.smallest_normal
+    ends = [about.max, normal, normal / 2, 3 * least, least, 1.0, about.eps, 1 + about.eps]
     return rl.tensor([sign * end for end in ends for sign in (1, -1)], dtype=rl.float64).to(dtype)
 
 
