@@ -11,11 +11,12 @@ differ from lane to lane become masks. How long a strip is follows from how many
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rushlight.loops import expr
-from rushlight.loops.expr import Value, and_, const, not_, replace_all, rewrite, var, walk
+from rushlight.loops.expr import Value, and_, not_, replace_all, rewrite, var, walk
 from rushlight.loops.nest import (
     THERE,
     Assign,
@@ -31,7 +32,7 @@ from rushlight.loops.nest import (
     values_of,
 )
 
-from .expressions import ONE, ZERO, Axis, Expressions, Lanes, NotExpressible, Uniform, without_calls
+from .expressions import ZERO, Axis, Expressions, Lanes, NotExpressible, Uniform, without_calls
 from .isa import SIZE
 from .machine import SCRATCHPAD
 from .timing import LANES
@@ -343,19 +344,70 @@ class Generator(Expressions):
             self.branch(s)
             return
         start, stop = self.plain([s.start, s.stop])
-        uniform = self.is_uniform(start) and self.is_uniform(stop)
-        widens = uniform and s.vector and len(self.space) == 1
+        if self.is_uniform(start) and self.is_uniform(stop):
+            self.loop(s, s.var, start, stop)
+        else:
+            self.ragged(s, start, stop)
+
+    def loop(self, s: For | Reduce, name: str, start: Value, stop: Value, guard: Value | None = None) -> None:
+        """A loop with bounds that all lanes share; `guard` says on which lanes an iteration happens."""
+        widens = s.vector and len(self.space) == 1
+
+        def inside() -> None:
+            with self.only(guard):
+                if isinstance(s, Reduce):
+                    self.block(s.body, lambda: self.step(s.accs, s.step))
+                else:
+                    self.block(s.body)
+
         if isinstance(s, Reduce):
             if widens:
-                self.fold(s, start, stop)
-            else:
-                self.fold_serially(s, start, stop, uniform)
-        elif widens:
-            self.across(s, start, stop)
-        elif uniform:
-            self.serial(s, start, stop, lambda: self.block(s.body))
+                self.fold(s, name, start, stop, inside)
+                return
+            for acc, register in zip(s.accs, self.start_folding(s), strict=True):
+                self.bind(acc, Lanes(register, len(self.space)))
+        if widens:
+            self.across(name, start, stop, inside)
         else:
-            self.ragged(s, start, stop, lambda: self.block(s.body))
+            self.serial(s, name, start, stop, inside)
+
+    def ragged(self, s: For | Reduce, start: Value, stop: Value) -> None:
+        """A loop whose bounds differ from lane to lane: as many iterations as the lane with most has, each lane from
+        its own start and alive until its own end."""
+        self.names += 1
+        first, length, longest, name = (f"{what} {self.names}" for what in ("from", "length", "longest", "number"))
+        self.begin_run([start, expr.sub(stop, start)])
+        for bound, value in ((first, start), (length, expr.sub(stop, start))):
+            out = self.vectors.take()
+            self.emit("vmov.i64", out, self.value(value))
+            self.bind(bound, Lanes(out, len(self.space)))
+        most = self.scalars.take()
+        self.emit("vhigh.i64", most, self.env[length].register, self.alive())
+        self.end_run()
+        self.bind(longest, Uniform(most))
+        self.aliases[var(s.var)] = expr.add(var(first), var(name))
+        self.loop(s, name, ZERO, var(longest), expr.lt(var(name), var(length)))
+        del self.aliases[var(s.var)]
+        for known in (first, length, longest):
+            self.forget(known)
+
+    @contextlib.contextmanager
+    def only(self, condition: Value | None) -> Iterator[None]:
+        """Lanes where a condition does not hold rest meanwhile."""
+        mask = self.mask
+        if condition is None:
+            yield
+            return
+        condition = condition if mask is None else and_(condition, mask)
+        self.begin_run([condition])
+        register = self.vectors.take()
+        self.emit("vmov.b1", register, self.value(condition))
+        self.end_run()
+        self.set_mask(register)
+        chosen = f"mask {self.names}"
+        yield
+        self.forget(chosen)
+        self.mask = mask
 
     def branch(self, s: If) -> None:
         (condition,) = self.plain([s.condition])
@@ -370,7 +422,6 @@ class Generator(Expressions):
             self.block(s.otherwise)
             self.lines.append(f"{done}:")
             return
-        mask = self.mask
         self.names += 1
         name = f"condition {self.names}"
         self.begin_run([condition])
@@ -379,29 +430,16 @@ class Generator(Expressions):
         here = var(name, "b1")
         for body, holds in ((s.then, here), (s.otherwise, not_(here))):
             if body:
-                self.begin_run([holds])
-                register = self.vectors.take()
-                self.emit("vmov.b1", register, self.value(holds))
-                if mask is not None:
-                    self.emit("vand.b1", register, register, self.alive())
-                self.end_run()
-                self.set_mask(register)
-                chosen = f"mask {self.names}"
-                self.block(body)
-                self.forget(chosen)
-                self.mask = mask
+                with self.only(holds):
+                    self.block(body)
         self.forget(name)
 
-    def serial(self, s: For | Reduce, start: Value, stop: Value, body: Callable[[], None]) -> None:
+    def serial(self, s: For | Reduce, name: str, start: Value, stop: Value, body: Callable[[], None]) -> None:
         """A loop of the scalar unit, all lanes together. `body` writes what is inside."""
         at, last = self.persistent(start), self.persistent(stop)
-        self.counted(s, at, last, body)
-        self.scalars.give(last)
-
-    def counted(self, s: For | Reduce, at: str, last: str, body: Callable[[], None]) -> None:
         test = self.scalars.take()
         again, done = self.label("loop"), self.label("end")
-        self.bind(s.var, Uniform(at))
+        self.bind(name, Uniform(at))
         self.lines.append(f"{again}:")
         self.emit("slt", test, at, last)
         self.emit("bz", test, done)
@@ -414,7 +452,8 @@ class Generator(Expressions):
             self.go_on(going, again)
         self.lines.append(f"{done}:")
         self.scalars.give(test)
-        self.forget(s.var)
+        self.scalars.give(last)
+        self.forget(name)
 
     def go_on(self, going: Value, again: str) -> None:
         """Another iteration if the condition holds on any lane."""
@@ -428,46 +467,12 @@ class Generator(Expressions):
         self.scalars.give(some)
         self.end_run()
 
-    def ragged(self, s: For | Reduce, start: Value, stop: Value, body: Callable[[], None]) -> None:
-        """A loop whose bounds differ from lane to lane: from the lowest to the highest, each lane alive in its own."""
-        mask = self.mask
-        self.names += 1
-        low, high = f"from {self.names}", f"to {self.names}"
-        self.begin_run([start, stop])
-        for name, value in ((low, start), (high, stop)):
-            out = self.vectors.take()
-            self.emit("vmov.i64", out, self.value(value))
-            self.bind(name, Lanes(out, len(self.space)))
-        at, last = self.scalars.take(), self.scalars.take()
-        alive = self.alive()
-        self.emit("vlow.i64", at, self.env[low].register, alive)
-        self.emit("vhigh.i64", last, self.env[high].register, alive)
-        self.end_run()
-
-        def inside() -> None:
-            here = and_(expr.ge(var(s.var), var(low)), expr.lt(var(s.var), var(high)))
-            here = here if mask is None else and_(here, mask)
-            self.begin_run([here])
-            register = self.vectors.take()
-            self.emit("vmov.b1", register, self.value(here))
-            self.end_run()
-            self.set_mask(register)
-            chosen = f"mask {self.names}"
-            body()
-            self.forget(chosen)
-            self.mask = mask
-
-        self.counted(s, at, last, inside)
-        self.scalars.give(last)
-        for name in (low, high):
-            self.forget(name)
-
     # --- loops that add an axis ---------------------------------------------------------------------------------------
 
-    def across(self, s: For, start: Value, stop: Value) -> None:
+    def across(self, name: str, start: Value, stop: Value, body: Callable[[], None]) -> None:
         """Iterations side by side with those of the outer loop."""
         at, last = self.persistent(start), self.persistent(stop)
-        self.strips(s.var, at, last, [self.outer, s.var], lambda: self.block(s.body))
+        self.strips(name, at, last, [self.outer, name], body)
         self.scalars.give(at)
         self.scalars.give(last)
 
@@ -540,7 +545,7 @@ class Generator(Expressions):
         elif target != result:
             self.emit(self.typed("vmov", code), target, result)
 
-    def fold(self, s: Reduce, start: Value, stop: Value) -> None:
+    def fold(self, s: Reduce, name: str, start: Value, stop: Value, body: Callable[[], None]) -> None:
         """An accumulator for each place of a box, then by halves; iterations are the slow axis, so halves are
         neighbours."""
         at, last = self.persistent(start), self.persistent(stop)
@@ -551,27 +556,23 @@ class Generator(Expressions):
         self.emit("smax", wide, wide, self.one)
         self.emit("smul", lanes, wide, self.outer_count)
         self.emit("vl", lanes)
-        space, before = [s.var, self.outer], self.space
-        self.enter_axis(s.var, at, wide)
+        space, before = [name, self.outer], self.space
+        self.enter_axis(name, at, wide)
         self.space = space
         registers = self.start_folding(s)
         self.space = before
-        del self.env[s.var]
-        for name, register in zip(s.accs, registers, strict=True):
-            self.bind(name, Lanes(register, 2))
+        del self.env[name]
+        for acc, register in zip(s.accs, registers, strict=True):
+            self.bind(acc, Lanes(register, 2))
 
-        self.strips(s.var, at, last, space, lambda: self.inner(s), wide)
-        self.join(s, wide, lanes)
-        for name, register in zip(s.accs, registers, strict=True):
-            self.bind(name, Lanes(register, 1))
+        self.strips(name, at, last, space, body, wide)
+        self.join(s, name, wide, lanes)
+        for acc, register in zip(s.accs, registers, strict=True):
+            self.bind(acc, Lanes(register, 1))
         for register in (at, last, wide, lanes):
             self.scalars.give(register)
 
-    def inner(self, s: Reduce) -> None:
-        """One iteration of a fold: its statements, and the step in their scope."""
-        self.block(s.body, lambda: self.step(s.accs, s.step))
-
-    def join(self, s: Reduce, wide: str, lanes: str) -> None:
+    def join(self, s: Reduce, name: str, wide: str, lanes: str) -> None:
         """Halves of the accumulators onto each other until one row is left."""
         again, done = self.label("halve"), self.label("joined")
         half, offset = self.scalars.take(), self.scalars.take()
@@ -584,18 +585,18 @@ class Generator(Expressions):
         self.emit("ssub", lanes, wide, half)
         self.emit("smul", lanes, lanes, self.outer_count)
         self.emit("vl", lanes)
-        before, self.space = self.space, [s.var, self.outer]
-        for name, init in zip(s.accs, s.init, strict=True):
+        before, self.space = self.space, [name, self.outer]
+        for acc, init in zip(s.accs, s.init, strict=True):
             other = self.vectors.take()
-            self.emit(self.typed("vslide", init.dtype), other, self.env[name].register, offset)
-            self.env[f"{name}.a"] = self.env[name]
-            self.bind(f"{name}.b", Lanes(other, 2))
+            self.emit(self.typed("vslide", init.dtype), other, self.env[acc].register, offset)
+            self.env[f"{acc}.a"] = self.env[acc]
+            self.bind(f"{acc}.b", Lanes(other, 2))
         mask, self.mask = self.mask, None
         self.step(s.accs, s.merge)
         self.mask = mask
-        for name in s.accs:
-            del self.env[f"{name}.a"]
-            self.forget(f"{name}.b")
+        for acc in s.accs:
+            del self.env[f"{acc}.a"]
+            self.forget(f"{acc}.b")
         self.space = before
         self.emit("mov", wide, half)
         self.emit("jmp", again)
@@ -603,12 +604,6 @@ class Generator(Expressions):
         self.emit("vl", self.outer_count)
         self.scalars.give(half)
         self.scalars.give(offset)
-
-    def fold_serially(self, s: Reduce, start: Value, stop: Value, uniform: bool) -> None:
-        """A fold inside of a box, or with bounds of each lane's own: one iteration after another on all lanes."""
-        for name, register in zip(s.accs, self.start_folding(s), strict=True):
-            self.bind(name, Lanes(register, len(self.space)))
-        (self.serial if uniform else self.ragged)(s, start, stop, lambda: self.inner(s))
 
 
 __all__ = ["Generated", "NotExpressible", "generate"]

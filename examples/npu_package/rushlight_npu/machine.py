@@ -20,6 +20,7 @@ from .isa import NONE, REGISTERS, SIZE, Fields, decode_all
 from .rules import COMPARISONS, MADE, PLAIN, SPECIAL
 
 SCRATCHPAD = 1 << 20
+STRIP = 32
 COMBINE = {"dputadd": np.add, "dputmul": np.multiply, "dputmin": np.minimum, "dputmax": np.maximum}
 _MASK = (1 << 64) - 1
 
@@ -373,7 +374,9 @@ class Machine:
         if min(m, n, k) < 0 or len(a) < m * k or len(b) < k * n or len(c) < m * n:
             raise Fault(f"a tile of {m} x {k} x {n} does not fit into registers of {self.width} bytes")
         a, b = (convert(t, code, "f32") for t in (a, b))
-        c.reshape(m, n)[...] += a.reshape(m, k) @ b.reshape(k, n)
+        a, b, c = a.reshape(m, k), b.reshape(k, n), c.reshape(m, n)
+        for row in range(0, m, STRIP):      # below what a BLAS would wake its threads for
+            c[row : row + STRIP] += a[row : row + STRIP] @ b
         return timing.array_cycles(m, n, k)
 
 
