@@ -32,10 +32,13 @@ HOST_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_
 
 
 class Kernel:
-    """What `load` returns: a program with its tables in device memory, or a function of the host."""
+    """What `load` returns: a program with the addresses of its own memory and of its tables, or a function of the
+    host."""
 
-    def __init__(self, name: str, program: Program | None, tables: Sequence[int] = (), host: Any = None) -> None:
-        self.name, self.program, self.tables, self.host = name, program, tables, host
+    def __init__(
+        self, name: str, program: Program | None, own: Sequence[int] = (), tables: Sequence[int] = (), host: Any = None
+    ) -> None:
+        self.name, self.program, self.own, self.tables, self.host = name, program, own, tables, host
 
 
 class Npu(Device):
@@ -96,10 +99,11 @@ class Npu(Device):
 
     def load(self, nest: Any) -> Kernel:
         try:
-            text, tables = generate(nest)
+            text, rooms, tables = generate(nest)
         except NotExpressible:
             return Kernel(nest.name, None, host=HOST_KERNEL(codegen.compile(nest).address))
-        return Kernel(nest.name, Program(assemble(text)), [self.keep(*table) for table in tables])
+        own = [self.allocate(room, 0) for room in rooms]
+        return Kernel(nest.name, Program(assemble(text)), own, [self.keep(*table) for table in tables])
 
     def keep(self, code: str, numbers: Sequence[float]) -> int:
         """A table of constants in device memory, for as long as the device lives."""
@@ -127,7 +131,7 @@ class Npu(Device):
             handle.host(real, (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)
             return
         self.last = handle
-        self.clock = self.chip().run(handle.program, (*places, *params, begin, end, *handle.tables))
+        self.clock = self.chip().run(handle.program, (*places, *handle.own, *params, begin, end, *handle.tables))
         self.total += self.clock.total()
 
     def launch_pointwise(

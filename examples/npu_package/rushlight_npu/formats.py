@@ -66,7 +66,8 @@ def narrow(code: str, a: np.ndarray) -> np.ndarray:
         bits = np.where(size < 2.0**-126, size > 2.0**-127, exponent + 126 + (fraction >= 0.75))
         return np.where(size < 1.5 * 2.0**127, bits, nan).astype(np.uint8)
     sign = np.where(np.signbit(a), 0x80, 0)
-    exponent = np.maximum(np.frexp(np.where(np.isfinite(size), size, 1.0))[1] - 1, 1 - bias)
+    exponent = np.where(size == 0, 1 - bias, np.frexp(np.where(np.isfinite(size), size, 1.0))[1] - 1)
+    exponent = np.maximum(exponent, 1 - bias)
     steps = np.rint(np.ldexp(np.where(np.isfinite(size), size, 2.0**40), mantissa - exponent))
     bits = np.minimum(np.minimum(steps, 2.0**30) + ((exponent + bias - 1) << mantissa), top).astype(np.int64)
     signed = np.where(bits == 0, 0, bits | sign) if top == 0x80 else bits | sign

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rushlight.loops import expr
-from rushlight.loops.expr import Value, and_, not_, replace_all, rewrite, var, walk
+from rushlight.loops.expr import Value, and_, const, not_, replace_all, rewrite, var, walk
 from rushlight.loops.nest import (
     THERE,
     Assign,
@@ -41,14 +41,16 @@ SIMPLE = (Local, Assign, Store, Check)
 
 
 class Generated(NamedTuple):
-    """A program's text, and the tables whose addresses are its last arguments."""
+    """A program's text; how many bytes each operand of the kernel's own has; the tables it reads."""
 
     text: str
+    rooms: tuple[int, ...]
     tables: tuple[tuple[str, tuple], ...]
 
 
 def generate(nest: Nest) -> Generated:
-    """The program of a nest. Its arguments: operands' addresses, parameters, begin, end, tables' addresses."""
+    """The program of a nest. Its arguments: addresses of operands (those of the kernel's own last), parameters, begin,
+    end, addresses of tables."""
     return Generator(nest).program()
 
 
@@ -64,9 +66,8 @@ class Generator(Expressions):
 
     def __init__(self, nest: Nest) -> None:
         super().__init__([o.code for o in nest.operands], nest.params)
-        if any(o.stack for o in nest.operands):
-            raise NotExpressible("memory of a kernel's own")
         self.nest, self.point = nest, nest.point
+        self.stacks = {k: o.stack for k, o in enumerate(nest.operands) if o.stack}
         every = list(statements_of((nest.loop,)))
         self.assigned = {s.name for s in every if isinstance(s, Assign)}
         stored = {s.operand for s in every if isinstance(s, Store)} | {s.cell for s in every if isinstance(s, Check)}
@@ -106,7 +107,8 @@ class Generator(Expressions):
         lanes = SCRATCHPAD // registers // 64 * 64 // self.widest // LANES * LANES
         head = f"    vcfg {registers}\n"
         text = head + "\n".join(self.lines).replace("CAPACITY " + limit, f"li {limit}, {lanes}") + "\n"
-        return Generated(text, tuple(self.tables))
+        rooms = tuple(lanes * stack * SIZE[self.codes[k]] for k, stack in self.stacks.items())
+        return Generated(text, rooms, tuple(self.tables))
 
     def share_lanes(self, loop: For, strip: str) -> None:
         """The strip of the outer loop: as many rows as fit beside the longest loop that adds an axis."""
@@ -189,16 +191,26 @@ class Generator(Expressions):
         fields = [getattr(s, f) for f in s.fields]
         values = self.plain([f for f in fields if isinstance(f, Value)])
         found = iter(values)
-        return type(s)(*[next(found) if isinstance(f, Value) else f for f in fields])
+        settled = type(s)(*[next(found) if isinstance(f, Value) else f for f in fields])
+        if isinstance(s, Store) and s.operand in self.stacks:
+            return settled.but(index=self.own_place(s.operand, settled.index))
+        return settled
+
+    def own_place(self, operand: int, index: Value) -> Value:
+        """Where a lane of the outer loop has an element of memory that is a kernel's own: side by side by lanes."""
+        lane = expr.sub(var(self.outer), var(f"{self.outer} start"))
+        return expr.add(expr.mul(lane, const(self.stacks[operand], "i64")), index)
 
     def plain(self, values: Sequence[Value]) -> list[Value]:
         """Values in terms of what has registers: aliases and `arg` replaced, functions expanded."""
 
         def here(v: Value) -> Value | None:
+            if v.op == "load" and v.attr in self.stacks:
+                return expr.load(v.attr, self.own_place(v.attr, v.args[0]), v.dtype)
             return expr.node("load", (self.point[v.attr],), v.dtype, ("bytes", v.attr)) if v.op == "arg" else None
 
         values = without_calls(replace_all(values, self.aliases) if self.aliases else values)
-        return rewrite(values, here) if self.point else values
+        return rewrite(values, here) if self.point or self.stacks else values
 
     def is_alias(self, s: Local) -> bool:
         """Whether a name stands for a place that strided DMA can reach: it needs no register of its own."""

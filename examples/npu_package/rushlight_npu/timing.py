@@ -7,8 +7,9 @@ worked on an instruction; the unit itself is free before. What the scalar unit r
 not wait for stores that are under way, unless a `fence` stands between.
 
     unit       busy for
-    vector     ceil(lanes / 128), halved rates: 64-bit types and divisions count double, special functions four times
-    load,store rows of neighbours: 64 bytes a cycle, each row begins a new one; elements apart: one a cycle
+    vector     ceil(lanes / 128); types of 64 bits and divisions twice that, special functions four times
+    load,store neighbours along either axis: 64 bytes a cycle, each row begins a new one; elements apart: one a cycle;
+               what is repeated (a stride of 0) is moved once; gathers and scatters: an element a cycle
     array      16 + tiles of 16 x 16 weights * max(16, rows): weights are changed behind the last row of the ones before
 """
 
@@ -29,13 +30,13 @@ def vector_cycles(lanes: int, size: int, name: str, special: bool) -> int:
 
 def dma_cycles(rows: int, columns: int, row_stride: int, stride: int, size: int) -> int:
     """Cycles of a strided transfer of `rows` times `columns` elements."""
-    if stride == size:
-        if rows > 1 and row_stride == columns * size:
-            rows, columns = 1, rows * columns
-        return rows * -(-columns * size // BEAT)
-    if stride == 0 and row_stride == size:      # the same row again and again
-        return -(-rows * size // BEAT)
-    return rows * (columns if stride else 1)
+    if stride != size and row_stride == size:      # neighbours lie along the other axis: they are turned on the way
+        rows, columns, row_stride, stride = columns, rows, stride, row_stride
+    if stride != size:
+        return (rows if row_stride else 1) * (columns if stride else 1)
+    if row_stride == columns * size:
+        rows, columns = 1, rows * columns
+    return (rows if row_stride else 1) * -(-columns * size // BEAT)
 
 
 def array_cycles(m: int, n: int, k: int) -> int:
