@@ -143,7 +143,8 @@ class Npu(Device):
         lengths = [sizes[d] if d >= 0 else 1 for d in (inner, outer[0])]
         steps = [s[d] if d >= 0 else 0 for d in (inner, outer[0]) for s in strides]
         for position in np.ndindex(*[sizes[d] for d in outer[1:]]):
-            moved = [p if isinstance(p, bytes) else p + sum(s[d] * at for d, at in zip(outer[1:], position, strict=True))
+            at = list(zip(outer[1:], position, strict=True))
+            moved = [p if isinstance(p, bytes) else p + sum(s[d] * k for d, k in at)
                      for p, s in zip(pointers, strides, strict=True)]
             self.launch(handle, moved, (lengths[0], *steps), 0, lengths[1], index)
 

@@ -117,4 +117,4 @@ def _spelled(kind: str, value: int) -> str:
         return str(value)
     if kind == "m" and value == NONE:
         return "-"
-    return f"s{value & 127}" if kind == "s" or kind == "x" and value & 128 else f"v{value}"
+    return f"s{value & 127}" if kind == "s" or (kind == "x" and value & 128) else f"v{value}"

@@ -1,9 +1,9 @@
 """Convolutions as matrix products for the array.
 
 Windows are a strided view of the padded input; the vector unit's DMA lays them out as columns, the array multiplies
-weights by those. A transposed convolution multiplies first, and adds the columns up where their windows lie. Enters:
-tensors of the device as `rushlight.devices.Device.implementation` names them. Refuses (NotImplemented: the host computes):
-integers and complex numbers.
+weights by those. A transposed convolution multiplies first, and adds the columns up where their windows lie.
+Enters: tensors of the device, as `rushlight.devices.Device.implementation` names them. Refuses (NotImplemented: the
+host computes): integers and complex numbers.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def convolution_weight(
     if tuple(cut) != tuple(grad.shape[2:]):
         windows = windows.reshape(*windows.shape[:3], *cut)[(..., *(slice(n) for n in grad.shape[2:]))]
         windows = windows.reshape(*windows.shape[:3], positions)
-    left = grad.reshape(grad.shape[0], groups, -1, positions).permute(1, 2, 0, 3).reshape(groups, -1, grad.shape[0] * positions)
-    right = windows.permute(1, 2, 0, 3).reshape(groups, -1, grad.shape[0] * positions)
+    batch = grad.shape[0]
+    left = grad.reshape(batch, groups, -1, positions).permute(1, 2, 0, 3).reshape(groups, -1, batch * positions)
+    right = windows.permute(1, 2, 0, 3).reshape(groups, -1, batch * positions)
     return (left @ right.transpose(1, 2)).reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)
 
 

@@ -11,8 +11,8 @@ An instruction is a word of 64 bits, `li` two:
     `li`: the next word is an immediate of 64 bits
 
 Kinds of operands: `s` a scalar register s0..s127 (s0 is 0), `v` a vector register v0..v127, `x` either (a scalar is
-the same number on every lane; bit 7 tells), `m` a vector register of booleans or `-` (all lanes), `n` an immediate of 32
-bits, `l` the word a branch goes to, `i` an immediate of 64 bits.
+the same number on every lane; bit 7 tells), `m` a vector register of booleans or `-` (all lanes), `n` an immediate of
+32 bits, `l` the word a branch goes to, `i` an immediate of 64 bits.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def decode(code: bytes, word: int) -> Fields:
     if row.operands[-1:] in ("n", "l"):
         values[-1] = struct.unpack_from("<I", raw, 4)[0]
     for kind, value in zip(row.operands, values, strict=True):
-        if kind in "sv" and value >= REGISTERS or kind == "m" and REGISTERS <= value < NONE:
+        if (kind in "sv" and value >= REGISTERS) or (kind == "m" and REGISTERS <= value < NONE):
             raise ValueError(f"word {word}: {row.name} has no register {value}")
     return Fields(row, types, tuple(values))
 

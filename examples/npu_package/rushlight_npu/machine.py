@@ -71,7 +71,7 @@ def _step(fields: Fields, order: dict[int, int]) -> tuple:
         return name, None, (values[0], order[values[1]]) if row.operands == "sl" else \
             (order[values[0]],) if row.operands == "l" else values
     vectors = [v for kind, v in zip(row.operands, values, strict=True)
-               if kind in "vm" and v != NONE or kind == "x" and v < REGISTERS]
+               if (kind in "vm" and v != NONE) or (kind == "x" and v < REGISTERS)]
     writes = row.operands[0] == "v" and not row.unit == "store"
     reads = tuple(vectors[1:] if writes and name != "amul" else vectors)
     target = vectors[0] if writes else -1
