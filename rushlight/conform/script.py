@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import site
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +23,23 @@ def opening(chip: Chip) -> list[str]:
     """The first lines of every script: where the device comes from."""
     lines = ["import rushlight as rl"]
     if chip.package is not None:
-        folder = found_in(chip.package)
-        if folder is not None:
-            lines = ["import sys", "", f"sys.path.insert(0, {folder!r})", "", *lines]
+        folders = [f"sys.path.insert(0, {folder!r})" for folder in reversed(used_folders())]
+        lines = [*(["import sys", "", *folders, ""] if folders else []), *lines]
         lines.append(f"import {chip.package}   # brings the device {chip.name!r}")
     return lines
 
 
-def found_in(package: str) -> str | None:
-    """The folder that must be on sys.path for a package that is not installed; None for one that is."""
-    spec = find_spec(package.partition(".")[0])
-    if spec is None or spec.origin is None:
-        return None
-    place = Path(spec.origin).resolve()
-    folder = place.parent.parent if place.name == "__init__.py" else place.parent
-    return None if str(folder) in sysconfig.get_paths().values() else str(folder)
+def used_folders() -> list[str]:
+    """Folders of sys.path that modules were taken from and that another Python would not look in by itself."""
+    installed = {str(Path(place).resolve()) for place in (*sysconfig.get_paths().values(), *site.getsitepackages())}
+    homes = set()
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if "." not in name and origin is not None:
+            place = Path(origin).resolve()
+            homes.add(str(place.parent.parent if place.name.startswith("__init__.") else place.parent))
+    looked = dict.fromkeys(str(Path(folder).resolve()) for folder in sys.path)
+    return [folder for folder in looked if folder in homes and not any(map(folder.startswith, installed))]
 
 
 def finder(chip: Chip) -> str:
@@ -55,7 +58,7 @@ def alone(function: Callable[..., Any], chip: Chip) -> str:
     parts = [node for node in tree.body if not is_import(node) and wanted & set(defined(node))]
     ours = sorted({"Chip"} | {name for name in wanted if name in top and is_ours(top[name])})
     lines = [
-        *opening(chip), *(line for line in imports if line != "import rushlight as rl"),
+        "from __future__ import annotations", "", *opening(chip), *(line for line in imports if line != "import rushlight as rl"),
         f"from rushlight.conform import {', '.join(ours)}", "",
     ]
     for node in parts:
