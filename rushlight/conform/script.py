@@ -12,6 +12,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,21 +51,28 @@ def finder(chip: Chip) -> str:
 
 def alone(function: Callable[..., Any], chip: Chip) -> str:
     """The script of a case that is a function of an area's file."""
-    source = inspect.getsource(inspect.getmodule(function) or function)
-    tree, text = ast.parse(source), source.splitlines()
+    tree, text = parsed(inspect.getsourcefile(function) or "")
     top = {name: node for node in tree.body for name in defined(node)}
     wanted = closure(function.__name__, top)
     imports = sorted({line for name in wanted if name in top for line in imported(top[name], name)})
     parts = [node for node in tree.body if not is_import(node) and wanted & set(defined(node))]
     ours = sorted({"Chip"} | {name for name in wanted if name in top and is_ours(top[name])})
     lines = [
-        "from __future__ import annotations", "", *opening(chip), *(line for line in imports if line != "import rushlight as rl"),
+        "from __future__ import annotations", "", *opening(chip),
+        *(line for line in imports if line != "import rushlight as rl"),
         f"from rushlight.conform import {', '.join(ours)}", "",
     ]
     for node in parts:
-        begin = node.lineno - 1      # without the decorator
-        lines += ["", *text[begin: node.end_lineno], ""]
+        begin = min([node.lineno, *(one.lineno for one in decorators(node))])
+        lines += ["", *text[begin - 1: node.end_lineno], ""]
     return "\n".join([*lines, "", finder(chip), "rl.manual_seed(0)", f"{function.__name__}(chip)", ""])
+
+
+@cache
+def parsed(path: str) -> tuple[ast.Module, list[str]]:
+    """A file, read once: its statements, and its lines."""
+    source = Path(path).read_text(encoding="utf-8")
+    return ast.parse(source), source.splitlines()
 
 
 def defined(node: ast.stmt) -> Iterator[str]:
@@ -119,5 +127,12 @@ def closure(name: str, top: dict[str, ast.stmt]) -> set[str]:
 def body(node: ast.stmt) -> list[ast.AST]:
     """The parts of a definition that run; annotations and the decorator of a case do not."""
     if isinstance(node, ast.FunctionDef):
-        return [*node.body, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+        defaults = (default for default in node.args.kw_defaults if default)
+        return [*decorators(node), *node.body, *node.args.defaults, *defaults]
     return [node]
+
+
+def decorators(node: ast.stmt) -> list[ast.expr]:
+    """What decorates a definition; what makes it a case does not belong to it."""
+    every = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
+    return [one for one in every if not ast.unparse(one).startswith("case(")]
