@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import struct
 from collections.abc import Callable
 
@@ -32,13 +33,14 @@ _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ha
 class Output:
     """Lines of one function: fresh register names, and the intrinsics and tables it needs declared."""
 
-    def __init__(self, saturate: bool, rounds_to_bf16: bool = False) -> None:
+    def __init__(self, saturate: bool, rounds_to_bf16: bool = False, has_half: bool = True) -> None:
         self.count = 0
         self.declared: dict[str, str] = {}
         self.tables: dict[tuple, str] = {}
         # x86 has no saturating conversion; there the plain one, frozen, gives what the hardware gives.
         self.saturate = saturate
         self.rounds_to_bf16 = rounds_to_bf16     # there is an instruction for that
+        self.has_half = has_half     # and for half precision; elsewhere `as_bits` goes over the finished text
 
     def fresh(self) -> str:
         self.count += 1
@@ -291,7 +293,33 @@ def _binary(out: Output, lines: list[str], op: str, ty: str, a: str, constant: i
 
 
 def _widen_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    if not out.has_half:
+        return _widen_half_bits(out, lines, a, lanes)
     return out.emit(lines, f"fpext {type_of('f16', lanes)} {a} to {type_of('f32', lanes)}")
+
+
+def _widen_half_bits(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    """The same without an instruction for it: the bits, moved up, are the number divided by a power of 2."""
+    i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
+    raw = out.emit(lines, f"bitcast {type_of('f16', lanes)} {a} to {type_of('i16', lanes)}")
+    wide = out.emit(lines, f"zext {type_of('i16', lanes)} {raw} to {i32}")
+    size = _binary(out, lines, "shl", i32, _binary(out, lines, "and", i32, wide, 0x7FFF, lanes), 13, lanes)
+    small = out.emit(lines, f"bitcast {i32} {size} to {f32}")
+    power = splat_literal(literal(2.0**112, "f32"), "f32", lanes)
+    number = out.emit(lines, f"bitcast {f32} {out.emit(lines, f'fmul {f32} {small}, {power}')} to {i32}")
+    special = _binary(out, lines, "icmp uge", i32, size, 0x7C00 << 13, lanes)
+    above = _binary(out, lines, "or", i32, size, 0x7F800000, lanes)
+    sign = _binary(out, lines, "shl", i32, _binary(out, lines, "and", i32, wide, 0x8000, lanes), 16, lanes)
+    bits = out.emit(lines, f"or {i32} {_select(out, lines, i32, lanes, [special, above, number])}, {sign}")
+    return out.emit(lines, f"bitcast {i32} {bits} to {f32}")
+
+
+_HALF_LITERAL = re.compile(r"\b0xH([0-9A-F]{4})\b")
+
+
+def as_bits(text: str) -> str:
+    """The text for a machine without half precision: nothing computes with it, so that its bits stand for it."""
+    return _HALF_LITERAL.sub(lambda found: str(int(found[1], 16)), re.sub(r"\bhalf\b", "i16", text))
 
 
 def _widen_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
@@ -343,6 +371,9 @@ def _widen_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
 
 def _to_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    if not out.has_half:
+        bits = _to_byte_float(out, lines, a, lanes, 10, 15, 16)
+        return out.emit(lines, f"bitcast {type_of('i16', lanes)} {bits} to {type_of('f16', lanes)}")
     return out.emit(lines, f"fptrunc {type_of('f32', lanes)} {a} to {type_of('f16', lanes)}")
 
 
@@ -360,9 +391,11 @@ def _to_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
     return out.emit(lines, f"trunc {i32} {kept} to {type_of('i16', lanes)}")
 
 
-def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int) -> str:
-    """Round float to sign + exponent + `mantissa` bits in a byte, ties to even, with subnormals. The formats that have
-    one zero and no infinity ("fnuz") have an exponent bias of their own, 8 or 16."""
+def _to_byte_float(
+    out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int, width: int = 8
+) -> str:
+    """Round float to sign + exponent + `mantissa` bits in a byte (or two), ties to even, with subnormals. The formats
+    that have one zero and no infinity ("fnuz") have an exponent bias of their own, 8 or 16."""
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
 
     def op(name: str, x: str, constant: int) -> str:
@@ -376,7 +409,7 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
 
     drop = 23 - mantissa
     bits = out.emit(lines, f"bitcast {f32} {a} to {i32}")
-    sign = op("and", op("lshr", bits, 24), 0x80)
+    sign = op("and", op("lshr", bits, 32 - width), 1 << (width - 1))
     size = op("and", bits, 0x7FFFFFFF)
     odd = op("and", op("lshr", size, drop), 1)
     near = op("add", size, ((bias - 127) << 23) + (1 << (drop - 1)) - 1)
@@ -390,15 +423,15 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
     result = pick(op("icmp ult", size, (128 - bias) << 23), tiny, normal)
     if bias % 8:
         # Past the largest number (with rounding): 448 where the format has no infinity, infinity otherwise.
-        bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x7C)
-        huge = pick(op("icmp ugt", size, 255 << 23), number(0x7F), number(top))
+        bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x1F << mantissa)
+        huge = pick(op("icmp ugt", size, 255 << 23), number(0x7E00 if width == 16 else 0x7F), number(top))
         result = pick(op("icmp uge", size, bound), huge, result)
         result = out.emit(lines, f"or {i32} {result}, {sign}")
     else:
         # All of that is the one NaN, which has the code of -0; so 0 has no sign.
         result = pick(op("icmp ugt", result, 0x7F), number(0x80), result)
         result = pick(op("icmp eq", result, 0), result, out.emit(lines, f"or {i32} {result}, {sign}"))
-    return out.emit(lines, f"trunc {i32} {result} to {type_of('i8', lanes)}")
+    return out.emit(lines, f"trunc {i32} {result} to {type_of(f'i{width}', lanes)}")
 
 
 def _to_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:
