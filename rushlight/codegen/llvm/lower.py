@@ -53,7 +53,7 @@ class Lowering(Atomics):
     def __init__(self, nest: Nest, target: Target, shares: bool = False) -> None:
         self.nest, self.target = nest, target
         self.shares = shares  # functions of tiles are declared only: tile_objects.py has them
-        self.out = p.Output(not target.triple.startswith("x86"), target.is_gpu, target.has_half)
+        self.out = p.Output(not target.triple.startswith("x86"), target.is_gpu, target.has_half, target.truncates)
         entry = Scope(0, "entry")
         self.scopes = [entry]
         self.env: dict[str, Reg] = {}

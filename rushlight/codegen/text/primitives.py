@@ -33,7 +33,9 @@ _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ha
 class Output:
     """Lines of one function: fresh register names, and the intrinsics and tables it needs declared."""
 
-    def __init__(self, saturate: bool, rounds_to_bf16: bool = False, has_half: bool = True) -> None:
+    def __init__(
+        self, saturate: bool, rounds_to_bf16: bool = False, has_half: bool = True, truncates: bool = True
+    ) -> None:
         self.count = 0
         self.declared: dict[str, str] = {}
         self.tables: dict[tuple, str] = {}
@@ -41,6 +43,7 @@ class Output:
         self.saturate = saturate
         self.rounds_to_bf16 = rounds_to_bf16     # there is an instruction for that
         self.has_half = has_half     # and for half precision; elsewhere `as_bits` goes over the finished text
+        self.truncates = truncates   # and for vectors of floats to integers towards zero
 
     def fresh(self) -> str:
         self.count += 1
@@ -170,6 +173,8 @@ def primitive(out: Output, lines: list[str], op: str, code: str, source: str, la
         return compare(out, lines, op, source, ty, args)
     if op.startswith("nvvm."):
         return out.named(lines, f"@llvm.{op}", ty, args)
+    if op == "trunc" and lanes and not out.truncates:
+        return _truncated(out, lines, ty, args[0])
     if is_float and op in _FLOAT_INTRINSICS:
         return out.intrinsic(lines, _FLOAT_INTRINSICS[op], ty, args)
     if op == "min" or op == "max":
@@ -271,7 +276,9 @@ def _float_to_int(out: Output, lines: list[str], a: str, source: str, code: str,
     middle = code if code in ("i32", "i64", "u64") else "i64" if code == "u32" else "i32"
     old, new = type_of(source, lanes), type_of(middle, lanes)
     signed = middle != "u64"
-    if out.saturate:
+    if lanes and not out.truncates:
+        done = _nearest_of_whole(out, lines, a, source, middle, lanes)
+    elif out.saturate:
         done = out.intrinsic(lines, "fptosi.sat" if signed else "fptoui.sat", old, [a], new)
     elif signed:
         done = out.emit(lines, f"freeze {new} {out.emit(lines, f'fptosi {old} {a} to {new}')}")
@@ -284,6 +291,28 @@ def _float_to_int(out: Output, lines: list[str], a: str, source: str, code: str,
         flipped = _binary(out, lines, "xor", new, whole, -(1 << 63), lanes)
         done = _select(out, lines, new, lanes, [above, flipped, whole])
     return cast(out, lines, done, middle, code, lanes)
+
+
+def _truncated(out: Output, lines: list[str], ty: str, a: str) -> str:
+    """Floats towards zero, by those that round down."""
+    below = out.intrinsic(lines, "floor", ty, [out.intrinsic(lines, "fabs", ty, [a])])
+    return out.intrinsic(lines, "copysign", ty, [below, a])
+
+
+def _nearest_of_whole(out: Output, lines: list[str], a: str, source: str, code: str, lanes: int) -> str:
+    """`_float_to_int` that saturates, by the conversion that rounds to nearest: what it is given is whole already."""
+    old, new = type_of(source, lanes), type_of(code, lanes)
+    whole = rest = _truncated(out, lines, old, a)
+    lost = out.emit(lines, f"fcmp uno {old} {a}, {a}")
+    border = splat_literal(literal(2.0**63, source), source, lanes)
+    if code == "u64":     # what is above the border, and the top bit; nothing is left of numbers below zero
+        above = out.emit(lines, f"fcmp oge {old} {whole}, {border}")
+        rest = _select(out, lines, old, lanes, [above, out.emit(lines, f"fsub {old} {whole}, {border}"), whole])
+        lost = out.emit(lines, f"fcmp ult {old} {a}, {splat_literal(literal(0.0, source), source, lanes)}")
+    done = out.intrinsic(lines, "lrint", old, [rest], new)
+    if code == "u64":
+        done = _select(out, lines, new, lanes, [above, _binary(out, lines, "xor", new, done, -(1 << 63), lanes), done])
+    return _select(out, lines, new, lanes, [lost, splat_literal("0", code, lanes), done])
 
 
 def _binary(out: Output, lines: list[str], op: str, ty: str, a: str, constant: int, lanes: int) -> str:

@@ -22,7 +22,8 @@ class Target(Record):
     guesses come too late (tensors that lie in the second and third cache take a third less time on a Neoverse N1;
     twice the distance makes three streams from memory slower).
     joins_registers: neighbouring registers are one operand, so that vectors of a loop are one wide vector. has_half:
-    conversions from and to half precision are instructions.
+    conversions from and to half precision are instructions. truncates: so is the conversion of a vector of floats to
+    integers towards zero, in a way that can be relied on (qemu 7 gives up at RISC-V's).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Target(Record):
     point_ahead: int = 0
     joins_registers: bool = False
     has_half: bool = True
+    truncates: bool = True
     is_gpu: bool = False
     linkage: str = ""
 
