@@ -152,7 +152,7 @@ class Riscv(Device):
             ready = Object(code, BASE + self.next_code)
             at, self.next_code = self.next_code, -(-(self.next_code + len(ready.image)) // 64) * 64
             if self.next_code > TENSORS:
-                raise RuntimeError(f"riscv: there is no room for the code of {nest.name} beside {len(self.names)} kernels")
+                raise RuntimeError(f"riscv: no room for the code of {nest.name}, beside {len(self.names)} kernels")
             self.memory[at : at + len(ready.image)] = bytes(ready.image)
             self.last, kernel = nest, Kernel(nest.name, ready.functions[nest.name])
             self.names[kernel.address] = nest.name
@@ -201,7 +201,7 @@ class Riscv(Device):
                 self.num_replies += 1
                 self.post("reply", 0, 0, self.num_replies, 0)
                 answer = b""
-                while answer != self.num_replies.to_bytes(8, "little"):    # others: those of waits that were interrupted
+                while answer != self.num_replies.to_bytes(8, "little"):    # others are of waits that were interrupted
                     answer = self.server.stdout.read(8) or self.died()
                 self.is_busy = False
 
@@ -271,7 +271,7 @@ class Riscv(Device):
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         raise RuntimeError(
             f"riscv: the server ended {how} {f'while it ran {running}' if running else f'before it ran {self.asked}'}"
-            f"{said and f' ({said})'}. What was queued is lost; tensors stay, and the next kernel starts another server."
+            f"{said and f' ({said})'}. What was queued is lost; tensors stay, the next kernel starts another server."
         )
 
     def stop(self) -> None:
