@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ...loops.expr import BUILD, PART, Value, arg, const, load, replace_all, rewrite, var, walk
+from ...loops.expr import BUILD, PART, Value, arg, const, idiv, irem, load, replace_all, rewrite, var, walk
 from ...loops.math.expand import lower
 from ...loops.nest import (
     THERE,
@@ -38,7 +38,7 @@ from ...loops.nest import (
     values_of,
 )
 from ...loops.verify import verify
-from ..llvm.lower import assigned_names, declared_names, stored_operands
+from ..llvm.lower import assigned_names, declared_names
 from ..nvptx.lower import POINTS, ROWS, shared_by_block, sharing
 from ..text.primitives import SIZE
 from .shared import Groups
@@ -81,6 +81,26 @@ def strides_of(nest: Nest) -> dict[str, int]:
 
     look((nest.loop,), ())
     return found
+
+
+def with_dims(nest: Nest, dims: int) -> Nest:
+    """A pointwise nest along so many dims, more than two: its outer loop numbers the rows of all but the first. Behind
+    its parameters come, for each dim from the third on, the size of the one before and the byte strides of all
+    operands."""
+    row, rest = nest.loop.var, var(nest.loop.var)
+    place, further = [], []
+    for d in range(2, dims):
+        place.append(irem(rest, var(f"n{d - 1}")))
+        rest = idiv(rest, var(f"n{d - 1}"))
+        further += [f"n{d - 1}", *[f"s{d}.{k}" for k in range(len(nest.operands))]]
+    place.append(rest)
+    point = []
+    for k, offset in enumerate(nest.point):
+        total = replace_all([offset], {var(row): place[0]})[0]
+        for d in range(2, dims):
+            total = total + place[d - 1] * var(f"s{d}.{k}")
+        point.append(total if offset.op != "const" else offset)
+    return nest.but(params=(*nest.params, *further), point=tuple(point))
 
 
 class Printer(Tiles, Groups):
@@ -580,4 +600,4 @@ def lanes_can_do(body: Sequence[Statement], own: set[str]) -> bool:
     return True
 
 
-__all__ = ["ALONE", "Printer", "stored_operands", "strides_of"]
+__all__ = ["ALONE", "Printer", "strides_of", "with_dims"]

@@ -72,7 +72,7 @@ OPENCL = Table(
      "u64": "ulong", "f32": "float", "f64": "double"},
     _BUILTINS,
     head="#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n#pragma OPENCL FP_CONTRACT OFF",
-    options=("-cl-std=CL2.0", "-cl-fp32-correctly-rounded-divide-sqrt"),
+    options=("-cl-std=CL2.0", "-cl-fp32-correctly-rounded-divide-sqrt", "-w"),
     kernel="__kernel void",
     function="inline __attribute__((always_inline))",
     memory="__global ",
