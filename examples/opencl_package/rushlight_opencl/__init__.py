@@ -83,6 +83,7 @@ class OpenCL(Device):
 
     name = "opencl"
     streams = True
+    loads_tiles = True
 
     def __init__(self) -> None:
         self.units = self.find_units()

@@ -189,7 +189,8 @@ class Printer(Tiles, Groups):
             self.statement(For(s.var, var(first), var(last), (inner,), s.vector))
         else:
             first, last = self.share("begin", "end", 0, 1)
-            self.statement(For(s.var, var(first), var(last), s.body, s.vector))
+            self.names.update(begin=first, end=last)
+            self.statement(For(s.var, var("begin"), var("end"), s.body, s.vector))
 
     def share(self, start: str, stop: str, axis: int, multiple: int) -> tuple[str, str]:
         """First and last iteration of this work item along an axis: a run of them, in whole multiples."""

@@ -20,8 +20,8 @@ WHOLE_TYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 class Table(Record):
     """One language.
 
-    `kernel` begins a kernel's definition, `function` that of a function of its own. `memory`, `group_memory` and
-    `constant` are said of pointers to operands, of arrays that the items of a group share, and of tables of numbers.
+    `kernel` begins a kernel's definition, `function` that of a function of its own. `memory`, `own_memory`, `group_memory` and
+    `constant` are said of pointers to operands and to the arrays of a work item, of arrays that the items of a group share, and of tables of numbers.
     `items` and `members` are texts for the number of this work item and how many there are, along two axes, and within
     a group; a language without them runs whole nests, whose operands and parameters are then handed over in arrays (the
     kernel ABI of loops/nest.py). `exchange` names, by width, functions that compare and exchange a word of memory, and
@@ -37,6 +37,7 @@ class Table(Record):
     kernel: str = "void"
     function: str = "static inline"
     memory: str = ""
+    own_memory: str = ""
     group_memory: str = ""
     constant: str = "static const"
     bits: tuple[str, str] = ("", "")     # templates: the bits of a float, and the float with these bits
@@ -46,6 +47,8 @@ class Table(Record):
     barrier: str = ""
     exchange: dict[int, str] = {}
     adders: dict[int, str] = {}
+    vectors: bool = False            # whether it has vectors of numbers: `float4` and the like
+    contract: str = ""               # a line in a function whose products may be added without rounding
     long_suffix: str = "LL"
     saturates: bool = machine() not in ("x86_64", "AMD64")   # floats too large for integers, as this processor does
 
@@ -76,6 +79,7 @@ OPENCL = Table(
     kernel="__kernel void",
     function="inline __attribute__((always_inline))",
     memory="__global ",
+    own_memory="__private ",
     group_memory="__local ",
     constant="__constant",
     bits=("return as_{name}(x);", "return as_{name}(x);"),
@@ -85,6 +89,8 @@ OPENCL = Table(
     barrier="barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);",
     exchange={32: "atomic_cmpxchg", 64: "atom_cmpxchg"},
     adders={32: "atomic_add", 64: "atom_add"},
+    vectors=True,
+    contract="#pragma OPENCL FP_CONTRACT ON",
     long_suffix="L",
 )
 

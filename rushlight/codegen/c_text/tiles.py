@@ -32,7 +32,7 @@ class Tiles(Values):
     def pointer(self, operand: int) -> str:
         """The type of an operand's address."""
         o = self.nest.operands[operand]
-        return f"{'' if o.stack else self.table.memory}{o.code} *"
+        return f"{self.table.own_memory if o.stack else self.table.memory}{o.code} *"
 
     def define(self, name: str, arguments: str, body: str) -> None:
         self.functions.setdefault(name, f"{self.table.function} void {name}({arguments}) {{\n{body}\n}}")
@@ -67,7 +67,7 @@ class Tiles(Values):
         name = f"multiply_{code}_{s.height}_{width}_{kinds}"
         self.define(name, f"{self.pointer(s.a)}a, i64 a_row, i64 a_k, {self.pointer(s.b)}b, i64 b_k, "
                           f"{self.pointer(s.c)}c, i64 c_row, i64 rows, i64 columns, i64 depth, int add",
-                    self.tile_body(code, s.height, width))
+                    self.tile_body(code, s.height, width, kinds))
         if s.keep is not None:
             self.keep_tile(s, code, width)
         pitch = str(self.pitch(code, s.height)) if s.pitch is None else self.value(s.pitch)
@@ -77,11 +77,10 @@ class Tiles(Values):
         self.emit(f"{name}(p{s.a} + {self.value(s.a_at)}, {row}, {step}, p{s.b} + {b_at}, {b_step}, "
                   f"p{s.c} + {c_at}, {c_step}, {sizes});")
 
-    def tile_body(self, code: str, height: int, width: int) -> str:
-        """Whole tiles with all sums side by side; others column by column."""
+    def tile_body(self, code: str, height: int, width: int, kinds: str) -> str:
+        """Whole tiles with all sums side by side; others row by row."""
         fma = self.table.builtins["fma"].replace("%s", self.table.suffix if code == "f32" else "")
-        return f"""  if (rows == {height} && columns == {width}) {{
-    {code} sums[{height}][{width}];
+        whole = self.whole_tile(code, height, width, kinds) if self.table.vectors else f"""    {code} sums[{height}][{width}];
     for (int r = 0; r < {height}; r++)
       for (int j = 0; j < {width}; j++) sums[r][j] = add ? c[r * c_row + j] : 0;
     for (i64 k = 0; k < depth; k++)
@@ -90,7 +89,9 @@ class Tiles(Values):
         for (int j = 0; j < {width}; j++) sums[r][j] = {fma}(left, b[k * b_k + j], sums[r][j]);
       }}
     for (int r = 0; r < {height}; r++)
-      for (int j = 0; j < {width}; j++) c[r * c_row + j] = sums[r][j];
+      for (int j = 0; j < {width}; j++) c[r * c_row + j] = sums[r][j];"""
+        return f"""  if (rows == {height} && columns == {width}) {{
+{whole}
     return;
   }}
   for (i64 r = 0; r < rows; r++) {{
@@ -101,6 +102,26 @@ class Tiles(Values):
         sums[j] = {fma}(a[r * a_row + k * a_k], b[k * b_k + j], sums[j]);
     for (i64 j = 0; j < columns; j++) c[r * c_row + j] = sums[j];
   }}"""
+
+    def whole_tile(self, code: str, height: int, width: int, kinds: str) -> str:
+        """The sums of a tile as vectors, each a variable."""
+        lanes = self.vector_of(code)
+        vector = f"{self.table.types[code]}{lanes}"
+        right, result = (self.table.own_memory if kind == "s" else self.table.memory for kind in kinds[1:])
+        sums = [(r, v, f"*({result}anywhere *)(c + {r} * c_row + {v * lanes})")
+                for r in range(height) for v in range(width // lanes)]
+        size = 4 if code == "f32" else 8
+        lines = [self.table.contract, f"typedef {vector} anywhere __attribute__((aligned({size})));"]
+        lines += [f"{vector} s{r}_{v} = add ? {place} : ({vector})(0);" for r, v, place in sums]
+        lines.append("for (i64 k = 0; k < depth; k++) {")
+        lines += [f"  const {vector} b{v} = *({right}anywhere *)(b + k * b_k + {v * lanes});"
+                  for v in range(width // lanes)]
+        for r in range(height):
+            lines.append(f"  const {vector} a{r} = ({vector})(a[{r} * a_row + k * a_k]);")
+            lines += [f"  s{r}_{v} = a{r} * b{v} + s{r}_{v};" for v in range(width // lanes)]
+        lines.append("}")
+        lines += [f"{place} = s{r}_{v};" for r, v, place in sums]
+        return "\n".join(["    " + line for line in lines])
 
     def keep_tile(self, s: Multiply, code: str, width: int) -> None:
         """What a tile reads, packed as others will read it."""

@@ -20,7 +20,7 @@ from .tables import NARROW, UNSIGNED, Table, function_text
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "lt": "<", "le": "<=",
          "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 WRAPS = frozenset(("add", "sub", "mul"))
-PLACES = frozenset(("add", "sub", "mul", "var", "const"))
+PLACES = frozenset(("add", "sub", "mul", "idiv", "irem", "min", "max", "var", "const"))
 LONGEST = 150            # characters of an expression that needs no name
 RESERVED = frozenset("""
     auto break case char const continue default do double else enum extern float for goto if inline int long register
