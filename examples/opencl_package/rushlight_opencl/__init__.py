@@ -81,16 +81,15 @@ class Kernel:
 class OpenCL(Device):
     """All devices of a platform."""
 
-    name = "opencl"
     streams = True
     loads_tiles = True
 
-    def __init__(self) -> None:
-        self.units = self.find_units()
+    def __init__(self, name: str = "opencl", group: int = 0) -> None:
+        self.name, self.units = name, self.find_units()
         self.context = cl.Context(self.units)
         processors = all(u.type & cl.device_type.CPU for u in self.units)
-        self.group = int(os.environ.get("RUSHLIGHT_OPENCL_GROUP", "1" if processors else str(GROUP)))
-        self.scheduler = os.environ.get("RUSHLIGHT_OPENCL_SCHEDULER", "cpu" if self.group == 1 else "gpu")
+        self.group = group or int(os.environ.get("RUSHLIGHT_OPENCL_GROUP", "1" if processors else str(GROUP)))
+        self.scheduler = "cpu" if self.group == 1 else "gpu"
         flags = cl.svm_mem_flags.READ_WRITE
         fine = cl.device_svm_capabilities.FINE_GRAIN_BUFFER
         self.is_fine = all(u.svm_capabilities & fine for u in self.units)
@@ -124,11 +123,12 @@ class OpenCL(Device):
     def allocate(self, nbytes: int, index: int) -> int:
         unit = self.units[index]
         if nbytes > unit.max_mem_alloc_size or self.held[index] + nbytes > unit.global_mem_size:
-            raise MemoryError(f"opencl: {nbytes} bytes asked for, {self.held[index]} of {unit.global_mem_size} in use")
+            held = f"{self.held[index]} of {unit.global_mem_size} in use"
+            raise MemoryError(f"{self.name}: {nbytes} bytes asked for, {held}")
         try:
             piece = cl.SVMAllocation(self.context, max(nbytes, 64), 64, self.flags)
         except cl.Error as error:
-            raise MemoryError(f"opencl: {nbytes} bytes asked for: {error}") from None
+            raise MemoryError(f"{self.name}: {nbytes} bytes asked for: {error}") from None
         self.memory[piece.svm_ptr] = piece
         self.held[index] += nbytes
         return piece.svm_ptr

@@ -10,24 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...loops.expr import BITS, BUILD, FLOATS, PART, Value, var
-from ...loops.nest import THERE, For, Local, Nest, Reduce, Store
+from ...loops.nest import THERE, For, Local, Reduce, Store
 from ..nvptx.lower import POINTS, ROWS
-from .values import Text, Values
+from .statements import Statements
+from .values import Text
 
 
-class Groups(Values):
+class Groups(Statements):
     """The part of a printer that writes them."""
 
-    nest: Nest
     group: int
     sharing: str
-    is_inside: bool
     shared: Sequence[For | Reduce]
     combines: list[Store]
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: dict[str, Text] = {}          # names that stand for texts
+        self.is_inside = False                    # a loop that members share: what is there is one member's
         self.arrays: dict[str, str] = {}          # of the group's memory
 
     # Elements that several work items change
@@ -129,6 +128,30 @@ class Groups(Values):
     def is_shared(self, s: For | Reduce) -> bool:
         return not self.is_inside and any(s is one for one in self.shared)
 
+    def loop(self, s: For) -> None:
+        if self.group > 1 and self.is_shared(s):
+            self.shared_loop(s)
+        else:
+            super().loop(s)
+
+    def reduce(self, s: Reduce) -> None:
+        if self.group > 1 and self.is_shared(s):
+            self.shared_reduce(s)
+        else:
+            super().reduce(s)
+
+    def stores(self, group: list[Store]) -> None:
+        """What is a row's, its first member stores."""
+        if self.group == 1 or self.sharing != ROWS or self.is_inside:
+            super().stores(group)
+            return
+        self.emit("if (member_ == 0) {")
+        self.depth += 1
+        super().stores(group)
+        self.depth -= 1
+        self.emit("}")
+        self.meet()
+
     def meet(self) -> None:
         self.emit(self.table.barrier)
 
@@ -152,26 +175,21 @@ class Groups(Values):
         codes = {acc: first.dtype for acc, first in zip(s.accs, s.init, strict=True)}
         own = {acc: self.group_array(code, k) for k, (acc, code) in enumerate(codes.items())}
         for acc, code in codes.items():
-            self.put(own[acc], "[member_]", self.spelled(acc, code, ""))
+            self.put(ended(own[acc], "[member_]"), self.spelled(acc, code, ""))
         self.meet()
         distance = 1 << (self.group - 1).bit_length() - 1
         while distance:
             self.emit(f"if (member_ < {distance} && member_ + {distance} < {self.group}) {{")
-            self.inside(lambda by=distance: self.merge(s, {
-                **{f"{acc}.a": ended(own[acc], "[member_]") for acc in codes},
-                **{f"{acc}.b": ended(own[acc], f"[member_ + {by}]") for acc in codes},
-            }, {acc: ended(own[acc], "[member_]") for acc in codes}))
+            self.depth += 1
+            self.merge(s, {acc: ended(own[acc], "[member_]") for acc in codes},
+                       {acc: ended(own[acc], f"[member_ + {distance}]") for acc in codes})
+            self.depth -= 1
             self.emit("}")
             self.meet()
             distance //= 2
         for acc, code in codes.items():
-            self.put(self.spelled(acc, code, ""), "", ended(own[acc], "[0]"))
+            self.put(self.spelled(acc, code, ""), ended(own[acc], "[0]"))
         self.meet()
-
-    def put(self, target: Text, ending: str, text: Text) -> None:
-        pairs = zip(target, text, strict=True) if isinstance(target, tuple) else [(target, text)]
-        for place, value in pairs:
-            self.emit(f"{place}{ending} = {value};")
 
     def group_array(self, code: str, number: int) -> Text:
         """Names of arrays that the group's members share, an element each."""

@@ -20,12 +20,13 @@ WHOLE_TYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 class Table(Record):
     """One language.
 
-    `kernel` begins a kernel's definition, `function` that of a function of its own. `memory`, `own_memory`, `group_memory` and
-    `constant` are said of pointers to operands and to the arrays of a work item, of arrays that the items of a group share, and of tables of numbers.
-    `items` and `members` are texts for the number of this work item and how many there are, along two axes, and within
-    a group; a language without them runs whole nests, whose operands and parameters are then handed over in arrays (the
-    kernel ABI of loops/nest.py). `exchange` names, by width, functions that compare and exchange a word of memory, and
-    `adders` those that add to one; where there are none, kernels that combine are one work item's.
+    `kernel` begins a kernel's definition, `function` that of a function of its own. `memory`, `own_memory`,
+    `group_memory` and `constant` are said of pointers to operands and to a work item's arrays, of arrays that the items
+    of a group share, and of tables of numbers. `items` and `members` are texts for the number of this work item and how
+    many there are, along two axes, and for its number in its group and the group's; a language without them runs whole
+    nests, whose operands and parameters are then handed over in arrays (the kernel ABI of loops/nest.py). `exchange`
+    names, by width, functions that compare and exchange a word of memory, and `adders` those that add to one; where
+    there are none, kernels that combine are one work item's.
     """
 
     name: str

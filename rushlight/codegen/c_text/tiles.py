@@ -80,7 +80,7 @@ class Tiles(Values):
     def tile_body(self, code: str, height: int, width: int, kinds: str) -> str:
         """Whole tiles with all sums side by side; others row by row."""
         fma = self.table.builtins["fma"].replace("%s", self.table.suffix if code == "f32" else "")
-        whole = self.whole_tile(code, height, width, kinds) if self.table.vectors else f"""    {code} sums[{height}][{width}];
+        sums = f"""    {code} sums[{height}][{width}];
     for (int r = 0; r < {height}; r++)
       for (int j = 0; j < {width}; j++) sums[r][j] = add ? c[r * c_row + j] : 0;
     for (i64 k = 0; k < depth; k++)
@@ -90,6 +90,7 @@ class Tiles(Values):
       }}
     for (int r = 0; r < {height}; r++)
       for (int j = 0; j < {width}; j++) c[r * c_row + j] = sums[r][j];"""
+        whole = self.whole_tile(code, height, width, kinds) if self.table.vectors else sums
         return f"""  if (rows == {height} && columns == {width}) {{
 {whole}
     return;

@@ -29,6 +29,7 @@ RESERVED = frozenset("""
     rint round fabs fma abs min max mix step clamp select sign dot cross length normalize distance any all erf gamma
     begin_ end_ params ptrs lane_ group_ item_ size_t y0 y1 yn j0 j1 jn I event_t vec_step barrier
 """.split())
+OURS = re.compile(r"p\d+|[iuf]\d+|b1|bf16|f8.*|as_.*|(bits|float|idiv|irem)_.*")      # what texts name themselves
 
 Text = str | tuple[str, str]
 
@@ -62,7 +63,7 @@ class Values:
         known = self.names.get(name)
         if known is None:
             known = re.sub(r"\W", "_", name)
-            if known in RESERVED or re.fullmatch(r"[pc]\d+|[iuf]\d+|b1|bf16|f8.*|as_.*|(bits|float|idiv|irem)_.*", known):
+            if known in RESERVED or OURS.fullmatch(known):
                 known += "_"
             while known in self.used:
                 known += "_"
@@ -280,7 +281,7 @@ class Values:
 
 
 def coefficient(place: Value, name: str) -> Value | int | None:
-    """By what a place grows with the variable `name`: a number, a parameter's Value, or None where that is not plain."""
+    """By what a place grows with the variable `name`: a number, a Value without it, or None where that is not plain."""
     if place.op == "var" and place.attr == name:
         return 1
     if not any(v.op == "var" and v.attr == name for v in walk((place,))):
