@@ -39,7 +39,7 @@ static bool set_ndim(Tensor* t, int ndim) {
 }
 
 bool is_seen(const Tensor* t) {
-  if (tls.keys & kKeyAten) return true;
+  if (tls.keys & kKeyAten || t->keys & kKeyPrivate) return true;
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(t));
   return (t->keys & kKeySubclass) && has_torch_dispatch(Py_TYPE(t)) && !PyObject_HasAttrString(type, "own_ops");
 }
@@ -256,7 +256,11 @@ static void tensor_dealloc(PyObject* self) {
 
 static int tensor_setattr(PyObject* self, PyObject* name, PyObject* value) {
   tensor_track(as_tensor(self));   // attributes can close a cycle
-  return PyObject_GenericSetAttr(self, name, value);
+  PyTypeObject* before = Py_TYPE(self);
+  int failed = PyObject_GenericSetAttr(self, name, value);
+  if (Py_TYPE(self) != before)     // `x.__class__ = Other`: its handlers are asked from now on
+    as_tensor(self)->keys = (as_tensor(self)->keys & ~(kKeySubclass | kKeyFunction)) | subclass_keys(Py_TYPE(self));
+  return failed;
 }
 
 // --- reading Python values ------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
 // The bits with which a view of `base` that has elements of this type starts: only complex numbers have conjugates.
 inline uint32_t view_bits(const Tensor* base, DType dtype) {
-  return base->keys & (is_complex(dtype) ? kKeyBits : static_cast<uint32_t>(kKeyNegative));
+  return base->keys & (is_complex(dtype) ? kKeyBits | kKeyPrivate : static_cast<uint32_t>(kKeyNegative | kKeyPrivate));
 }
 Version* tensor_version(Tensor* t);                                 // makes one if there is none
 void tensor_share_version(Tensor* from, Tensor* to);

@@ -235,6 +235,16 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(number);
 }
 
+static PyObject* rename_device(PyObject*, PyObject* args) {
+  const char *name, *wanted;
+  if (!PyArg_ParseTuple(args, "ss", &name, &wanted)) return nullptr;
+  int number = find_device_type(name, strlen(name));
+  if (number < 0 || find_device_type(wanted, strlen(wanted)) >= 0 || strlen(wanted) >= sizeof(kDevices[0].name))
+    return PyErr_Format(PyExc_RuntimeError, "rename_device: cannot call '%s' '%s'", name, wanted), nullptr;
+  snprintf(kDevices[number].name, sizeof(kDevices[0].name), "%s", wanted);
+  Py_RETURN_NONE;
+}
+
 static PyObject* device_finder = nullptr;   // callable(name): registers the device, or raises why it is not there
 
 bool device_appears(uint8_t type) {
@@ -274,6 +284,7 @@ static PyMethodDef functions[] = {
      "set_device_finder(callable(name)): what registers an absent device that is first used, or raises"},
     {"register_device", guarded<register_device>, METH_VARARGS,
      "register_device(name, handler, native=None): number a new device type"},
+    {"rename_device", guarded<rename_device>, METH_VARARGS, "rename_device(name, wanted): another name for a device type"},
     {}};
 
 int init_types(PyObject* module) {

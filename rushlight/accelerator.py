@@ -14,7 +14,7 @@ from typing import Any
 from . import _C, devices
 from ._C import device as Device
 from .base.refusals import stand_in
-from .devices import find_accelerator, handlers, set_unit
+from .devices import find_accelerator, handlers, private_use, set_unit
 from .torch_names.streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")
@@ -170,11 +170,20 @@ def get_device_module(device: Any = None) -> ModuleType:
     when not told."""
     if device is not None and not isinstance(device, (str, Device)):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
-    name = "cpu" if device is None else Device(device).type
+    if device is None:
+        own = current_accelerator() if private_use.state.hook is not None else None
+        name = "cpu" if own is None else own.type
+    else:
+        name = Device(device).type
+    if name in private_use.modules:
+        return private_use.modules[name]
     try:
         return import_module(f".{name}", __package__)
     except ModuleNotFoundError:
         raise RuntimeError(f"device '{name}' has no module 'torch.{name}'. Register one with it.") from None
+
+
+_register_device_module = private_use.register_module
 
 
 class device_index:  # noqa: N801 - PyTorch's name

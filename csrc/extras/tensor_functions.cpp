@@ -81,7 +81,7 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   copy->device = t->device;
   tensor_set_geometry(copy, t->sizes(), t->strides(), t->ndim, t->offset);
   copy->flags |= t->flags & kInference;
-  copy->keys |= t->keys & kKeyBits;
+  copy->keys |= t->keys & (kKeyBits | kKeyPrivate);
   if (t->keys & kKeyQuantized) tensor_quantize(copy, t->extra->quantizer);
   if (share && !(t->flags & kInference)) tensor_share_version(t, copy);
   return as_object(copy);
