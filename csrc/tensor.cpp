@@ -177,6 +177,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
   Tensor* copy = tensor_alias(t, t->sizes(), t->strides(), t->ndim, t->offset, t->dtype);
   if (copy && share_version && !(t->flags & kInference)) tensor_share_version(t, copy);
+  if (copy && __builtin_expect(t->keys & kKeyPrivate, 0)) tensor_keep_attributes(t, copy);
   if (copy && (t->keys & kKeyFunctorch)) {
     copy->keys |= kKeyFunctorch;
     tensor_extra(copy)->wrapped = Py_XNewRef(t->extra->wrapped);
@@ -210,6 +211,13 @@ AutogradExtra* tensor_extra(Tensor* t) {
     tensor_track(t);
   }
   return t->extra;
+}
+
+void tensor_keep_attributes(Tensor* from, Tensor* to) {
+  if (!from->dict) return;
+  Py_XSETREF(to->dict, PyDict_Copy(from->dict));
+  if (!to->dict) PyErr_Clear();
+  tensor_track(to);
 }
 
 void tensor_quantize(Tensor* t, PyObject* quantizer) {

@@ -63,7 +63,8 @@ late.provide({
     "private call": "aten_view.private_use.kernels:run",                 # ops on PyTorch's device of others
     "below autograd": "aten_view.private_use.entry:below_autograd",
     "PackedSequence": "nn.utils.rnn:PackedSequence",                 # which gets methods of devices of others
-    "renamed activities": "profiler.activities:rename_private",      # names of devices of others, as profilers show them
+    "renamed activities": "profiler.activities:rename_private",      # devices of others, as profilers show them
+    "private method": "aten_view.private_use.forms:call",
     "private out": "aten_view.private_use.kernels:run_out",
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package

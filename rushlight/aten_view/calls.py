@@ -22,7 +22,7 @@ from .composites import COMPOSED
 from .factories import is_factory, with_options
 from .networks import OWN
 from .nodes import SAVING, Unit, derivative_of, leave, record, record_body, slope, twin
-from .private_use.entry import before_autograd
+from .private_use.entry import before_autograd, has_kernel
 
 
 @cache
@@ -75,12 +75,13 @@ def shown(func: Any, given: tuple, named: dict[str, Any], overload: Any, args: t
             return answer
     if _C.is_inference_mode_enabled() and key in implicit_names():     # without autograd nothing is above it
         return Unit(func, given, named, overload, args).run()
-    rule = COMPOSED.get(key) or COMPOSED.get(func._opname)
+    is_whole = private_use.state.is_used and has_kernel(key, given)     # a back end takes what PyTorch has in parts
+    rule = None if is_whole else COMPOSED.get(key) or COMPOSED.get(func._opname)
     answer = _C.own_call(lambda: rule(*given, **named)) if rule is not None else NotImplemented
     if answer is not NotImplemented:
         return answer
     is_body = is_composite(overload)
-    if is_body and key in implicit_names():
+    if is_body and key in implicit_names() and not is_whole:
         return NotImplemented
     records = _C.is_grad_enabled() and any(t.requires_grad for t in tensors_of(args))
     derivative = derivative_of(func) if records and not overload.inplace and not overload.is_view else None

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base import late
 
 PLAIN_NAME = "privateuseone"
 PRIVATE = 1 << 13                  # the core's mask: kKeyPrivate of csrc/types.h
@@ -73,13 +74,13 @@ class PrivateUse1Hooks:
     """What PyTorch asks of a back end; derive from it, and hand an instance to the register function."""
 
     def is_built(self) -> bool:
-        raise RuntimeError("PrivateUse1Hooks.is_built: the back end's class must say it")
+        raise NotImplementedError("PrivateUse1Hooks.is_built: the back end's class must say it")
 
     def is_available(self) -> bool:
-        raise RuntimeError("PrivateUse1Hooks.is_available: the back end's class must say it")
+        raise NotImplementedError("PrivateUse1Hooks.is_available: the back end's class must say it")
 
     def has_primary_context(self, device_index: int) -> bool:
-        raise RuntimeError("PrivateUse1Hooks.has_primary_context: the back end's class must say it")
+        raise NotImplementedError("PrivateUse1Hooks.has_primary_context: the back end's class must say it")
 
 
 class DeviceGuard:
@@ -95,6 +96,7 @@ def register_python_privateuseone_hook(hook: PrivateUse1Hooks) -> bool:
         raise TypeError(f"register_python_privateuseone_hook: expected PrivateUse1Hooks, got {type(hook).__name__}")
     taken = state.hook is None
     state.hook = state.hook or hook
+    _C.set_unit_type(state.name)       # a bare number is a unit of the accelerator
     use()
     return taken
 
@@ -130,22 +132,13 @@ def _empty(sizes: tuple[int, ...], strides: tuple[int, ...] | None, dtype: _C.dt
 def register_module(device_type: str, module: Any) -> None:
     """Make `torch.<device_type>` a module of the caller's. Refuses types of device that have one."""
     kind = _C.device(device_type).type
-    package = sys.modules[__name__.partition(".")[0]]
+    package = late.provided("package")
     if kind in modules or hasattr(package, kind):
-        raise RuntimeError(
-            f"The runtime module of '{kind}' has already been registered with '{getattr(package, kind, modules.get(kind))}'"
-        )
+        known = modules.get(kind) or getattr(package, kind)
+        raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{known}'")
     modules[kind] = module
     setattr(package, kind, module)
     for name in {package.__name__, _C.get_display_module()}:
         sys.modules[f"{name}.{kind}"] = module
     if is_private(kind):
         use()
-
-
-def unit_count() -> int:
-    """How many units a back end says it has: 0 where there is none, or its hook says that it is not available."""
-    if state.hook is None or not state.hook.is_available():
-        return 0
-    count = getattr(modules.get(state.name), "device_count", None)
-    return count() if count is not None else 1

@@ -141,7 +141,7 @@ def route(overload: Any, args: tuple, written: tuple = ()) -> Any:
         handled = torch_function(overload, args, tensors, written)
         if handled is not NotImplemented:
             return handled
-    if _C.get_thread_keys()[0] & AUTOCAST:
+    if _C.get_thread_keys()[0] & AUTOCAST and not any(t._keys & PRIVATE for t in tensors):
         from . import autocast  # noqa: PLC0415 - most programs never need it
 
         handled = autocast.call(overload, args) if autocast.is_active() else NotImplemented
@@ -349,7 +349,7 @@ def wants_torch_dispatch(tensors: list[Tensor]) -> bool:
 def sees_aten(tensors: list[Tensor]) -> bool:
     """Whether the first to be asked below autograd, or a subclass among the arguments, is to see ATen's ops: handlers
     of programs do; those of this package see our own (`own_ops`)."""
-    if state.dispatch_modes and not state.dispatch_modes[-1].own_ops or any(t._keys & PRIVATE for t in tensors):
+    if (state.dispatch_modes and not state.dispatch_modes[-1].own_ops) or any(t._keys & PRIVATE for t in tensors):
         return True
     return (
         not state.subclass_dispatch_disabled
@@ -362,7 +362,7 @@ def is_placed_privately(overload: Any, args: tuple) -> bool:
     """Whether a call names PyTorch's device of others as the place of its result, or leaves it to a default that is."""
     if not private_use.state.is_used or registered_name(overload) not in table.PLACING:
         return False
-    named = next((a for a in args if isinstance(a, _C.device) or (isinstance(a, str) and private_use.is_private(a))), None)
+    named = next((a for a in args if isinstance(a, _C.device) or private_use.is_private(a)), None)
     if named is None and not tensors_of(args):
         named = default_device()
     return named is not None and private_use.is_private(named)

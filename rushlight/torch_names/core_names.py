@@ -18,7 +18,7 @@ from ..base import late
 from ..base.refusals import names_of
 from ..devices import memory, private_use
 from ..dispatch import DispatchKey, DispatchKeySet, table
-from ..dispatch.keys import AUTOGRAD_OF, backend_of
+from ..dispatch.keys import AUTOCAST, AUTOGRAD_OF, backend_of
 from ..dispatch.modes import (  # noqa: F401
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -144,10 +144,21 @@ def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802 - PyTorch's name
 
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:  # noqa: N802 - PyTorch's name
-    raise NotImplementedError(
-        f"_ExcludeDispatchKeyGuard: dispatch keys cannot be excluded by hand here (asked for {keys})"
-    )
-    yield
+    casts = (DispatchKey.Autocast, DispatchKey.AutocastPrivateUse1)
+    graphs = (DispatchKey.Autograd, DispatchKey.AutogradPrivateUse1)
+    if not all(key in (*casts, *graphs) for key in keys):
+        raise NotImplementedError(
+            f"_ExcludeDispatchKeyGuard: keys of autocast and autograd can be excluded by hand, asked for {keys}")
+    with contextlib.ExitStack() as regions:
+        if any(key in graphs for key in keys):
+            regions.enter_context(late.provided("below autograd")())
+        outside = _C.get_thread_keys()
+        if any(key in casts for key in keys):
+            _C.set_thread_keys(outside[0], outside[1] | AUTOCAST)
+        try:
+            yield
+        finally:
+            _C.set_thread_keys(*outside)
 
 
 def _jit_setting(*values: Any) -> bool:

@@ -122,7 +122,8 @@ def _new(how: str = "", *values: Any) -> Callable:
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
     like = {"dtype": self.dtype, "layout": self.layout, "device": self.device}
-    return call("empty_strided", list(size), list(stride), **{**like, **{k: v for k, v in options.items() if v is not None}})
+    given = {k: v for k, v in options.items() if v is not None}
+    return call("empty_strided", list(size), list(stride), **{**like, **given})
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def foreach(name: str) -> Callable | None:
     """`_foreach_<op>` by the op for every tensor."""
     if not name.startswith("_foreach_"):
         return None
-    op, _, label = name.removeprefix("_foreach_").partition(".")
+    op = name.removeprefix("_foreach_").partition(".")[0]
 
     def rule(self: Any, *lists: Any, **named: Any) -> Any:
         results = []
@@ -293,11 +294,13 @@ EXPLICIT: dict[str, Callable] = {
     "randn_like": _like("normal_"), "randint_like.default": _like("random_.from", 0),
     "randint_like.low_dtype": _like("random_.from"), "new_empty": _new(), "new_zeros": _new("zero_"),
     "new_ones": _new("fill_.Scalar", 1.0), "new_full": _new("fill_.Scalar"), "new_empty_strided": new_empty_strided,
-    "clone": clone, "copy_": copy_, "_to_copy": to_copy, "alias": alias, "detach": alias, "lift_fresh": lambda self: self,
-    "lift": lambda self: self, "stack": stack, "embedding": embedding, "constant_pad_nd": constant_pad_nd,
+    "clone": clone, "copy_": copy_, "_to_copy": to_copy, "alias": alias, "detach": alias,
+    "lift_fresh": lambda self: self, "lift": lambda self: self,
+    "stack": stack, "embedding": embedding, "constant_pad_nd": constant_pad_nd,
     "rsub.Scalar": rsub, "sum.default": sum_all, "mean.default": mean_all, "bernoulli.default": bernoulli,
     **{f"{n}{end}.Scalar": _by_tensor(n + end) for n in _NUMBERED for end in ("", "_")},
-    "masked_fill.Scalar": _through_copy("masked_fill_.Scalar"), "masked_fill.Tensor": _through_copy("masked_fill_.Tensor"),
+    "masked_fill.Scalar": _through_copy("masked_fill_.Scalar"),
+    "masked_fill.Tensor": _through_copy("masked_fill_.Tensor"),
     "fill.Scalar": _through_copy("fill_.Scalar"), "index_put": _through_copy("index_put_"),
     "_unsafe_view": lambda self, size: call("view", self, list(size)),
     "sort.default": sort, "mv": mv, "convolution": convolution, "native_layer_norm": native_layer_norm,

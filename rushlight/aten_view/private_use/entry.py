@@ -18,6 +18,7 @@ from ...base.shape import preserve_format
 from ...devices import private_use
 from ...devices.private_use import PRIVATE
 from ...dispatch import table
+from ...dispatch.autocast import is_autocast_enabled
 from ...dispatch.dispatcher import tensors_of
 from ...dispatch.keys import AUTOCAST, DispatchKey
 from ..words import aten
@@ -46,10 +47,17 @@ def before_autograd(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -
     return NotImplemented
 
 
+def has_kernel(name: str, args: tuple) -> bool:
+    """Whether a back end has a kernel of its own for a call on its device."""
+    return (name, DispatchKey.PrivateUse1) in table.private and any(t._keys & PRIVATE for t in tensors_of(args))
+
+
 def _above() -> tuple[DispatchKey, ...]:
     keys, excluded = _C.get_thread_keys()
     below = () if _C.is_inference_mode_enabled() or _running.is_below else (DispatchKey.AutogradPrivateUse1,)
-    return (DispatchKey.AutocastPrivateUse1, *below) if keys & ~excluded & AUTOCAST else below
+    if not keys & ~excluded & AUTOCAST or not is_autocast_enabled(private_use.state.name):
+        return below
+    return (DispatchKey.AutocastPrivateUse1, *below)
 
 
 @contextmanager

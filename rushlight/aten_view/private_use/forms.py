@@ -1,7 +1,8 @@
 """ATen's overloads that back ends are told of and no op of ours has under that name: forms with out=, and methods.
 
 Enters: names. Leaves: `Form`s, callable on tensors of any device, with PyTorch's names and signatures; and, of each
-overload, what PyTorch has for it on every back end. The table beside this file is written by tools/list_kernels.py.
+overload, what PyTorch has for it on every back end. The table beside this file is by
+tools/composite_kernels.py.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def out_form(name: str) -> Form | None:
     row = row_table().get(name, NOTHING)
     if not row.out:
         return None
-    op, _, label = name.partition(".")
+    op = name.partition(".")[0]
     plain = op[:-1] if op.endswith("_") and schemas_of(op[:-1]) else op
     functional = next((n for n, r in row_table().items() if n.partition(".")[0] == plain and r.out == row.out), name)
     target = aten_overload(*functional.split("."))
@@ -125,6 +126,7 @@ def _text(op: str, label: str, params: Sequence[AtenParam]) -> str:
 _METHODS = {
     "_copy_from": "_copy_from(Tensor self, Tensor dst, bool non_blocking=False) -> Tensor",
     "_copy_from_and_resize": "_copy_from_and_resize(Tensor self, Tensor dst) -> Tensor",
+    "equal": "equal(Tensor self, Tensor other) -> bool",
     "resize_": "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
     "set_.source_Tensor": "set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)",
     "set_.source_Storage": "set_.source_Storage(Tensor(a!) self, Storage source) -> Tensor(a!)",

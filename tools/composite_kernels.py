@@ -1,4 +1,4 @@
-"""Write rushlight/aten_view/private_use/forms.txt: what PyTorch has for ATen's overloads besides kernels of single back ends.
+"""Write rushlight/aten_view/private_use/forms.txt: what PyTorch has for ATen's overloads on every back end.
 
 A row is an overload, what computes it where a back end has no kernel for it (`structured`: its form with out=;
 `explicit`: a function below autograd; `-`: nothing), and its form with out= with the names of what that writes to.
@@ -13,7 +13,7 @@ import torch
 from rushlight.aten.overloads import all_schemas
 
 TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "aten_view" / "private_use" / "forms.txt"
-HEAD = ("# overload: kind, form with out= and what it writes to. Written by tools/list_kernels.py; do not edit.\n\n")
+HEAD = "# overload: kind, form with out= and what it writes to. Written by tools/composite_kernels.py; do not edit.\n\n"
 KINDS = {"structured": "CompositeExplicitAutogradNonFunctional", "explicit": "CompositeExplicitAutograd"}
 
 
