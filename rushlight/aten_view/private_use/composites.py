@@ -13,6 +13,7 @@ from ... import _C
 from ..._C import Tensor
 from ...base.shape import contiguous_format, preserve_format, strides_for
 from ...devices import private_use
+from ...devices.private_use import PRIVATE
 from ...dispatch import table
 from ...dispatch.keys import DispatchKey
 from .forms import call
@@ -136,6 +137,10 @@ def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     if src.shape != self.shape:
         src = src.expand(self.shape)
+    if not (src._keys & PRIVATE or src.is_cpu):     # devices of our own are met on the host
+        src = src.cpu()
+    if not (self._keys & PRIVATE or self.is_cpu):
+        return self.copy_(src.cpu())
     call("_copy_from", src, self, *((True,) if non_blocking else ()))
     return self
 
