@@ -1,4 +1,4 @@
-"""Mixed precision: half types that round and overflow as they should, products that add up in more, autocast, scalers."""
+"""Mixed precision: half types that round and overflow as they should, sums in more than that, autocast, scalers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def halves_are_rounded_to_the_nearest(chip: Chip, name: str) -> None:
 
 def halves_overflow_to_infinity(chip: Chip, name: str) -> None:
     dtype = getattr(rl, name)
-    x = rl.tensor([65_503.0, 65_519.0, 65_520.0, 65_536.0, -70_000.0, 3.38e38, 3.4e38, -3.4e38, float("inf"), float("nan")])
+    x = rl.tensor([65_503.0, 65_519.0, 65_520.0, 65_536.0, -70_000.0, 3.38e38, 3.4e38, -3.4e38, rl.inf, rl.nan])
     same(x.to(chip.device).to(dtype), x.to(dtype), exact=True, what=f"large numbers as {name}")
     half = rl.full((10,), rl.finfo(dtype).max, dtype=dtype)
     got = (half.to(chip.device) * 2).cpu()
@@ -130,7 +130,7 @@ def autocast_of_one_device_leaves_the_other(chip: Chip) -> None:
     if chip.name == "cpu":
         raise Skip("the device is the host")
     with autocast(chip):
-        there, here = rl.ones(3, 3, device=chip.device) @ rl.ones(3, 3, device=chip.device), rl.ones(3, 3) @ rl.ones(3, 3)
+        there, here = (x @ x for x in (rl.ones(3, 3, device=chip.device), rl.ones(3, 3)))
     assert there.dtype is half_of(chip) and here.dtype is rl.float32, f"there {there.dtype}, on the host {here.dtype}"
 
 

@@ -245,7 +245,8 @@ def the_host_sees_what_was_queued_before(chip: Chip) -> None:
     x = rl.zeros(MIB // 2, dtype=rl.int32, device=chip.device)
     for k in range(1, 6):
         busy(chip, x)
-        same(x, rl.full((MIB // 2,), 12 * k, dtype=rl.int32), exact=True, what=f"a tensor after {12 * k} queued kernels")
+        want = rl.full((MIB // 2,), 12 * k, dtype=rl.int32)
+        same(x, want, exact=True, what=f"a tensor after {12 * k} queued kernels")
 
 
 @case()
@@ -281,7 +282,8 @@ def a_write_waits_for_the_kernels_before_it(chip: Chip) -> None:
     for k in range(4):
         busy(chip, x)
         x[:1000].copy_(rl.full((1000,), -k, dtype=rl.int32))
-        same(x[:1000], rl.full((1000,), -k, dtype=rl.int32), exact=True, what="what the host wrote behind queued kernels")
+        want = rl.full((1000,), -k, dtype=rl.int32)
+        same(x[:1000], want, exact=True, what="what the host wrote behind queued kernels")
         x.zero_()
 
 

@@ -116,8 +116,9 @@ def an_error_far_down_a_long_index_is_found(chip: Chip) -> None:
     for n, place in ((1000, 999), (70_000, 69_999), (70_000, 0), (70_000, 65_536)):
         at = rl.arange(n) % 5
         at[place] = 5
-        error = raised(lambda at=at: table(chip.device).index_select(0, at.to(chip.device)), f"index 5 at {place} of {n}")
-        assert isinstance(error, (IndexError, RuntimeError)), f"index 5 at {place} of {n} raised {error!r}"
+        what = f"index 5 at {place} of {n}"
+        error = raised(lambda at=at: table(chip.device).index_select(0, at.to(chip.device)), what)
+        assert isinstance(error, (IndexError, RuntimeError)), f"{what} raised {error!r}"
     still_works(chip, "an error far down a long index")
 
 
@@ -208,9 +209,10 @@ MIXED: dict[str, Call] = {
 def refused_mixture(chip: Chip, name: str, one: str, other: str) -> None:
     """A call with operands of two devices raises, and both work on."""
     x, y = rl.ones(3, 3, device=one), rl.ones(3, 3, device=other)
-    error = raised(lambda: MIXED[name](x, y), f"{name} of tensors on {one} and {other}")
-    assert isinstance(error, RuntimeError), f"{name} of tensors on {one} and {other}: expected RuntimeError, got {error!r}"
-    assert "device" in str(error), f"{name} of tensors on {one} and {other}: the message names no device: {error}"
+    what = f"{name} of tensors on {one} and {other}"
+    error = raised(lambda: MIXED[name](x, y), what)
+    assert isinstance(error, RuntimeError), f"{what}: expected RuntimeError, got {error!r}"
+    assert "device" in str(error), f"{what}: the message names no device: {error}"
     same(x + 1, rl.full((3, 3), 2.0), exact=True, what=f"the tensor on {one} after that")
     same(y + 1, rl.full((3, 3), 2.0), exact=True, what=f"the tensor on {other} after that")
 

@@ -95,7 +95,7 @@ def no_less_free(chip: Chip, before: int | None, what: str, index: int = 0) -> N
     if before is None:
         raise Skip("the device does not say how much memory is free: it has no memory_info")
     missing, allowed = before - (said_free(chip, index) or 0), 0 if chip.name not in ("cpu", "cuda") else 96 * MIB
-    assert missing <= allowed, f"{what}: {missing} bytes are missing, by the device's own word, after all was given back"
+    assert missing <= allowed, f"{what}: all was given back, but by the device's own word {missing} bytes are missing"
 
 
 # Leaks
@@ -427,7 +427,7 @@ def units_have_memory_of_their_own(chip: Chip) -> None:
 @case()
 def empty_tensors_take_nothing(chip: Chip) -> None:
     x = rl.empty(0, 5, device=chip.device)
-    assert x.numel() == 0 and (x + 1).shape == (0, 5) and float(x.sum()) == 0.0, "a tensor without elements does not work"
+    assert x.numel() == 0 and (x + 1).shape == (0, 5) and float(x.sum()) == 0.0, "no elements do not work"
 
 
 def cases(chip: Chip) -> Iterator[Case]:

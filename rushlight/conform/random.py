@@ -234,7 +234,8 @@ def multinomial_follows_weights(chip: Chip) -> None:
     weights = rl.tensor([1.0, 0.0, 3.0, 6.0])
     x = rl.multinomial(weights.to(chip.device), COUNT, replacement=True).cpu()
     for k, weight in enumerate((weights / weights.sum()).tolist()):
-        near(f"the share of {k} of multinomial", float((x == k).double().mean()), weight, (weight * (1 - weight)) ** 0.5)
+        share = float((x == k).double().mean())
+        near(f"the share of {k} of multinomial", share, weight, (weight * (1 - weight)) ** 0.5)
 
 
 @case()
@@ -309,7 +310,8 @@ def models_start_from_the_seed(chip: Chip) -> None:
     for one, other in zip(weights(), weights(), strict=True):
         assert rl.equal(one, other), "a layer made after the same seed has other weights"
         bound = 30**-0.5
-        assert float(one.abs().max()) <= 1.0001 * bound and float(one.std()) > bound / 3, "the weights of a layer are not spread"
+        most, spread = float(one.abs().max()), float(one.std())
+        assert most <= 1.0001 * bound and spread > bound / 3, f"the weights of a layer reach {most}, spread {spread}"
 
 
 @case()

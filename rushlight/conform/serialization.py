@@ -1,4 +1,4 @@
-"""Files: what is saved from a device comes back on it, on the host and on another unit, bit by bit, sharing what it shared."""
+"""Files: what is saved from a device comes back on it, on the host and on another unit, bit by bit."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def a_model_comes_back(chip: Chip) -> None:
     other = model(chip.device)
     other.load_state_dict(loaded)
     x = rl.arange(128.0).reshape(2, 1, 8, 8).remainder(7)
-    same(other.eval()(x.to(chip.device)), net.eval()(x.to(chip.device)).cpu(), exact=True, what="what the model computes")
+    want = net.eval()(x.to(chip.device)).cpu()
+    same(other.eval()(x.to(chip.device)), want, exact=True, what="what the model computes")
     host = model("cpu")
     host.load_state_dict(through_memory(net.state_dict(), map_location="cpu"))
     same(other(x.to(chip.device)), host.eval()(x), rtol=1e-4, atol=1e-5, what="what the model computes there and here")

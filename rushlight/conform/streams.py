@@ -78,8 +78,9 @@ def small_jobs_do_not_overtake_large_ones(chip: Chip) -> None:
             work(x)
             small = x[-4:].clone()
             x.mul_(2)
-            same(small, rl.full((4,), JOBS, dtype=rl.int32), exact=True, what=f"try {k}: four elements behind large jobs")
-            same(x[:4], rl.full((4,), 2 * JOBS, dtype=rl.int32), exact=True, what=f"try {k}: what came behind that")
+            want = rl.full((4,), JOBS, dtype=rl.int32)
+            same(small, want, exact=True, what=f"try {k}: four elements behind large jobs")
+            same(x[:4], 2 * want, exact=True, what=f"try {k}: what came behind that")
 
 
 @case(needs=("streams",))
@@ -436,7 +437,7 @@ def the_stream_before_is_back_after_a_block(chip: Chip) -> None:
     work(x)
     first_queue(chip).synchronize()
     with side:
-        seen(x, JOBS, "work queued after `with stream:` ended is not on the first stream: read after that was waited for")
+        seen(x, JOBS, "read after the first stream was waited for, on which it was queued after `with stream:`")
 
 
 @case(needs=("streams",))

@@ -168,7 +168,9 @@ class SoundChip(Device):
         stream: int,
     ) -> None:
         self.launches += 1
-        constants = [ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers]
+        constants = [
+            ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers
+        ]
         places = [
             ctypes.addressof(c) if c is not None else self.place(p, index) if p else 0   # type: ignore[arg-type]
             for p, c in zip(pointers, constants, strict=True)
