@@ -55,6 +55,12 @@ def within_the_device(chip: Chip, n: int) -> None:
     moved(x.clone(), pattern(n), f"a clone of {n} bytes")
 
 
+def kept_while_growing(chip: Chip, n: int) -> None:
+    x = pattern(n).to(chip.device, copy=True)
+    x.resize_(2 * n + 10)
+    moved(x[:n], pattern(n), f"{n} bytes of a tensor that was made larger")
+
+
 def from_the_middle(chip: Chip, n: int) -> None:
     x = pattern(n + 13).to(chip.device)
     moved(x[5 : 5 + n], pattern(n, 5), f"{n} bytes from the sixth on")
@@ -344,6 +350,7 @@ def cases(chip: Chip) -> Iterator[Case]:
     yield from family(to_the_device_and_back, sizes)
     yield from family(within_the_device, sizes)
     yield from family(from_the_middle, sizes)
+    yield from family(kept_while_growing, {f"{n} bytes": (n,) for n in (64, 65_537, MIB + 1, 3 * MIB + 5)})
     yield from family(between_units, sizes, needs=("two units",))
     orders = list(itertools.permutations(range(4)))
     orders = orders[:: 3 if chip.quick else 1]

@@ -115,8 +115,8 @@ def the_first_of_two_errors_is_told(chip: Chip) -> None:
 def an_error_far_down_a_long_index_is_found(chip: Chip) -> None:
     for n, place in ((1000, 999), (70_000, 69_999), (70_000, 0), (70_000, 65_536)):
         at = rl.arange(n) % 5
-        at[place] = 5
-        what = f"index 5 at {place} of {n}"
+        at[place] = 7
+        what = f"index 7 at {place} of {n}"
         error = raised(lambda at=at: table(chip.device).index_select(0, at.to(chip.device)), what)
         assert isinstance(error, (IndexError, RuntimeError)), f"{what} raised {error!r}"
     still_works(chip, "an error far down a long index")
@@ -133,7 +133,7 @@ def an_index_is_not_cut_to_32_bits(chip: Chip) -> None:
 @case()
 def many_checks_do_not_hide_a_failing_one(chip: Chip) -> None:
     t, good = table(chip.device), rl.tensor([1, 2], device=chip.device)
-    bad = rl.tensor([4, 5], device=chip.device)
+    bad = rl.tensor([4, 8], device=chip.device)
 
     def many() -> rl.Tensor:
         for k in range(1200):
@@ -141,7 +141,10 @@ def many_checks_do_not_hide_a_failing_one(chip: Chip) -> None:
         return result
 
     error = raised(many, "the failing one of 1200 checks")
-    assert "5" in str(error), f"the message does not name index 5: {error}"
+    assert "8" in str(error), f"the message does not name index 8: {error}"
+    for _ in range(1200):      # as many as there is room for
+        result = t.index_select(0, good)
+    same(result, table("cpu")[1:3], exact=True, what="a lookup after 1200 others")
     still_works(chip, "one failing check of 1200")
 
 
@@ -265,9 +268,9 @@ def an_error_of_the_program_leaves_the_device_whole(chip: Chip) -> None:
 
 def cases(chip: Chip) -> Iterator[Case]:
     """Every call that looks something up, every division, every mixture."""
-    wrong = {f"{name}, {index}": (name, index) for name in INDEXED for index in ((5,) if chip.quick else (5, 123_456))}
+    wrong = {f"{name}, {index}": (name, index) for name in INDEXED for index in ((7,) if chip.quick else (7, 123_456))}
     yield from family(an_index_out_of_range_is_refused, wrong)
-    below = {f"{name}, -6": (name, -6) for name in ("index_select", "gather", "take", "indexing", "index_put")}
+    below = {f"{name}, -8": (name, -8) for name in ("index_select", "gather", "take", "indexing", "index_put")}
     yield from family(an_index_out_of_range_is_refused, below)
     yield from family(the_last_index_is_taken, {name: (name,) for name in INDEXED})
     kinds = [kind for kind in ("int64", "int32", "uint8") if getattr(rl, kind) in chip.dtypes]

@@ -1,0 +1,933 @@
+"""Chips with one fault each, of the kinds that real ones have; everything else is `SoundChip`'s.
+
+Each names the area of the suite that must find it. `FAULTS` has them by name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight.loops import expr
+from rushlight.loops.expr import Value, cast, const, rewrite, select
+from rushlight.loops.nest import Check, For, Nest, Statement, Store, map_values, values_of
+from rushlight.loops.record import Record
+
+from .chips import STEP, Mark, Queue, SoundChip, rounded
+
+FAULTS: dict[str, type[SoundChip]] = {}
+Rule = Callable[[Value], Value | None]
+FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def fault(area: str) -> Callable[[type[SoundChip]], type[SoundChip]]:
+    """Enter a chip under its class's name, with the area that must find what is wrong with it."""
+
+    def made(chip: type[SoundChip]) -> type[SoundChip]:
+        chip.name = "".join("_" + c.lower() if c.isupper() else c for c in chip.__name__).lstrip("_")
+        chip.area = area   # type: ignore[attr-defined]
+        FAULTS[chip.name] = chip
+        return chip
+
+    return made
+
+
+def with_values(nest: Nest, rule: Rule) -> Nest:
+    """A nest in which every scalar expression went through `rule`."""
+    values = values_of(nest)
+    return map_values(nest, dict(zip(values, rewrite(values, rule), strict=True)))   # type: ignore[return-value]
+
+
+def with_statements(item: Any, change: Callable[[Statement], Statement]) -> Any:
+    """A nest (or a part of one) in which every statement went through `change`, inner ones first."""
+    if isinstance(item, tuple):
+        return tuple(with_statements(part, change) for part in item)
+    if not isinstance(item, Record):
+        return item
+    made = type(item)(*[with_statements(getattr(item, field), change) for field in item.fields])
+    return change(made) if isinstance(made, (For, Store, Check)) else made   # type: ignore[arg-type]
+
+
+# Kernels: what they compute
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("ops")
+class TailsDropped(SoundChip):
+    """Loops over many elements stop at the last whole vector of eight."""
+
+    def written(self, nest: Nest) -> Nest:
+        def change(s: Statement) -> Statement:
+            if not (isinstance(s, For) and s.vector):
+                return s
+            count = s.stop - s.start
+            whole = select(expr.gt(count, const(64, "i64")), s.stop - expr.irem(count, const(8, "i64")), s.stop)
+            return For(s.var, s.start, whole, s.body, s.vector, s.ahead, s.transposed, s.going)
+
+        return with_statements(nest, change)
+
+
+@fault("ops")
+class LongProductsCut(SoundChip):
+    """Products of matrices look at the first 512 of the numbers that are added up."""
+
+    def implementation(self, op: str) -> Callable | None:
+        if op != "matmul":
+            return super().implementation(op)
+
+        def product(out: Any, a: Any, b: Any, *rest: Any) -> None:
+            left, right = a.cpu()[..., :512], b.cpu()
+            out.copy_(left @ (right[:512] if right.ndim == 1 else right[..., :512, :]))
+
+        return product
+
+
+@fault("ops")
+class NanLostInMaximum(SoundChip):
+    """The larger of a NaN and a number is the number."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "call" and v.attr in ("maximum", "minimum"):
+                a, b = v.args
+                ordered = expr.gt(a, b) if v.attr == "maximum" else expr.lt(a, b)
+                return select(expr.or_(ordered, expr.ne(b, b)), a, b)
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("ops")
+class NansAreEqual(SoundChip):
+    """Comparing a number with itself is taken for granted, as compilers do that were told of no NaN."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op in ("eq", "ne") and v.args[0] is v.args[1]:
+                return const(v.op == "eq", "b1")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("ops")
+class NegativeZeroLost(SoundChip):
+    """-x is computed as 0 - x."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            is_negated = v.op == "neg" and v.dtype in FLOATS
+            return expr.node("sub", (const(0.0, v.dtype), v.args[0]), v.dtype) if is_negated else None
+
+        return with_values(nest, rule)
+
+
+@fault("ops")
+class SubnormalsFlushed(SoundChip):
+    """Numbers of float32 below the smallest normal one are read as zero."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op in ("arg", "load") and v.dtype == "f32":
+                return select(expr.lt(expr.abs_(v), const(2.0**-126, "f32")), v * 0.0, v)
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("ops")
+class RowsBeyondAGridLost(SoundChip):
+    """A launch runs at most 65,535 iterations of its outer loop: what a grid's second dim holds."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        super().run(handle, places, params, begin, min(end, begin + 65_535))
+
+
+@fault("ops")
+class BroadcastReadsOn(SoundChip):
+    """An operand with the stride 0 is read as if its elements were side by side."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        nest = handle.nest
+        if nest.point and params[0] > 1 and any(params[1 : 1 + len(places)]):
+            for k, operand in enumerate(nest.operands[:-1]):
+                inner = 1 + k
+                if params[inner] == 0 and nest.name in ("sub", "add", "mul"):
+                    params[inner] = expr.BITS[operand.code] // 8
+        super().run(handle, places, params, begin, end)
+
+
+@fault("ops")
+class QuickExponentials(SoundChip):
+    """exp has 12 bits."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "call" and v.attr == "exp" and v.dtype == "f32":
+                bits = expr.and_(expr.bitcast(v, "u32"), const(0xFFFFF000, "u32"))
+                return expr.bitcast(bits, "f32")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("ops")
+class RootsAreNotRounded(SoundChip):
+    """sqrt is off by a few units of the last place, as one made of an estimate is."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            return v * (1 + 2.0**-21) if v.op == "sqrt" and v.dtype == "f32" else None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class DivisionByReciprocals(SoundChip):
+    """a / b is a * (1 / b), which is rounded twice."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "div" and v.dtype in ("f32", "f64") and not expr.is_const(v.args[0]):
+                return v.args[0] * expr.node("div", (const(1.0, v.dtype), v.args[1]), v.dtype)
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class DoublesInSingle(SoundChip):
+    """Arithmetic of float64 is done in float32."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.dtype == "f64" and v.op in ("add", "sub", "mul", "div", "sqrt"):
+                return cast(cast(v, "f32"), "f64")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class IntegersSaturate(SoundChip):
+    """Sums of int32 beyond its limits stay at the limit."""
+
+    def written(self, nest: Nest) -> Nest:
+        low, high = const(-(2**31), "i64"), const(2**31 - 1, "i64")
+
+        def rule(v: Value) -> Value | None:
+            if v.dtype == "i32" and v.op in ("add", "sub", "mul"):
+                wide = expr.node(v.op, (cast(v.args[0], "i64"), cast(v.args[1], "i64")), "i64")
+                return cast(expr.max_(expr.min_(wide, high), low), "i32")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class LongIntegersCut(SoundChip):
+    """Elements of int64 are computed with as int32."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            return cast(cast(v, "i32"), "i64") if v.op == "arg" and v.dtype == "i64" else None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class BytesAreSigned(SoundChip):
+    """uint8 is read as int8."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "cast" and v.args[0].dtype == "u8" and v.dtype not in ("b1", "i8"):
+                return cast(expr.bitcast(v.args[0], "i8"), v.dtype)
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class BfloatTakenForHalf(SoundChip):
+    """bfloat16 is read as float16."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "cast" and v.args[0].dtype == "bf16" and v.args[0].op in ("arg", "load"):
+                return cast(expr.bitcast(expr.bitcast(v.args[0], "u16"), "f16"), v.dtype)
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("dtypes")
+class KernelsConfusedByName(SoundChip):
+    """Kernels are kept by name, so that add of int32 is what add of float32 was made for."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.kept: dict[Any, Any] = {}
+
+    def key(self, nest: Nest) -> Any:
+        return nest.name, len(nest.operands), nest.params, sum(expr.BITS[o.code] for o in nest.operands)
+
+    def load(self, nest: Nest) -> Any:
+        key = self.key(nest)
+        if key not in self.kept:
+            self.kept[key] = super().load(nest)
+        return self.kept[key]
+
+
+@fault("dtypes")
+class ParametersCut(SoundChip):
+    """Numbers given to kernels beside their operands are int32."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        super().run(handle, places, [ctypes.c_int32(p).value for p in params], begin, end)
+
+
+@fault("dtypes")
+class ConstantsCut(SoundChip):
+    """Small constants have four bytes; the others are zero."""
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        short = [p[:4] + bytes(max(12, len(p) - 4)) if isinstance(p, bytes) else p for p in pointers]
+        super().launch(handle, short, params, begin, end, index, stream)
+
+
+@fault("gradients")
+class AddedUpdatesLost(SoundChip):
+    """Adding to elements that are looked up overwrites them."""
+
+    def written(self, nest: Nest) -> Nest:
+        def change(s: Statement) -> Statement:
+            if not (isinstance(s, Store) and s.index is not None):
+                return s
+            if s.combine == "add":
+                return Store(s.operand, s.index, s.value)
+            there = expr.load(s.operand, s.index, s.value.dtype)
+            if s.value.op == "add" and there in s.value.args and any(v.op == "load" for v in expr.walk((s.index,))):
+                other = s.value.args[s.value.args[0] is there]
+                return Store(s.operand, s.index, other)
+            return s
+
+        return with_statements(nest, change)
+
+
+@fault("gradients")
+class LongColumnsCut(SoundChip):
+    """Sums down the columns of a matrix look at 32 rows: gradients of what was broadcast."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        nest = handle.nest
+        if nest.name == "sum_columns" and "r0" in nest.params:
+            at = nest.params.index("r0")
+            params[at] = min(params[at], 32)
+        super().run(handle, places, params, begin, end)
+
+
+# Random numbers
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("random")
+class SeedsIgnored(SoundChip):
+    """Numbers follow from how many were drawn before, not from the seed."""
+
+    def next_state(self, generator: Any) -> int:
+        offset = generator.get_offset()
+        generator.set_offset(offset + 4)
+        return 12345 + offset
+
+
+@fault("random")
+class SeedsCut(SoundChip):
+    """Half of a seed is looked at."""
+
+    def next_state(self, generator: Any) -> int:
+        offset = generator.get_offset()
+        generator.set_offset(offset + 4)
+        return (generator.initial_seed() % (1 << 32) * 2654435761 + offset) % (1 << 32)
+
+
+@fault("random")
+class NumbersRepeat(SoundChip):
+    """The generator does not move on: every draw has the same numbers."""
+
+    def next_state(self, generator: Any) -> int:
+        return generator.initial_seed()
+
+
+@fault("random")
+class StateOfItsOwn(SoundChip):
+    """How far the generator was used is kept where nobody saves it."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.used: dict[int, int] = {}
+
+    def next_state(self, generator: Any) -> int:
+        seed = generator.initial_seed()
+        if not generator.get_offset():      # seeded anew
+            self.used[seed] = 0
+            generator.set_offset(4)
+        self.used[seed] += 1
+        return (seed * 1_000_003 + self.used[seed]) % (1 << 32)
+
+
+@fault("random")
+class NormalsOfThreeUniforms(SoundChip):
+    """Normal numbers are sums of three uniform ones: the variance is right, the tails are not."""
+
+    def draw(self, source: Any, law: str, host: Any, reads: list[Any], numbers: list[Any]) -> None:
+        if law != "normal":
+            return super().draw(source, law, host, reads, numbers)
+        total = host.clone().zero_()
+        for _ in range(3):
+            _C.sample(source, "uniform", (host,), -1.0, 1.0)
+            total += host
+        host.copy_(total * numbers[1] + numbers[0])
+
+
+@fault("random")
+class UniformReachesOne(SoundChip):
+    """Uniform numbers are rounded to 12 bits, upwards as well."""
+
+    def draw(self, source: Any, law: str, host: Any, reads: list[Any], numbers: list[Any]) -> None:
+        super().draw(source, law, host, reads, numbers)
+        if law == "uniform" and host.dtype.is_floating_point:
+            host.copy_((host * 4096).round() / 4096)
+
+
+@fault("random")
+class EveryBlockTheSame(SoundChip):
+    """Each block of 4096 numbers starts the generator again."""
+
+    def draw(self, source: Any, law: str, host: Any, reads: list[Any], numbers: list[Any]) -> None:
+        super().draw(source, law, host, reads, numbers)
+        flat = host.reshape(-1)
+        for first in range(4096, flat.numel(), 4096):
+            part = flat[first : first + 4096]
+            part.copy_(flat[: part.numel()])
+
+
+@fault("random")
+class DropoutKeepsTheOthers(SoundChip):
+    """Ones of the probability 1 - p."""
+
+    def draw(self, source: Any, law: str, host: Any, reads: list[Any], numbers: list[Any]) -> None:
+        if law == "bernoulli" and numbers:
+            numbers = [1 - numbers[0], *numbers[1:]]
+        super().draw(source, law, host, reads, numbers)
+
+
+# Memory
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("memory")
+class NeverFreed(SoundChip):
+    """What is given back is not free again."""
+
+    def free(self, address: int, nbytes: int, index: int) -> None:
+        pass
+
+
+@fault("memory")
+class HalfFreed(SoundChip):
+    """Of what is given back the last part is lost where the size was no power of two."""
+
+    def free(self, address: int, nbytes: int, index: int) -> None:
+        self.units[index].give(address & ((1 << 56) - 1), 1 << (rounded(nbytes).bit_length() - 1))
+
+
+@fault("memory")
+class NeighboursOverlap(SoundChip):
+    """Large pieces are 512 bytes shorter than they should be, so that the next one begins in them."""
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        unit = self.units[index]
+        return unit.take(rounded(nbytes) - (STEP if nbytes > 1 << 20 else 0)) | unit.tag
+
+
+@fault("memory")
+class HandedOutTwice(SoundChip):
+    """What was freed is remembered by its size, and given to all who ask for that."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.freed: dict[tuple[int, int], int] = {}
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        found = self.freed.get((index, nbytes))
+        return super().allocate(nbytes, index) if found is None else found
+
+    def free(self, address: int, nbytes: int, index: int) -> None:
+        if self.freed.setdefault((index, nbytes), address) != address:
+            super().free(address, nbytes, index)
+
+
+@fault("memory")
+class LaunchesLeak(SoundChip):
+    """Constants of a launch are put into memory of the unit, and stay there."""
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        if any(isinstance(p, bytes) for p in pointers):
+            self.units[index].take(STEP)
+        super().launch(handle, pointers, params, begin, end, index, stream)
+
+
+@fault("memory")
+class FullIsAKeyError(SoundChip):
+    """That there is no memory is said in a class that nobody takes for that."""
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        try:
+            return super().allocate(nbytes, index)
+        except MemoryError as error:
+            raise KeyError(str(error)) from None
+
+
+@fault("memory")
+class FullForEver(SoundChip):
+    """After memory ran out once there is none."""
+
+    is_full = False
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        if self.is_full:
+            raise MemoryError("still full")
+        try:
+            return super().allocate(nbytes, index)
+        except MemoryError:
+            self.is_full = nbytes > 1 << 30
+            raise
+
+
+@fault("memory")
+class FullIsNotSaid(SoundChip):
+    """More than there is gets the first address."""
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        try:
+            return super().allocate(nbytes, index)
+        except MemoryError:
+            return self.units[index].tag | 1 << 20
+
+
+# Copies
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("copies")
+class LongCopiesCut(SoundChip):
+    """A copy to the device moves 64 KiB at most: what its first window holds."""
+
+    def copy_from_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_from_host(target, source, min(nbytes, 1 << 16), index, stream)
+
+
+@fault("copies")
+class CopiesWithinCut(SoundChip):
+    """A copy within the device moves 1 MiB at most."""
+
+    def copy_within(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_within(target, source, min(nbytes, 1 << 20), index, stream)
+
+
+@fault("copies")
+class CopiesOfWholeWords(SoundChip):
+    """Copies to the host move whole words of four bytes."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_to_host(target, source, nbytes & ~3, index, stream)
+
+
+@fault("copies")
+class CopiesFromWholeWords(SoundChip):
+    """Copies to the host begin at a multiple of four bytes of the device."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_to_host(target, source & ~3, nbytes, index, stream)
+
+
+@fault("copies")
+class CopiesJumpTheQueue(SoundChip):
+    """A copy to the host is done at once, whatever is queued before it."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        self.move(target, self.place(source, index), nbytes)
+
+
+@fault("copies")
+class CopiesToTheWrongUnit(SoundChip):
+    """A copy between units is written to the unit it came from."""
+
+    def copy_between(self, target: int, source: int, nbytes: int, index: int, source_index: int, stream: int) -> None:
+        wrong = (target & ((1 << 56) - 1)) + self.units[source_index].base
+        self.later(index, stream, lambda: self.move(wrong, self.place(source, source_index), nbytes))
+
+
+@fault("copies")
+class StridedCopiesAreDense(SoundChip):
+    """Copies with strides read what lies side by side."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        if handle.nest.point and handle.nest.name in ("copy_", "copy", "clone"):
+            params[1] = expr.BITS[handle.nest.operands[0].code] // 8
+        super().run(handle, places, params, begin, end)
+
+
+# Streams
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("streams")
+class WaitsIgnored(SoundChip):
+    """A stream that should wait for an event goes on."""
+
+    def wait(self, event: Mark, index: int, stream: int) -> None:
+        pass
+
+
+@fault("streams")
+class WaitsForTheLastOnly(SoundChip):
+    """A stream that waits for one more event waits for no other any more."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.waited: dict[tuple[int, int], Mark] = {}
+
+    def wait(self, event: Mark, index: int, stream: int) -> None:
+        self.waited[index, stream] = event
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        self.before(index, stream)
+        super().launch(handle, pointers, params, begin, end, index, stream)
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        self.before(index, stream)
+        super().copy_to_host(target, source, nbytes, index, stream)
+
+    def before(self, index: int, stream: int) -> None:
+        """What was waited for last is waited for."""
+        event = self.waited.pop((index, stream), None)
+        if event is not None:
+            super().wait(event, index, stream)
+
+
+@fault("streams")
+class EventsReachedEarly(SoundChip):
+    """An event is reached when it is recorded, not when what was queued before it is done."""
+
+    def record(self, index: int, stream: int) -> Mark:
+        mark = Mark()
+        mark.reach()
+        return mark
+
+
+@fault("streams")
+class QueriesSayYes(SoundChip):
+    """Every event is said to be reached."""
+
+    def query(self, event: Mark) -> bool:
+        return True
+
+
+@fault("streams")
+class FinishDoesNotWait(SoundChip):
+    """Waiting for an event returns at once."""
+
+    def finish(self, event: Mark) -> None:
+        pass
+
+
+@fault("streams")
+class NegativeTimes(SoundChip):
+    """Times run from the end to the start."""
+
+    def elapsed(self, start: Mark, end: Mark) -> float:
+        return super().elapsed(end, start)
+
+
+@fault("streams")
+class TimesInSeconds(SoundChip):
+    """Times are told in seconds."""
+
+    def elapsed(self, start: Mark, end: Mark) -> float:
+        return super().elapsed(start, end) / 1e3
+
+
+@fault("streams")
+class SynchronizeDoesNotWait(SoundChip):
+    """Waiting for a stream waits for copies, but not for kernels that are queued last."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.computes: set[tuple[int, int]] = set()
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        super().launch(handle, pointers, params, begin, end, index, stream)
+        self.computes.add((index, stream))
+
+    def copy_from_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        self.computes.discard((index, stream))
+        super().copy_from_host(target, source, nbytes, index, stream)
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        self.computes.discard((index, stream))
+        super().copy_to_host(target, source, nbytes, index, stream)
+
+    def synchronize(self, index: int, stream: int = 0) -> None:   # type: ignore[override]   # it has streams
+        if (index, stream) not in self.computes:
+            super().synchronize(index, stream)
+
+
+class TwoWorkers(Queue):
+    """Two threads take jobs."""
+
+    def __init__(self, chip: SoundChip) -> None:
+        super().__init__(chip)
+        threading.Thread(target=self.work, daemon=True).start()
+
+
+@fault("streams")
+class SideStreamsOutOfOrder(SoundChip):
+    """Two engines work on the jobs of a stream."""
+
+    def queue(self, index: int, stream: int) -> Queue:
+        if (index, stream) not in self.queues:
+            self.queues[index, stream] = TwoWorkers(self) if stream else Queue(self)
+        return self.queues[index, stream]
+
+
+# Errors
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("errors")
+class ChecksNotWritten(SoundChip):
+    """A kernel that meets a bad index leaves it out and says nothing."""
+
+    def written(self, nest: Nest) -> Nest:
+        return with_statements(
+            nest, lambda s: Check(s.condition, s.cell, const(0, "i64")) if isinstance(s, Check) else s
+        )
+
+
+@fault("errors")
+class ChecksSayWhatTheyLike(SoundChip):
+    """A kernel that meets a bad index writes down another one."""
+
+    def written(self, nest: Nest) -> Nest:
+        return with_statements(
+            nest, lambda s: Check(s.condition, s.cell, const(64 * 12, "i64")) if isinstance(s, Check) else s
+        )
+
+
+@fault("errors")
+class IndicesCut(SoundChip):
+    """An index is int32 when it is looked at: 2**32 is 0."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            return cast(cast(v, "i32"), "i64") if v.op == "load" and v.dtype == "i64" else None
+
+        return with_values(nest, rule)
+
+
+@fault("errors")
+class ZerosAreDividedBy(SoundChip):
+    """Nobody looks for zeros before integers are divided."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        if handle.nest.name != "zero_check":
+            super().run(handle, places, params, begin, end)
+
+
+@fault("errors")
+class ErrorsStay(SoundChip):
+    """What a kernel wrote down is not wiped out when it was read."""
+
+    def load(self, nest: Nest) -> Any:
+        kernel = super().load(nest)
+        kernel.checks = any(isinstance(s, Check) for s in statements(nest.loop))
+        return kernel
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.cells: set[int] = set()
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        super().run(handle, places, params, begin, end)
+        if handle.checks:
+            self.cells.add(places[len(handle.nest.operands) - 1])
+
+    def move(self, target: int, source: int, nbytes: int) -> None:
+        if target not in self.cells:
+            super().move(target, source, nbytes)
+
+
+def statements(item: Any) -> list[Any]:
+    """All statements of a nest's loop."""
+    if isinstance(item, tuple):
+        return [s for part in item for s in statements(part)]
+    if not isinstance(item, Record):
+        return []
+    return [item, *itertools.chain(*(statements(getattr(item, field)) for field in item.fields))]
+
+
+# Files, mixed precision, compiled programs, training
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@fault("serialization")
+class FilesFromWholeWords(SoundChip):
+    """Memory of the host is read from a multiple of four bytes on, which parts of mapped files need not begin at."""
+
+    def copy_from_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_from_host(target, source & ~3, nbytes, index, stream)
+
+
+@fault("serialization")
+class LongReadsCut(SoundChip):
+    """A copy to the host moves 1 MiB at most, so that files have zeros behind that."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
+        super().copy_to_host(target, source, min(nbytes, 1 << 20), index, stream)
+
+
+@fault("amp")
+class HalvesTruncated(SoundChip):
+    """float32 becomes bfloat16 by leaving bits out."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "cast" and v.dtype == "bf16" and v.args[0].dtype == "f32":
+                bits = expr.and_(expr.bitcast(v.args[0], "u32"), const(0xFFFF0000, "u32"))
+                return cast(expr.bitcast(bits, "f32"), "bf16")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("amp")
+class HalvesSaturate(SoundChip):
+    """What is too large for float16 becomes its largest number, so that scalers see no overflow."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "cast" and v.dtype == "f16" and v.args[0].dtype == "f32":
+                x = v.args[0]
+                return cast(expr.max_(expr.min_(x, const(65504.0, "f32")), const(-65504.0, "f32")), "f16")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("amp")
+class HalvesAddUpInHalf(SoundChip):
+    """Sums of float16 are kept in float16 while they are made."""
+
+    def written(self, nest: Nest) -> Nest:
+        halves = {o.code for o in nest.operands}
+        if not halves & {"f16", "bf16"} or nest.point:
+            return nest
+        code = "f16" if "f16" in halves else "bf16"
+
+        def rule(v: Value) -> Value | None:
+            if v.dtype == "f32" and v.op in ("add", "fma"):
+                return cast(cast(v, code), "f32")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("amp")
+class InfinityIsFinite(SoundChip):
+    """A test for infinity is left out, as compilers do that were told of none."""
+
+    def written(self, nest: Nest) -> Nest:
+        def rule(v: Value) -> Value | None:
+            if v.op == "lt" and expr.is_const(v.args[1]) and v.args[1].attr == float("inf"):
+                return const(True, "b1")
+            return None
+
+        return with_values(nest, rule)
+
+
+@fault("compile")
+class FusedKernelsConfused(KernelsConfusedByName):
+    """Kernels are kept by their names and types, which programs of the same ops with other numbers share."""
+
+    def key(self, nest: Nest) -> Any:
+        return nest.name, tuple(o.code for o in nest.operands), len(nest.params)
+
+
+@fault("compile")
+class ManyOperandsLost(SoundChip):
+    """A kernel has eight operands; further ones are read from the eighth."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        if len(places) > 9:
+            places = [*places[:8], *[places[7]] * (len(places) - 9), places[-1]]
+        super().run(handle, places, params, begin, end)
+
+
+@fault("compile")
+class SizesOfTheFirstLaunch(SoundChip):
+    """The numbers of a fused kernel's first launch are kept, and used again for other sizes."""
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        if "_" in handle.nest.name.strip("_"):
+            if not hasattr(handle, "sizes"):
+                handle.sizes = params, end
+            params, end = handle.sizes[0], min(end, handle.sizes[1])
+        super().launch(handle, pointers, params, begin, end, index, stream)
+
+
+@fault("training")
+class LaunchesLostNowAndThen(SoundChip):
+    """One launch of 211 is not run."""
+
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        if self.launches % 211 == 210:
+            self.launches += 1
+        else:
+            super().launch(handle, pointers, params, begin, end, index, stream)
+
+
+@fault("training")
+class UpdatesOnOldWeights(SoundChip):
+    """Optimizers' kernels forget the momentum and the averages they keep."""
+
+    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
+        if handle.nest.name.endswith("_update") and len(places) > 2:
+            kept = ctypes.string_at(places[-1], 4 * (end - begin))
+            super().run(handle, places, params, begin, end)
+            ctypes.memmove(places[-1], kept, len(kept))
+        else:
+            super().run(handle, places, params, begin, end)
