@@ -149,16 +149,19 @@ class RowsBeyondAGridLost(SoundChip):
 
 @fault("ops")
 class BroadcastReadsOn(SoundChip):
-    """An operand with the stride 0 is read as if its elements were side by side."""
+    """A row that is broadcast along the inner dim is read as if its elements were side by side."""
 
-    def run(self, handle: Any, places: list[int], params: list[int], begin: int, end: int) -> None:
-        nest = handle.nest
-        if nest.point and params[0] > 1 and any(params[1 : 1 + len(places)]):
-            for k, operand in enumerate(nest.operands[:-1]):
-                inner = 1 + k
-                if params[inner] == 0 and nest.name in ("sub", "add", "mul"):
-                    params[inner] = expr.BITS[operand.code] // 8
-        super().run(handle, places, params, begin, end)
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int,
+        stream: int,
+    ) -> None:
+        if handle.nest.point and 1 < params[0] < 4096:
+            changed = list(params)
+            for k, operand in enumerate(handle.nest.operands[:-1]):
+                if not changed[1 + k] and not isinstance(pointers[k], bytes):
+                    changed[1 + k] = expr.BITS[operand.code] // 8
+            params = changed
+        super().launch(handle, pointers, params, begin, end, index, stream)
 
 
 @fault("ops")
