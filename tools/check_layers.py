@@ -170,7 +170,7 @@ CEILINGS = {
     "autograd": 2740,
     "base": 2720,
     "codegen": 25700,
-    "conform": 4000,
+    "conform": 5100,
     "cuda": 3350,
     "definitions": 38000,
     "devices": 6100,

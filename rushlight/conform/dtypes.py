@@ -207,3 +207,21 @@ def doubles_are_doubles(chip: Chip) -> None:
     x = 1 + values(101, dtype=rl.float64, low=1e-12, high=1e-9)
     against_host(chip.device, lambda a: (a - 1, a * a - 1, a.log(), a.exp(), a.sqrt(), a.sin()), x, rtol=1e-14, atol=0)
     against_host(chip.device, lambda a: (a - 1).sum(), x, rtol=1e-6, atol=0)
+
+
+@case(needs=("float32",))
+def quotients_and_roots_are_rounded_once(chip: Chip) -> None:
+    """Division and square roots are at the last bit, as IEEE 754 has it, in the types that the device claims."""
+    for dtype in (d for d in (rl.float32, rl.float64) if d in chip.dtypes):
+        a, b = values(2003, dtype=dtype, low=0.3, high=40.0), values(2003, dtype=dtype, low=1.0, high=7.0).flip(0)
+        against_host(chip.device, lambda a, b: (a / b, (a * b).sqrt(), 3 / a, a / 7), a, b, exact=True)
+
+
+@case(needs=("int64",))
+def numbers_of_64_bits_reach_kernels(chip: Chip) -> None:
+    """Numbers that a kernel is given beside its tensors: bounds of `arange`, what `full` fills with, factors."""
+    for start, end, step in ((0, 2**42, 2**40), (2**40, 2**40 + 5, 1), (-(2**35), 5, 2**33)):
+        same(rl.arange(start, end, step, device=chip.device), rl.arange(start, end, step), exact=True)
+    same(rl.full((3,), 2**40 + 1, device=chip.device), rl.full((3,), 2**40 + 1), exact=True)
+    x = rl.arange(-3, 4) * 2**32
+    against_host(chip.device, lambda a: (a + 2**40, a * (2**33 + 1), a.clamp(max=2**34)), x, exact=True)

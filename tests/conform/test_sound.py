@@ -25,7 +25,7 @@ def test_a_sound_chip_passes(area):
 
 
 @pytest.mark.slow
-@pytest.mark.share(80)
+@pytest.mark.share(120)
 @pytest.mark.parametrize("time", range(20))
 @pytest.mark.parametrize("area", JUDGED)
 def test_a_sound_chip_passes_every_time(area, time):
@@ -33,7 +33,7 @@ def test_a_sound_chip_passes_every_time(area, time):
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("area", JUDGED)
 def test_the_host_passes(area):
     assert failed("cpu", area) == []
