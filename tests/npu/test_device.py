@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 
 import pytest
@@ -227,3 +228,20 @@ def test_models_train_to_the_hosts_losses(make):
             losses[device].append(loss.item())
     assert chip.host_counts() == before
     assert losses["npu"] == pytest.approx(losses["cpu"], rel=1e-4) and losses["npu"][-1] < losses["npu"][0]
+
+
+def test_threads_take_turns():
+    x = sample(40, 50).to("npu")
+    expected = (x.exp() @ x.t()).softmax(1).cpu()
+    results = []
+
+    def work() -> None:
+        for _ in range(3):
+            results.append((x.exp() @ x.t()).softmax(1).cpu())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 9 and all(r.equal(expected) for r in results)
