@@ -162,6 +162,13 @@ def test_units_overlap_unless_registers_say_otherwise():
     assert cycles(START + first + store + "fence\ndld.f32 v2, s10, s1, s0, s2, s3") == 8 + 336 + 36 + 336 + 256 + 80
 
 
+def test_the_scalar_unit_waits_for_what_it_reads_alone():
+    # vany: issued in cycle 9, 32 cycles and 4; meanwhile the load goes on
+    text = START + "dld.f32 v0, s10, s1, s0, s2, s3\nvany s5, v1\nli s6, 1\n"
+    assert cycles(text + "sadd s6, s6, s6\nvadd.f32 v2, v1, v1") == 8 + 256 + 80
+    assert MACHINE.clock.issued == 9 + 32 + 4 + 2 + 1
+
+
 def test_wide_types_and_special_functions_take_longer():
     at = len(START.splitlines()) + 1
     assert cycles(START + "vadd.f32 v0, v0, v0") == at + 32 + 4

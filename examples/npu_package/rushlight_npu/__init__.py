@@ -8,6 +8,7 @@ written by hand (product.py) and run by machine.py. What the chip cannot express
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from .formats import ARRAY, PATTERNS, narrow
 from .generate import generate
 from .machine import Fault, Machine, Program
 
-MEMORY = 1 << 30
+MEMORY = 512 << 20
 CONSTANTS = 1 << 16      # bytes at the start of memory for operands that are constants of a launch
 HOST_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -42,12 +43,13 @@ class Kernel:
 
 
 class Npu(Device):
-    """One chip with 1 GiB."""
+    """One chip with 512 MiB. It does one thing at a time: whoever comes from another thread waits."""
 
     name = "npu"
     scheduler = "gpu"      # nests in which every element is for itself: lanes run over them
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()
         self.machine: Machine | None = None      # made with the first tensor: registering a device costs nothing
         self.holes = [(CONSTANTS, MEMORY - CONSTANTS)]      # free memory: (address, bytes), by address
         self.next_constant = 64
@@ -60,27 +62,33 @@ class Npu(Device):
 
     def chip(self) -> Machine:
         if self.machine is None:
-            self.machine = Machine(MEMORY)
+            with self.lock:
+                self.machine = self.machine or Machine(MEMORY)
         return self.machine
 
     def allocate(self, nbytes: int, index: int) -> int:
         size = -(-max(nbytes, 1) // 64) * 64
-        for k, (address, room) in enumerate(self.holes):
-            if room >= size:
-                self.holes[k : k + 1] = [(address + size, room - size)] if room > size else []
-                return address
-        left = sum(room for _, room in self.holes)
+        with self.lock:
+            for k, (address, room) in enumerate(self.holes):
+                if room >= size:
+                    self.holes[k : k + 1] = [(address + size, room - size)] if room > size else []
+                    return address
+        left = self.memory_info(index)[0]
         raise MemoryError(f"npu: out of memory: {nbytes} bytes asked for, {left} of {MEMORY} left")
 
     def free(self, address: int, nbytes: int, index: int) -> None:
-        self.holes.append((address, -(-max(nbytes, 1) // 64) * 64))
-        joined: list[tuple[int, int]] = []
-        for start, room in sorted(self.holes):
-            if joined and sum(joined[-1]) == start:
-                joined[-1] = joined[-1][0], joined[-1][1] + room
-            else:
-                joined.append((start, room))
-        self.holes = joined
+        with self.lock:
+            joined: list[tuple[int, int]] = []
+            for start, room in sorted([*self.holes, (address, -(-max(nbytes, 1) // 64) * 64)]):
+                if joined and sum(joined[-1]) == start:
+                    joined[-1] = joined[-1][0], joined[-1][1] + room
+                else:
+                    joined.append((start, room))
+            self.holes = joined
+
+    def memory_info(self, index: int) -> tuple[int, int]:
+        """Bytes that are free, and all."""
+        return sum(room for _, room in self.holes), MEMORY
 
     def place(self, address: int) -> int:
         """Where device memory really is."""
@@ -124,15 +132,16 @@ class Npu(Device):
     def launch(
         self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
     ) -> None:
-        places = [self.constant(p.ljust(16, b"\0")) if isinstance(p, bytes) else p for p in pointers]
-        if handle.program is None:
-            self.host[handle.name] += 1
-            real = (ctypes.c_void_p * len(places))(*[self.place(p) for p in places])
-            handle.host(real, (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)
-            return
-        self.last = handle
-        self.clock = self.chip().run(handle.program, (*places, *handle.own, *params, begin, end, *handle.tables))
-        self.total += self.clock.total()
+        with self.lock:
+            places = [self.constant(p.ljust(16, b"\0")) if isinstance(p, bytes) else p for p in pointers]
+            if handle.program is None:
+                self.host[handle.name] += 1
+                real = (ctypes.c_void_p * len(places))(*[self.place(p) for p in places])
+                handle.host(real, (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)
+                return
+            self.last = handle
+            self.clock = self.chip().run(handle.program, (*places, *handle.own, *params, begin, end, *handle.tables))
+            self.total += self.clock.total()
 
     def launch_pointwise(
         self, handle: Any, pointers: Sequence[int | bytes], sizes: Sequence[int], strides: Any, index: int

@@ -62,23 +62,25 @@ class Program:
 
 
 def _step(fields: Fields, order: dict[int, int]) -> tuple:
-    """What the machine's loop needs of an instruction: its method, what that is given, its unit and registers."""
+    """What the machine's loop needs of an instruction: a kind, then what that kind needs."""
     row, types, values = fields
     name = row.name
     if name in SCALAR:
-        return "scalar", SCALAR[name], values
+        # what is written to s0 goes to a place that nobody reads
+        target, given = values[0] or REGISTERS, values[1:]
+        return ("two", SCALAR[name], target, *given) if len(given) == 2 else ("some", SCALAR[name], target, given)
+    if name in ("li", "larg"):
+        return name, values[0] or REGISTERS, values[1]
     if row.unit == "scalar":
-        return name, None, (values[0], order[values[1]]) if row.operands == "sl" else \
-            (order[values[0]],) if row.operands == "l" else values
+        return name, *values[:-1], *[order[v] if row.operands[-1] == "l" else v for v in values[-1:]]
     vectors = [v for kind, v in zip(row.operands, values, strict=True)
                if (kind in "vm" and v != NONE) or (kind == "x" and v < REGISTERS)]
-    writes = row.operands[0] == "v" and not row.unit == "store"
+    writes = row.operands[0] == "v" and row.unit != "store"
     reads = tuple(vectors[1:] if writes and name != "amul" else vectors)
-    target = vectors[0] if writes else -1
     method = _METHODS.get(name) or ("special" if row.unit == "special" and name in SPECIAL else
                                     "made" if name in MADE else "plain")
     unit = "vector" if row.unit == "special" else row.unit
-    return "unit", method, (name, *types, *values), unit, reads, target
+    return "unit", getattr(Machine, method), (name, *types, *values), unit, reads, vectors[0] if writes else -1
 
 
 _METHODS = {
@@ -149,53 +151,66 @@ class Machine:
     def run(self, program: Program, arguments: Sequence[int]) -> timing.Clock:
         """Run a program from its first instruction to `halt`; what it took."""
         clock = self.clock = timing.Clock(REGISTERS)
-        scalars = self.scalars = [0] * REGISTERS
-        steps, at = program.steps, 0
+        scalars = self.scalars = [0] * (REGISTERS + 1)
+        steps, at, alone = program.steps, 0, 0      # alone: cycles of the scalar unit since another one was given work
         with np.errstate(all="ignore"):
             try:
                 while True:
                     step = steps[at]
                     at += 1
                     kind = step[0]
-                    if kind == "unit":
+                    if kind == "two":
+                        _, rule, target, a, b = step
+                        scalars[target] = rule(scalars[a], scalars[b])
+                        alone += 1
+                    elif kind == "unit":
                         _, method, values, unit, reads, target = step
-                        clock.begin(unit, getattr(self, method)(*values), reads, target)
+                        clock.scalar(alone)
+                        alone = 0
+                        end = clock.begin(unit, method(self, *values), reads, target)
                         if values[0] in _TO_SCALAR:
-                            clock.issued = max(clock.issued, clock.last)
-                    elif kind == "scalar":
-                        clock.scalar()
-                        values = step[2]
-                        if values[0]:
-                            scalars[values[0]] = step[1](*[scalars[v] for v in values[1:]])
+                            clock.issued = end
+                    elif kind == "larg":
+                        scalars[step[1]] = arguments[step[2]]
+                        alone += 1
+                    elif kind == "li":
+                        scalars[step[1]] = step[2]
+                        alone += 1
+                    elif kind in _BRANCHES:
+                        taken = kind == "jmp" or (scalars[step[1]] == 0) == (kind == "bz")
+                        alone += 1 + timing.TAKEN * taken
+                        at = step[-1] if taken else at
+                    elif kind == "some":
+                        scalars[step[2]] = step[1](*[scalars[v] for v in step[3]])
+                        alone += 1
                     elif kind == "halt":
+                        clock.scalar(alone)
                         return clock
                     else:
-                        at = self.control(kind, step[2], arguments, at)
+                        clock.scalar(alone)
+                        alone = 1
+                        self.control(kind, step)
             except (Fault, ValueError, IndexError) as error:
-                raise Fault(f"word {program.words[at - 1]}, `{spell(program.fields[at - 1])}`: {error}"
-                            if at <= len(steps) else "the program ran past its end; it needs a `halt`") from error
+                raise Fault(self.complaint(program, at, arguments, error)) from error
 
-    def control(self, name: str, values: tuple, arguments: Sequence[int], at: int) -> int:
-        """Immediates, branches and settings; where to go on."""
-        if name in ("jmp", "bz", "bnz"):
-            taken = name == "jmp" or (self.scalars[values[0]] == 0) == (name == "bz")
-            self.clock.scalar(timing.TAKEN * taken)
-            return values[-1] if taken else at
-        self.clock.scalar()
-        if name == "li" or name == "larg":
-            if name == "larg" and values[1] >= len(arguments):
-                raise Fault(f"the launch has {len(arguments)} arguments")
-            if values[0]:
-                self.scalars[values[0]] = values[1] if name == "li" else signed(arguments[values[1]])
-        elif name == "vcfg":
-            self.configure(values[0])
+    def complaint(self, program: Program, at: int, arguments: Sequence[int], error: Exception) -> str:
+        """What went wrong at the instruction before position `at`."""
+        if at > len(program.steps) or at == 0:
+            return "the program ran past its end; it needs a `halt`"
+        if program.steps[at - 1][0] == "larg":
+            error = Fault(f"the launch has {len(arguments)} arguments")
+        return f"word {program.words[at - 1]}, `{spell(program.fields[at - 1])}`: {error}"
+
+    def control(self, name: str, step: tuple) -> None:
+        """Settings."""
+        if name == "vcfg":
+            self.configure(step[1])
         elif name == "vl":
-            self.lanes = self.scalars[values[0]]
+            self.lanes = self.scalars[step[1]]
             if self.lanes < 0:
                 raise Fault(f"a length must not be negative, got {self.lanes}")
         else:
             self.clock.fence()
-        return at
 
     def cycles(self, name: str, code: str, special: bool = False) -> int:
         """Of the vector unit, for all lanes."""
@@ -381,3 +396,4 @@ class Machine:
 
 
 _TO_SCALAR = frozenset(("vany", "vlow", "vhigh"))
+_BRANCHES = frozenset(("jmp", "bz", "bnz"))

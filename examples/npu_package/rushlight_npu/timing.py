@@ -56,21 +56,17 @@ class Clock:
         self.last = 0                             # when everything begun so far is over
         self.stored = 0                           # when the last store is
 
-    def scalar(self, more: int = 0) -> None:
-        """One cycle of the scalar unit, and `more`."""
-        self.issued += 1 + more
-        self.busy["scalar"] += 1 + more
-
-    def wait(self, register: int) -> None:
-        """The scalar unit waits for a vector register."""
-        self.issued = max(self.issued, self.written[register])
+    def scalar(self, cycles: int) -> None:
+        """Cycles of the scalar unit alone."""
+        self.issued += cycles
+        self.busy["scalar"] += cycles
 
     def fence(self) -> None:
         """Loads from here on begin after all stores."""
         self.free["load"] = max(self.free["load"], self.stored)
 
-    def begin(self, unit: str, cycles: int, reads: tuple[int, ...], target: int) -> None:
-        """An instruction for a unit that reads and writes these registers (-1: none)."""
+    def begin(self, unit: str, cycles: int, reads: tuple[int, ...], target: int) -> int:
+        """An instruction for a unit that reads and writes these registers (-1: none); when its result is there."""
         self.issued += 1
         self.busy["scalar"] += 1
         written, read = self.written, self.read
@@ -90,6 +86,7 @@ class Clock:
             self.stored = max(self.stored, end)
         if end > self.last:
             self.last = end
+        return end
 
     def total(self) -> int:
         """Cycles from the first instruction to the end of the last one."""
