@@ -5,7 +5,7 @@ Kernels are those of `codegen` for riscv64 with vectors, linked here (link.py). 
 commands into a pipe and goes on; it waits where it looks at memory. If the server dies, the error says what it ran, and
 the next kernel starts another one: tensors stay where they are.
 
-RUSHLIGHT_RISCV_VLEN: bits of a vector register (256); RUSHLIGHT_RISCV_MEMORY: MiB of memory (2048).
+RUSHLIGHT_RISCV_VLEN: bits of a vector register (256); RUSHLIGHT_RISCV_MEMORY: MiB of memory (512).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Riscv(Device):
 
     def __init__(self) -> None:
         self.vlen = int(os.environ.get("RUSHLIGHT_RISCV_VLEN", "256"))      # a change counts from the next start on
-        self.size = int(os.environ.get("RUSHLIGHT_RISCV_MEMORY", "2048")) << 20
+        self.size = int(os.environ.get("RUSHLIGHT_RISCV_MEMORY", "512")) << 20
         self.memory: Any = None             # made with the first tensor or kernel
         self.server: Any = None             # started with the first kernel
         self.is_busy = False                # whether the server may have something to do
