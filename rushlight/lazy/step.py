@@ -1,0 +1,137 @@
+"""The step: what was written down becomes a graph, runs, and tensors have values again.
+
+Enters: a recording. Leaves: values in the storages that somebody still has. Equal recordings compile once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .. import _C
+from ..base import late
+from ..base.show import is_shown, show
+from ..utils._pytree import tree_flatten, tree_unflatten
+from . import metrics
+from .cache import Cache
+from .engine import engine_of
+from .graph import Program
+from .tape import read
+
+caches: dict[str, Cache] = {}
+
+
+def mark_step(device: str = "lazy", wait: bool = False) -> None:
+    """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""
+    metrics.count("MarkStep")
+    name = _C.device(device or "lazy").type
+    run(name, _C.recording(name))
+    from .closures import run_step_closures  # noqa: PLC0415 - most programs have none
+
+    run_step_closures()
+
+
+def run(device: str, recording: Any) -> None:
+    """All of a recording: every storage that somebody has gets its value."""
+    if not recording.calls:
+        recording.finish((), [])
+        return
+    words, homes, alive, objects, values = recording.state()
+    wanted = [n for n, lives in enumerate(alive) if lives]
+    program, results = _computed(device, (words, homes, alive), objects, values, wanted)
+    metrics.count("SyncedTensorsWithIR", len(program.outputs))
+    recording.finish(program.outputs, results)
+
+
+def value_of(tensor: Any) -> Any:
+    """What a tensor's storage holds; only what it needs is computed, the rest stays written down."""
+    value = _C.stored_value(tensor)
+    if value is not None:
+        return value
+    at = _C.recorded_at(tensor)
+    if at is None:
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        return engine_of(tensor.device.type).from_host(_C.empty((count,), None, tensor.dtype, None).zero_())
+    recording, number = at
+    words, homes, _, objects, values = recording.state()
+    device = tensor.device.type
+    program, results = _computed(device, (words, homes, number), objects, values, [number])
+    value = results[0] if program.outputs else values[number]
+    _C.set_stored_value(tensor, value)
+    return value
+
+
+def _computed(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
+    """(program, values of its outputs)."""
+    engine, cache = engine_of(device), caches.setdefault(device, Cache())
+    found = cache.find(key, objects)
+    if found is None:
+        metrics.count("UncachedCompile")
+        calls = read(key[0], objects)
+        held = {n for n, v in enumerate(values) if v is not None}
+        program = Program(calls, held, wanted, objects)
+        for call in calls:
+            metrics.count(f"lazy::{call.overload.name}")
+        if is_shown("lazy"):
+            show("lazy", "compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
+        given = program.arguments(objects, values)
+        with metrics.timed("CompileTime"):
+            compiled = engine.compile(program, given)
+        cache.keep(key, program, compiled, objects)
+    else:
+        metrics.count("CachedCompile")
+        program, compiled = found
+        given = program.arguments(objects, values)
+    if not program.outputs:
+        return program, []
+    with metrics.timed("ExecuteTime"):
+        return program, engine.run(compiled, given)
+
+
+def sync_multi(tensors: Any, devices: Any = None) -> None:
+    """Compute some tensors of this device in one graph; the rest stays written down."""
+    groups: dict[Any, list[Any]] = {}
+    for t in tensors:
+        if isinstance(t, _C.Tensor) and _C.records(t.device) and (at := _C.recorded_at(t)) is not None:
+            groups.setdefault((t.device.type, at[0]), []).append((t, at[1]))
+    for (device, recording), members in groups.items():
+        words, homes, _, objects, values = recording.state()
+        wanted = sorted({number for _, number in members})
+        program, results = _computed(device, (words, homes, *wanted), objects, values, wanted)
+        found = dict(zip(program.outputs, results, strict=True))
+        for t, number in members:
+            if (value := found.get(number, values[number])) is not None:
+                _C.set_stored_value(t, value)
+        metrics.count("SyncedTensorsWithIR", len(program.outputs))
+
+
+def wait_device_ops(devices: Any = None) -> None:
+    """Return when what was started has finished: engines here return with their results."""
+
+
+_ids = itertools.count(1)
+
+
+def get_tensor_id(tensor: Any) -> int:
+    """A number that no other tensor of the process has or had."""
+    if not isinstance(tensor, _C.Tensor) or not _C.records(tensor.device):
+        raise RuntimeError(f"get_tensor_id: expected a tensor on a lazy device, got {_described(tensor)}")
+    if not hasattr(tensor, "_lazy_id"):
+        tensor._lazy_id = next(_ids)
+    return tensor._lazy_id
+
+
+def _described(value: Any) -> str:
+    return f"one on '{value.device}'" if isinstance(value, _C.Tensor) else type(value).__name__
+
+
+def to_cpu(tensors: Any, devices: Any = None) -> Any:
+    """Tensors in lists, tuples and dictionaries on the host, computed in one graph."""
+    leaves, spec = tree_flatten(tensors)
+    sync_multi(leaves, devices)
+    return tree_unflatten([t.cpu() if isinstance(t, _C.Tensor) else t for t in leaves], spec)
+
+
+def save(tensors: Any, *args: Any, **kwargs: Any) -> None:
+    """`rushlight.save` of `to_cpu(tensors)`."""
+    late.provided("save")(to_cpu(tensors), *args, **kwargs)
