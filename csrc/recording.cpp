@@ -197,6 +197,7 @@ uint8_t recorded_type(PyObject* o) {
 bool record_call(Overload* op, PyObject** args, PyObject* result) {
   if (op->is_view) return true;      // the tensors themselves say what they see of their storage
   uint8_t type = recorded_type(result);
+  for (size_t i = 0; !type && i < op->params->size(); i++) type = recorded_type(args[i]);   // it only writes
   Recording* r = type ? current(type) : nullptr;
   if (!type) return true;
   return r && record_in(r, op, args, result);

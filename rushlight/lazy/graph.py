@@ -152,6 +152,8 @@ def lifted(call: Call, objects: Sequence[Any]) -> list[int]:
     if definition.name in CONSTANT_NUMBERS:
         return []
     params = definition.spec.params
+    if definition.name == "_update_rows":      # a step's numbers: rates that schedulers change, corrections that grow
+        return [a.place for a in call.args[3]]
     return [
         a.place for p, a in zip(params, call.args, strict=True)
         if isinstance(a, Number) and "Tensor|Scalar" in p.type
