@@ -8,6 +8,7 @@ Refuses: storages that nothing was ever written to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,19 +43,23 @@ class Program:
     """Calls as a function of what they need. `inputs`: numbers of the storages that are given, in order;
     `objects`: places of tensors of the host and of numbers that are given behind them."""
 
-    def __init__(self, calls: Sequence[Call], held: set[int], wanted: Sequence[int], objects: Sequence[Any]) -> None:
-        made: set[int] = set()
-        changed: set[int] = set()
+    def __init__(self, calls: Sequence[Call], homes: Sequence[int], wanted: Sequence[int], objects: Sequence[Any]
+                 ) -> None:
+        """`homes`: of each storage twice its bytes, and one more where it held a value before."""
+        held = {n for n, home in enumerate(homes) if home & 1}
         self.calls, used = needed(calls, set(wanted))
+        changed = {t.number for call in self.calls for t in written(call)}
+        self.shapes: dict[int, Seen] = {}      # how storages are seen as a whole, where somebody does so
         for call in self.calls:
-            for t in written(call):
-                changed.add(t.number)
+            for t in call.seen():
+                if t.number not in self.shapes and is_whole(t, homes[t.number] >> 1):
+                    self.shapes[t.number] = t
         self.outputs = tuple(n for n in wanted if n in changed)
         self.inputs = tuple(sorted(n for n in used if n in held))
         self.hosts = tuple(a.place for call in self.calls for a in call.args if isinstance(a, Host))
         self.numbers = tuple(place for call in self.calls for place in lifted(call, objects))
         self.baked = tuple(sorted(set(_numbers(self.calls)) - set(self.numbers)))
-        self.objects, self.made = list(objects), made
+        self.objects = list(objects)
 
     def arguments(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         """What `run` takes, from what was written down this time."""
@@ -66,7 +71,11 @@ class Program:
 
     def run(self, given: Sequence[Any]) -> list[Any]:
         """The outputs from inputs as flat tensors of bytes' own types, tensors of the host, and numbers as tensors."""
-        storages: dict[int, Any] = dict(zip(self.inputs, given, strict=False))
+        storages: dict[int, Any] = {}
+        for number, value in zip(self.inputs, given, strict=False):
+            seen = self.shapes.get(number)
+            shown = value if seen is None or value.dtype is seen.dtype else value.view(seen.dtype)
+            storages[number] = shown if seen is None else find_op("as_strided")(shown, seen.sizes, seen.strides, 0)
         own = set(self.inputs)       # must not be written to: somebody else may hold them
         rest = list(given[len(self.inputs) :])
         objects = list(self.objects)
@@ -85,7 +94,7 @@ class Program:
 
         def value(a: Any) -> Any:
             if isinstance(a, Seen):
-                return look(storages, a)
+                return self.look(storages, a)
             if isinstance(a, (Number, Host)):
                 return objects[a.place]
             return [value(x) for x in a] if isinstance(a, list) else a
@@ -96,7 +105,31 @@ class Program:
             if t.number not in storages:
                 storages[t.number] = r
             elif not call.overload.inplace and not any(t.number == a.number for a in tensors_in(call.args)):
-                look(storages, t).copy_(r)
+                self.look(storages, t).copy_(r)
+
+    def look(self, storages: dict[int, Any], t: Seen) -> Any:
+        """A tensor that sees a storage as `t` does."""
+        base = storages.get(t.number)
+        if base is None:      # nothing was written to it yet
+            like = self.shapes.get(t.number) or t._replace(sizes=(extent(t),), strides=(1,))
+            base = storages[t.number] = find_op("empty_strided")(like.sizes, like.strides, dtype=like.dtype)
+        if base.dtype is not t.dtype:
+            base = flat(base).view(t.dtype)
+        same = base.shape == t.sizes and base.stride() == t.strides and base.storage_offset() == t.offset
+        seen = base if same else find_op("as_strided")(base, t.sizes, t.strides, t.offset)
+        if t.bits & CONJUGATE:
+            seen = seen.conj()
+        return seen._neg_view() if t.bits & NEGATIVE else seen
+
+
+def extent(t: Seen) -> int:
+    """How many elements a storage has at least that is seen so."""
+    return t.offset + 1 + sum((n - 1) * s for n, s in zip(t.sizes, t.strides, strict=True)) if 0 not in t.sizes else 0
+
+
+def is_whole(t: Seen, nbytes: int) -> bool:
+    """Whether every element of a storage is seen once."""
+    return not t.offset and not t.bits and math.prod(t.sizes) * t.dtype.itemsize == nbytes == extent(t) * t.dtype.itemsize
 
 
 def _as_written(overload: Any, args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -116,23 +149,10 @@ def _tensors(value: Any) -> list[Any]:
     return [t for x in value for t in _tensors(x)] if isinstance(value, (list, tuple)) else []
 
 
-def look(storages: dict[int, Any], t: Seen) -> Any:
-    """A tensor that sees a storage as `t` does."""
-    base = storages.get(t.number)
-    if base is None:
-        span = 1 + sum((n - 1) * s for n, s in zip(t.sizes, t.strides, strict=True))
-        base = storages[t.number] = find_op("empty")((max(span + t.offset, 0),), dtype=t.dtype)
-    if base.dtype is not t.dtype:
-        base = flat(base).view(t.dtype)
-    same = base.shape == t.sizes and base.stride() == t.strides and base.storage_offset() == t.offset
-    seen = base if same else find_op("as_strided")(base, t.sizes, t.strides, t.offset)
-    if t.bits & CONJUGATE:
-        seen = seen.conj()
-    return seen._neg_view() if t.bits & NEGATIVE else seen
-
-
 def flat(t: Any) -> Any:
     """All that a storage holds, in the order of memory."""
+    if t.is_contiguous() and not t.storage_offset():
+        return t.reshape(-1)
     count = t.untyped_storage().nbytes() // t.element_size()
     return find_op("as_strided")(t, (count,), (1,), 0)
 

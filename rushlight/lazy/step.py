@@ -6,6 +6,7 @@ Enters: a recording. Leaves: values in the storages that somebody still has. Equ
 from __future__ import annotations
 
 import itertools
+import struct
 from typing import Any
 
 from .. import _C
@@ -68,8 +69,7 @@ def _computed(device: str, key: tuple, objects: list[Any], values: list[Any], wa
     if found is None:
         metrics.count("UncachedCompile")
         calls = read(key[0], objects)
-        held = {n for n, v in enumerate(values) if v is not None}
-        program = Program(calls, held, wanted, objects)
+        program = Program(calls, struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
         for call in calls:
             metrics.count(f"lazy::{call.overload.name}")
         if is_shown("lazy"):
