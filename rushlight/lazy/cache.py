@@ -5,8 +5,11 @@ Enters: words of a recording and which storages live. Leaves: the program and wh
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from typing import Any
+
+from ..serialization.sources import replaced
 
 CAPACITY = 4096      # graphs
 
@@ -42,6 +45,28 @@ class Cache:
 
     def __len__(self) -> int:
         return sum(map(len, self.entries.values()))
+
+
+caches: dict[str, Cache] = {}      # by device
+
+
+def reset() -> None:
+    """Forget what was compiled."""
+    for cache in caches.values():
+        cache.clear()
+
+
+def dump(dot_file_name: str) -> None:
+    """What was compiled, as a graph in the language of Graphviz."""
+    lines = ["digraph G {"]
+    for device, cache in caches.items():
+        lines.append(f'  {device} [label="{device}: {len(cache)} graphs"]')
+        for k, variants in enumerate(cache.entries.values()):
+            for n, (program, _, _) in enumerate(variants):
+                calls = f"{len(program.calls)} calls\\n{len(program.inputs)} inputs, {len(program.outputs)} outputs"
+                lines.append(f'  {device}_{k}_{n} [label="{calls}"]\n  {device} -> {device}_{k}_{n}')
+    with replaced(dot_file_name) as fd:
+        os.write(fd, ("\n".join([*lines, "}"]) + "\n").encode())
 
 
 def _same(a: Any, b: Any) -> bool:

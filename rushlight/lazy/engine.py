@@ -47,6 +47,11 @@ def register_engine(device: str, engine: Engine) -> None:
     _engines[device] = engine
 
 
+def use_native() -> None:
+    """Our own engine behind "lazy"."""
+    _engines.pop("lazy", None)
+
+
 def engine_of(device: str) -> Engine:
     """The engine behind a lazy device; our own where nobody brought another."""
     found = _engines.get(device)

@@ -9,6 +9,7 @@ Refuses: storages that nothing was ever written to.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ class Program:
                  ) -> None:
         """`homes`: of each storage twice its bytes, and one more where it held a value before."""
         held = {n for n, home in enumerate(homes) if home & 1}
+        self.counts = Counter(f"lazy::{call.overload.name.removesuffix('_')}" for call in calls)
         self.calls, used = needed(calls, set(wanted))
         changed = {t.number for call in self.calls for t in written(call)}
         self.shapes: dict[int, Seen] = {}      # how storages are seen as a whole, where somebody does so
@@ -66,11 +68,11 @@ class Program:
         return [
             *[values[n] for n in self.inputs],
             *[objects[place] for place in self.hosts],
-            *[find_op("scalar_tensor")(objects[place], dtype=_C.float64) for place in self.numbers],
+            *([_C.from_data([objects[place] for place in self.numbers], _C.float64)] if self.numbers else ()),
         ]
 
     def run(self, given: Sequence[Any]) -> list[Any]:
-        """The outputs from inputs as flat tensors of bytes' own types, tensors of the host, and numbers as tensors."""
+        """The outputs from inputs as flat tensors, tensors of the host, and one tensor of all numbers."""
         storages: dict[int, Any] = {}
         for number, value in zip(self.inputs, given, strict=False):
             seen = self.shapes.get(number)
@@ -79,7 +81,8 @@ class Program:
         own = set(self.inputs)       # must not be written to: somebody else may hold them
         rest = list(given[len(self.inputs) :])
         objects = list(self.objects)
-        for place, value in zip((*self.hosts, *self.numbers), rest, strict=True):
+        numbers = rest.pop().unbind() if self.numbers else ()
+        for place, value in zip((*self.hosts, *self.numbers), (*rest, *numbers), strict=True):
             objects[place] = value
         for call in self.calls:
             for t in written(call):
@@ -100,6 +103,9 @@ class Program:
             return [value(x) for x in a] if isinstance(a, list) else a
 
         args = [value(a) for a in call.args]
+        if call.overload.name != "_update_rows":
+            args = [_weak(x, call) if isinstance(a, Number) and isinstance(x, _C.Tensor) else x
+                    for a, x in zip(call.args, args, strict=True)]
         results = call.overload(*_as_written(call.overload, args)[0], **_as_written(call.overload, args)[1])
         for t, r in zip(tensors_in((call.results,)), _tensors(results), strict=True):
             if t.number not in storages:
@@ -130,6 +136,15 @@ def extent(t: Seen) -> int:
 def is_whole(t: Seen, nbytes: int) -> bool:
     """Whether every element of a storage is seen once."""
     return not t.offset and not t.bits and math.prod(t.sizes) * t.dtype.itemsize == nbytes == extent(t) * t.dtype.itemsize
+
+
+def _weak(number: Any, call: Call) -> Any:
+    """A number that is a tensor, of a type that decides no result's: beside tensors with dims that is so anyway."""
+    beside = [t for t in tensors_in(call.args) if t.dtype.is_floating_point or t.dtype.is_complex]
+    if any(t.sizes for t in beside):
+        return number
+    made = [t.dtype for t in (*beside, *tensors_in((call.results,))) if t.dtype.is_floating_point]
+    return number.to(made[0]) if made else number
 
 
 def _as_written(overload: Any, args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -174,8 +189,8 @@ def lifted(call: Call, objects: Sequence[Any]) -> list[int]:
     params = definition.spec.params
     if definition.name == "_update_rows":      # a step's numbers: rates that schedulers change, corrections that grow
         return [a.place for a in call.args[3]]
+    kinds = (float, int) if any(t.dtype.is_floating_point for t in tensors_in(call.args)) else (float,)
     return [
         a.place for p, a in zip(params, call.args, strict=True)
-        if isinstance(a, Number) and "Tensor|Scalar" in p.type
-        and isinstance(objects[a.place], float)
+        if isinstance(a, Number) and "Tensor|Scalar" in p.type and type(objects[a.place]) in kinds
     ]

@@ -14,13 +14,10 @@ from ..base import late
 from ..base.show import is_shown, show
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import metrics
-from .cache import Cache
+from .cache import Cache, caches
 from .engine import engine_of
 from .graph import Program
 from .tape import read
-
-caches: dict[str, Cache] = {}
-
 
 def mark_step(device: str = "lazy", wait: bool = False) -> None:
     """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""
@@ -41,6 +38,8 @@ def run(device: str, recording: Any) -> None:
     wanted = [n for n, lives in enumerate(alive) if lives]
     program, results = _computed(device, (words, homes, alive), objects, values, wanted)
     metrics.count("SyncedTensorsWithIR", len(program.outputs))
+    for name, times in program.counts.items():
+        metrics.count(name, times)
     recording.finish(program.outputs, results)
 
 
@@ -62,30 +61,33 @@ def value_of(tensor: Any) -> Any:
     return value
 
 
-def _computed(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
-    """(program, values of its outputs)."""
+def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
+    """(program, what the engine made of it, its arguments), found by `key` or made."""
     engine, cache = engine_of(device), caches.setdefault(device, Cache())
+    key = (*key, *[None if v is None else v.dtype for v in values])
     found = cache.find(key, objects)
-    if found is None:
-        metrics.count("UncachedCompile")
-        calls = read(key[0], objects)
-        program = Program(calls, struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
-        for call in calls:
-            metrics.count(f"lazy::{call.overload.name}")
-        if is_shown("lazy"):
-            show("lazy", "compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
-        given = program.arguments(objects, values)
-        with metrics.timed("CompileTime"):
-            compiled = engine.compile(program, given)
-        cache.keep(key, program, compiled, objects)
-    else:
+    if found is not None:
         metrics.count("CachedCompile")
         program, compiled = found
-        given = program.arguments(objects, values)
+        return program, compiled, program.arguments(objects, values)
+    metrics.count("UncachedCompile")
+    program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
+    if is_shown("lazy"):
+        show("lazy", "compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
+    given = program.arguments(objects, values)
+    with metrics.timed("CompileTime"):
+        compiled = engine.compile(program, given) if program.outputs else None
+    cache.keep(key, program, compiled, objects)
+    return program, compiled, given
+
+
+def _computed(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
+    """(program, values of its outputs)."""
+    program, compiled, given = compiled_for(device, key, objects, values, wanted)
     if not program.outputs:
         return program, []
     with metrics.timed("ExecuteTime"):
-        return program, engine.run(compiled, given)
+        return program, engine_of(device).run(compiled, given)
 
 
 def sync_multi(tensors: Any, devices: Any = None) -> None:
