@@ -7,11 +7,13 @@ values in storages. What it cannot write down (sizes that data decide) is comput
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import _C
 from ..devices import Device
-from ..op import find_op
+from ..op import find_op, ops
+from ..utils._pytree import tree_map
 from . import metrics
 from .engine import engine_of
 
@@ -26,8 +28,10 @@ class LazyDevice(Device):
 
     def implementation(self, op: str) -> Callable | None:
         """Whatever a library would do is written down, if its sizes are known."""
-        overloads = find_op(op).overload_list if op in _known() else ()
-        if not overloads or op in HOST_ONLY:
+        if op in HOST_ONLY:
+            return partial(self.on_host, op)
+        overloads = find_op(op).overload_list if op in ops else ()
+        if not overloads:
             return None
 
         def written(out: Any, *args: Any) -> Any:
@@ -41,8 +45,22 @@ class LazyDevice(Device):
 
         return written
 
+    def on_host(self, op: str, out: Any, *args: Any) -> Any:
+        """An op whose elements decide its size: what was written down is computed, and it goes on from there."""
+        self.fall_back(op)
+        result = find_op(op)(*tree_map(lambda a: a.cpu() if isinstance(a, _C.Tensor) else a, args))
+        return tree_map(lambda t: t.to(self.name), result)
+
+    def own_or_report(self, op: str, expected: bool = False) -> Callable | None:
+        """What the host computes is counted."""
+        function = self.own(op)
+        if function is None:
+            self.fall_back(op)
+        return function
+
     def fall_back(self, op: str) -> None:
         metrics.count(f"aten::{op}")
+        metrics.tell("cut", f"{op} is computed on the host")
 
     def settle(self, recording: Any) -> None:
         """Another thread needs what was written down."""
@@ -72,12 +90,6 @@ class LazyDevice(Device):
         _C.set_stored_value(place, engine_of(self.name).from_host(source.clone().reshape(-1)))
         if place is not target:
             target.copy_(place)
-
-
-def _known() -> Any:
-    from ..op import ops  # noqa: PLC0415 - filled while definitions load
-
-    return ops
 
 
 _found: list[LazyDevice] = []

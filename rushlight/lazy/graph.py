@@ -73,6 +73,14 @@ class Program:
 
     def run(self, given: Sequence[Any]) -> list[Any]:
         """The outputs from inputs as flat tensors, tensors of the host, and one tensor of all numbers."""
+        return [flat(t) for t in self._run(given, None)]
+
+    def attempt(self, given: Sequence[Any]) -> list[Any]:
+        """The same call by call; None for outputs that come from a call which fails."""
+        return [None if t is None else flat(t) for t in self._run(given, set())]
+
+    def _run(self, given: Sequence[Any], broken: set[int] | None) -> list[Any]:
+        """`broken`: storages that hold nothing sensible; None: a call that fails ends it."""
         storages: dict[int, Any] = {}
         for number, value in zip(self.inputs, given, strict=False):
             seen = self.shapes.get(number)
@@ -89,8 +97,16 @@ class Program:
                 if t.number in own:
                     own.discard(t.number)
                     storages[t.number] = storages[t.number].clone()
-            self.repeat(call, storages, objects)
-        return [flat(storages[n]) for n in self.outputs]
+            if broken is None:
+                self.repeat(call, storages, objects)
+                continue
+            try:
+                if any(t.number in broken for t in tensors_in(call.args)):
+                    raise RuntimeError("made of what failed before")
+                self.repeat(call, storages, objects)
+            except (RuntimeError, IndexError, ValueError):
+                broken.update(t.number for t in written(call))
+        return [None if broken and n in broken else storages[n] for n in self.outputs]
 
     def repeat(self, call: Call, storages: dict[int, Any], objects: list[Any]) -> None:
         """One call, on what the storages hold now."""

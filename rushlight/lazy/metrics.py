@@ -5,9 +5,14 @@ Enters: names, from whoever counts. Leaves: what was counted, and a report in te
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ..base.show import is_shown, show
+from ..base.sources import PACKAGE
 
 _counters: dict[str, int] = {}
 _times: dict[str, list[float]] = {}
@@ -18,6 +23,12 @@ def count(name: str, by: int = 1) -> None:
     _counters[name] = _counters.get(name, 0) + by
 
 
+def tell(title: str, text: str) -> None:
+    """RUSHLIGHT_SHOW=lazy: what happened, and the line of the program that it happened at."""
+    if is_shown("lazy"):
+        show("lazy", title, f"{text}, at {current_line()}")
+
+
 @contextmanager
 def timed(name: str) -> Iterator[None]:
     """The seconds inside are one more sample of `name`."""
@@ -26,6 +37,14 @@ def timed(name: str) -> Iterator[None]:
         yield
     finally:
         _times.setdefault(name, []).append(time.perf_counter() - start)
+
+
+def current_line() -> str:
+    """`file:line` of the program that asks for something now."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE + os.sep, "<")):
+        frame = frame.f_back
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def counter_names() -> list[str]:

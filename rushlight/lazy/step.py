@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
+from ..autograd.grad_mode import no_grad
 from ..base import late
-from ..base.show import is_shown, show
+from ..devices.base import require
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import metrics
 from .cache import Cache, caches
@@ -23,6 +25,7 @@ def mark_step(device: str = "lazy", wait: bool = False) -> None:
     """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""
     metrics.count("MarkStep")
     name = _C.device(device or "lazy").type
+    require(name)
     run(name, _C.recording(name))
     from .closures import run_step_closures  # noqa: PLC0415 - most programs have none
 
@@ -36,7 +39,13 @@ def run(device: str, recording: Any) -> None:
         return
     words, homes, alive, objects, values = recording.state()
     wanted = [n for n, lives in enumerate(alive) if lives]
-    program, results = _computed(device, (words, homes, alive), objects, values, wanted)
+    raise_broken(values)
+    program, compiled, given = compiled_for(device, (words, homes, alive), objects, values, wanted)
+    try:
+        results = _executed(device, program, compiled, given)
+    except (RuntimeError, IndexError, ValueError) as error:
+        recording.finish(program.outputs, rescued(device, program, given, error))
+        raise
     metrics.count("SyncedTensorsWithIR", len(program.outputs))
     for name, times in program.counts.items():
         metrics.count(name, times)
@@ -47,12 +56,14 @@ def value_of(tensor: Any) -> Any:
     """What a tensor's storage holds; only what it needs is computed, the rest stays written down."""
     value = _C.stored_value(tensor)
     if value is not None:
+        raise_broken([value])
         return value
     at = _C.recorded_at(tensor)
     if at is None:
         count = tensor.untyped_storage().nbytes() // tensor.element_size()
         return engine_of(tensor.device.type).from_host(_C.empty((count,), None, tensor.dtype, None).zero_())
     recording, number = at
+    metrics.tell("look", f"{recording.calls} calls are written down, and a tensor of them is looked at")
     words, homes, _, objects, values = recording.state()
     device = tensor.device.type
     program, results = _computed(device, (words, homes, number), objects, values, [number])
@@ -72,9 +83,9 @@ def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any],
         return program, compiled, program.arguments(objects, values)
     metrics.count("UncachedCompile")
     program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
-    if is_shown("lazy"):
-        show("lazy", "compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
+    metrics.tell("compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
     given = program.arguments(objects, values)
+    raise_broken(given)
     with metrics.timed("CompileTime"):
         compiled = engine.compile(program, given) if program.outputs else None
     cache.keep(key, program, compiled, objects)
@@ -84,10 +95,41 @@ def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any],
 def _computed(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
     """(program, values of its outputs)."""
     program, compiled, given = compiled_for(device, key, objects, values, wanted)
+    return program, _executed(device, program, compiled, given)
+
+
+def _executed(device: str, program: Program, compiled: Any, given: list[Any]) -> list[Any]:
+    """Values of a program's outputs."""
     if not program.outputs:
-        return program, []
+        return []
     with metrics.timed("ExecuteTime"):
-        return program, engine_of(device).run(compiled, given)
+        return engine_of(device).run(compiled, given)
+
+
+class Broken:
+    """What a storage holds whose computation failed: whoever asks for it is told why."""
+
+    dtype = None
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def rescued(device: str, program: Program, given: list[Any], error: Exception) -> list[Any]:
+    """Values of a program of which one call fails, call by call on the host: what does not come from that call is
+    there, the rest is `Broken`."""
+    engine = engine_of(device)
+    inputs = len(program.inputs)
+    host = [*[engine.to_host(v) for v in given[:inputs]], *given[inputs:]]
+    with no_grad():
+        return [Broken(error) if v is None else engine.from_host(v) for v in program.attempt(host)]
+
+
+def raise_broken(values: Sequence[Any]) -> None:
+    """Raise what went wrong with a value that is needed now."""
+    for value in values:
+        if isinstance(value, Broken):
+            raise type(value.error)(*value.error.args) from value.error
 
 
 def sync_multi(tensors: Any, devices: Any = None) -> None:
