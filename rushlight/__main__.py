@@ -75,12 +75,27 @@ def info() -> None:
 
 def check_device(chosen: argparse.Namespace) -> int:
     """The conformance suite over a device."""
-    from .conform.command import check_device
+    from .conform.command import Request, check_device as run
 
-    return check_device(chosen.device, chosen.package, chosen.only, chosen.quick)
+    return run(Request(chosen.device, chosen.package, chosen.only, chosen.quick, chosen.json, chosen.html))
 
 
-def check(targets: list[str]) -> int:
+def check(chosen: argparse.Namespace) -> int:
+    """One of the two: files for names of torch, or a device."""
+    for_devices = [name for name in ("package", "only", "quick", "json", "html") if getattr(chosen, name)]
+    if chosen.device is not None and chosen.targets:
+        wrong = f"either files or --device, not both: got {' '.join(chosen.targets)} and --device {chosen.device}"
+    elif chosen.device is None and for_devices:
+        wrong = f"--{for_devices[0].replace('package', 'import')} goes with --device NAME"
+    elif chosen.device is None and not chosen.targets:
+        wrong = "name files, folders or packages, or a device with --device NAME"
+    else:
+        return check_device(chosen) if chosen.device is not None else check_names(chosen.targets)
+    print(f"rushlight check: {wrong}", file=sys.stderr)
+    return 2
+
+
+def check_names(targets: list[str]) -> int:
     """Names of torch in files, folders and packages that are missing or refused here."""
     from .compat import audit
 
@@ -105,7 +120,7 @@ def main(arguments: list[str]) -> int:
         info()
         return 0
     if chosen.command == "check":
-        return check_device(chosen) if chosen.device is not None else check(chosen.targets)
+        return check(chosen)
     if chosen.command == "profile":
         return profile(chosen)
     if chosen.nproc:

@@ -161,7 +161,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2830,
+    LOOSE: 2840,
     "_decomp": 2000,
     "aten_view": 2600,
     "ao": 18500,
@@ -169,11 +169,11 @@ CEILINGS = {
     "aten": 1800,
     "autograd": 2740,
     "base": 2720,
-    "codegen": 24100,
+    "codegen": 24200,
     "conform": 4000,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 5600,
+    "devices": 6000,
     "dispatch": 2840,
     "distributed": 25650,
     "distributions": 5800,

@@ -74,9 +74,9 @@ class Chip:
             raise NoSuchDevice(f"device {name!r} says that it has {units} units")
         return cls(name, rl.device(name), units, bool(handler.streams), claimed(handler), handler, quick, package)
 
-    def measure(self, what: str, value: float, unit: str) -> None:
-        """One figure for the report's table."""
-        self.measured.append({"name": what, "value": value, "unit": unit})
+    def measure(self, what: str, value: float, unit: str, host: float | None = None) -> None:
+        """One figure for the report's table, the host's beside it where there is one."""
+        self.measured.append({"name": what, "value": value, "unit": unit, "host": host})
 
 
 def load(package: str) -> None:

@@ -20,11 +20,12 @@ AREAS = (
     "training", "performance",
 )
 
-Progress = Callable[[str, int, int, Case], None]
+Progress = Callable[[str, int, int, "Case | None"], None]
 
 
 def check(chip: Chip, areas: Sequence[str] = AREAS, progress: Progress | None = None) -> Report:
-    """Run all cases of the areas on a device. `progress(area, done, failed, case)` is told before each case."""
+    """Run all cases of the areas on a device. `progress(area, done, failed, case)` is told before each case,
+    and of an area's end, with None in place of a case."""
     report = Report(chip.name, quick=chip.quick)
     with host_ops(chip, report.on_host):
         for area in areas:
@@ -41,7 +42,9 @@ def run_area(name: str, chip: Chip, report: Report, progress: Progress | None = 
         if progress is not None:
             progress(name, area.passed + area.failed + area.skipped, area.failed, one)
         run_case(one, chip, report)
-        area.seconds = time.perf_counter() - start
+    area.seconds = time.perf_counter() - start
+    if progress is not None:
+        progress(name, area.passed + area.failed + area.skipped, area.failed, None)
 
 
 def run_case(one: Case, chip: Chip, report: Report) -> None:

@@ -40,11 +40,13 @@ from ...loops.expr import (
     xor,
 )
 from ...loops.nest import Check, If, Local, Nest, Operand, Statement, Store, operands, rows
+from ..text.primitives import SIZE
 
 FACTORS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 LOW = (1 << 32) - 1
+UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 PARAMS = ("n", "lanes", "counter", "seed", "first", "second")
 Words = list[Value]
 Pair = tuple[list[Statement], list[Value]]     # what is worked out first, and the numbers of a draw
@@ -259,8 +261,9 @@ def fill_nest(law: str, code: str) -> Nest:
     return Nest(f"random_{law}", operands([], [code]), PARAMS, rows(*body))
 
 
-def dropout_nest(vector: int) -> Nest:
-    """Which elements are kept: `vector` neighbours from each draw, or from two, or half of one."""
+def dropout_nest(vector: int, code: str = "") -> Nest:
+    """Which elements are kept: `vector` neighbours from each draw, or from two, or half of one. With the `code` of a
+    type, elements are read too and written behind the flags, times `second` where they are kept."""
     turn, lane = idiv(var("i"), var("lanes")), irem(var("i"), var("lanes"))
     body: list[Statement] = [Local("turn", turn), Local("lane", lane)]
     chosen: Words = []
@@ -275,9 +278,39 @@ def dropout_nest(vector: int) -> Nest:
             first, words = drawn(var("counter") + var("turn") * number(draws) + number(d), var("lane"), f"w{d}.")
             body += first
             chosen += words
-    kept = kept_law(chosen, "b1")
-    body += [Store(0, var("i") * number(vector) + number(k), value) for k, value in enumerate(kept)]
-    return Nest(f"random_dropout{vector}", operands([], ["b1"]), PARAMS, rows(*body))
+    kept, at = kept_law(chosen, "b1"), [var("i") * number(vector) + number(k) for k in range(vector)]
+    if not code:
+        body += [Store(0, place, value) for place, value in zip(at, kept, strict=True)]
+        return Nest(f"random_dropout{vector}", operands([], ["b1"]), PARAMS, rows(*body))
+    return dropped_nest(vector, code, body, kept)
+
+
+def dropped_nest(vector: int, code: str, body: list[Statement], kept: list[Value]) -> Nest:
+    """The same with elements, read and written as words of up to eight bytes, as flags are."""
+    scale, size = given("second", code), SIZE[code]
+    own, flags = UNSIGNED[size], UNSIGNED[vector]
+    each = min(8 // size, vector)                        # elements of a word
+    word, wide, count = UNSIGNED[each * size], scale.dtype, vector // each
+    places = [var("i") * number(count) + number(k) for k in range(count)]
+    body = [*body, *[Local(f"word{k}", load(0, place, word)) for k, place in enumerate(places)]]
+    body += [Local(f"kept{k}", value) for k, value in enumerate(kept)]
+    for k in range(vector):
+        bits = cast(shr(var(f"word{k // each}", word), const(8 * size * (k % each), word)), own)
+        factor = select(var(f"kept{k}", "b1"), scale, const(0, wide))
+        body.append(Local(f"y{k}", bitcast(cast(cast(bitcast(bits, code), wide) * factor, code), own)))
+    body.append(Store(1, var("i"), joined([var(f"kept{k}", "b1") for k in range(vector)], flags, 8)))
+    for k, place in enumerate(places):
+        parts = [var(f"y{n}", own) for n in range(k * each, (k + 1) * each)]
+        body.append(Store(2, place, joined(parts, word, 8 * size)))
+    return Nest(f"random_dropped{vector}_{code}", operands([word], [flags, word]), PARAMS, rows(*body))
+
+
+def joined(parts: list[Value], code: str, bits: int) -> Value:
+    """Values side by side in one word, the first lowest."""
+    result = cast(parts[0], code)
+    for k, part in enumerate(parts[1:], 1):
+        result = or_(result, shl(cast(part, code), const(bits * k, code)))
+    return result
 
 
 def bernoulli_nest(code: str, read: str, checked: bool) -> Nest:

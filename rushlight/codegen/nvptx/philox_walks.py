@@ -314,13 +314,13 @@ def choice_nest(code: str) -> Nest:
         If(lt(cast(load(0, var("base") + var("middle"), code), wide), var("u", wide)),
            (Assign("at", var("middle") + ONE),), (Assign("above", var("middle")),)),
     ))
-    back = If(and_(gt(at, ZERO), eq(cast(load(1, var("base") + at, code), wide), real(0.0, wide))),
-              (Assign("at", at - ONE),), (Assign("stuck", yes),))
+    impossible = and_(gt(at, ZERO), eq(cast(load(1, var("base") + at, code), wide), real(0.0, wide)))
+    back = If(impossible, (Assign("at", at - ONE),), (Assign("stuck", yes),))
     body = [
         Local("base", base), Local("u", cast(cast(uniform(word), code), wide)), Local("at", ZERO), Local("above", size),
         For("turn", ZERO, number(25), (look,)), Assign("at", min_(at, size - ONE)),
-        Local("stuck", const(False, "b1")),
-        For("step", ZERO, size, (If(not_(var("stuck", "b1")), (back,)),)),
+        Local("stuck", const(False, "b1")), Local("most", select(impossible, at, ZERO)),      # turns, mostly none
+        For("step", ZERO, var("most"), (If(not_(var("stuck", "b1")), (back,)),)),
         Store(2, var("i"), at),
     ]
     return Nest("random_choice", operands([code, code], ["i64"]),

@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import _C
 from ...op import Composite, Library, Spec, find_op
+from ...op.extern import own_function
 from ...planners.ctc import EDGE, IMPOSSIBLE, scores_schedule
 from ...rules.batching import expanded, wrapped
 from ...rules.levels import shape_is_enough
@@ -37,8 +38,18 @@ class CtcScores(Library):
 
     def launches(self, args):
         log_probs, labels, *_, step = args
+        if self.of_device(log_probs, labels) is not None:
+            return None
         times, items, classes = log_probs.shape
         return scores_schedule(log_probs.dtype.code, times, items, classes, labels.shape[1], step)
+
+    def of_device(self, log_probs: Any, labels: Any) -> Any:
+        """What fills the result on a device that has a kernel of its own for such sizes, or None."""
+        own = own_function("_ctc_recursion", log_probs.device)
+        return None if own is None else own(log_probs, labels)
+
+    def elsewhere(self, out, log_probs, labels, *rest):
+        self.of_device(log_probs, labels)(out, log_probs, labels, *rest)
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are more items."""
@@ -61,16 +72,24 @@ def check_lengths(name: str, lengths: Any, items: int) -> Any:
     return lengths.to(_C.int64)
 
 
+def extremes(*tensors: Any) -> list[int]:
+    """The least and the largest of each, read at once where they lie on one device."""
+    found = [end for t in tensors for end in (t.min(), t.max())]
+    if len({t.device for t in tensors}) == 1:
+        return find_op("stack")(found).tolist()
+    return [int(end.item()) for end in found]
+
+
 def counted(count: int, like: Any) -> Any:
     """0, 1, 2, ...: made from `like`, so that they stand for elements where it does."""
     return like.detach().new_ones((count,), dtype=_C.int64).cumsum(0) - 1
 
 
-def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
-    """Labels as int64 [N, S], blank beyond each item's length."""
+def as_matrix(targets: Any, target_lengths: Any, longest: int, items: int, blank: int) -> Any:
+    """Labels as int64 [N, S], blank beyond each item's length, of which the longest is known."""
     # Labels one behind the other are as wide as the longest of them: only elements tell.
     is_meta = targets.is_meta if targets.ndim == 2 else shape_is_enough("ctc_loss", targets)
-    longest = 0 if is_meta or not items else int(target_lengths.max().item())
+    longest = 0 if is_meta else longest
     place = counted(targets.shape[1] if targets.ndim == 2 else longest, targets)
     inside = place < target_lengths.unsqueeze(1)
     if targets.ndim == 2:
@@ -105,21 +124,21 @@ def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
     inputs = check_lengths("input_lengths", input_lengths, items)
     lengths = check_lengths("target_lengths", target_lengths, items)
-    if not inputs.is_meta and items:
-        if not 0 <= int(inputs.min().item()) <= int(inputs.max().item()) <= times:
+    longest = 0
+    if not inputs.is_meta and not lengths.is_meta and items:
+        least, most, shortest, longest = extremes(inputs, lengths)
+        if not 0 <= least <= most <= times:
             raise RuntimeError(f"ctc_loss: expected input_lengths from 0 to {times}, got {inputs.tolist()}")
-        if int(lengths.min().item()) < 0:
+        if shortest < 0:
             raise RuntimeError(f"ctc_loss: expected target_lengths of 0 or more, got {lengths.tolist()}")
-    labels = as_matrix(targets, lengths, items, blank)
-    if (
-        not labels.is_meta
-        and labels.numel()
-        and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes
-    ):
-        raise RuntimeError(
-            f"ctc_loss: targets must be classes in [0, {classes}), got values from {int(labels.min().item())} to"
-            f" {int(labels.max().item())}"
-        )
+    inputs, lengths = inputs.to(log_probs.device), lengths.to(log_probs.device)      # lengths on the host were free
+    labels = as_matrix(targets, lengths, longest, items, blank)
+    if not labels.is_meta and labels.numel():
+        least, most = extremes(labels)
+        if not 0 <= least <= most < classes:
+            raise RuntimeError(
+                f"ctc_loss: targets must be classes in [0, {classes}), got values from {least} to {most}"
+            )
     return labels, inputs, lengths
 
 
@@ -290,9 +309,9 @@ class CtcLossBackward(Composite):
 
 
 def as_tensor(lengths: Any, like: Any) -> Any:
-    """Lengths given as a list, as a tensor."""
+    """Lengths given as a list, as a tensor; a tensor stays where it is."""
     if isinstance(lengths, _C.Tensor):
-        return lengths.to(like.device)
+        return lengths
     if not len(lengths):
         return like.detach().new_empty((0,), dtype=_C.int64)
     return find_op("stack")([like.detach().new_full((), n, dtype=_C.int64) for n in lengths])
@@ -338,6 +357,6 @@ class CtcLoss(Composite):
         if zero_infinity:
             loss = loss.masked_fill(loss == float("inf"), 0.0)
         if reduction == "mean":
-            return (loss / lengths.clamp(min=1).to(loss.dtype)).mean()
+            return (loss / lengths.clamp(min=1).to(loss.device, loss.dtype)).mean()
         loss = reduced(loss, reduction)
         return loss if batched or reduction == "sum" else loss.squeeze(0)

@@ -13,6 +13,9 @@ from ... import _C
 from ...op import Library, OpDefinition, Spec, find_op, wrap_dim
 from ...planners.order.runs import WALKED, runs_schedule
 
+COUNTS = (_C.int64, _C.int32, _C.int16, _C.int8, _C.uint8)
+KEY_BITS = 62
+
 
 class _Distinct(OpDefinition):
     """Ops whose output sizes depend on data: one tensor or several."""
@@ -79,10 +82,36 @@ def counts_of(first: Any, total: int) -> Any:
     return ends - first
 
 
+def joined_columns(rows: Any) -> list[Any]:
+    """Numbers that order rows as their columns do, one behind the other: neighbours whose values need few bits
+    together are one number."""
+    wide = rows.to(_C.int64)
+    lows, highs = find_op("stack")([wide.amin(0), wide.amax(0)]).tolist()
+    widths = [(high - low).bit_length() for low, high in zip(lows, highs, strict=True)]
+    groups: list[list[int]] = []
+    for column, width in enumerate(widths):
+        if not groups or sum(widths[c] for c in groups[-1]) + width > KEY_BITS:
+            groups.append([])
+        groups[-1].append(column)
+    keys = []
+    for first, *others in groups:
+        if not others:
+            keys.append(rows[:, first])
+            continue
+        last = first + len(others) + 1
+        shifts = [sum(widths[c + 1 : last]) for c in range(first, last)]
+        factors = wide.new_tensor([1 << shift for shift in shifts])
+        keys.append(((wide[:, first:last] - wide.new_tensor(lows[first:last])) * factors).sum(1))
+    return keys
+
+
 def order_of(rows: Any) -> Any:
-    """Where the slices in order come from: stable sorts by the last column, then the one before, and so on."""
+    """Where the slices in order come from: stable sorts by the last key, then the one before, and so on."""
+    keys = joined_columns(rows) if rows.dtype in COUNTS and min(rows.shape) > 1 else list(rows.unbind(1))
+    if len(keys) == 1:
+        return keys[0].argsort(stable=True)
     order = find_op("arange")(rows.shape[0], device=rows.device)
-    for column in reversed(rows.unbind(1)):
+    for column in reversed(keys):
         order = order.index_select(0, column.index_select(0, order).argsort(stable=True))
     return order
 

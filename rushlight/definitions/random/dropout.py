@@ -104,6 +104,35 @@ def kept_on_device(input: Any, p: float) -> Any:
     return draw("dropout", None, mask, keep, reads=(input.detach(),))
 
 
+def drops_at_once(input: Any, p: float) -> bool:
+    """Whether a device draws and scales in one kernel, and nobody watches the two."""
+    plain = not modes.state.dispatch_modes and not levels.state.stack and not input._keys
+    return plain and 0 < p < 1 and own_function("random_dropped", input.device) is not None
+
+
+class Dropped(Extern):
+    """Elements of which some are zero and others scaled, and which these are: one kernel of the device's own."""
+
+    batch = "random"
+    schema = "_dropped(Tensor input, float p) -> (Tensor, Tensor)"
+    function = method = out = False
+    saved_results = (1,)
+
+    def meta(self, input, p):
+        shape, strides = tuple(input.shape), tuple(input.stride()) if input._is_dense() else None
+        return Spec(shape, input.dtype, strides), Spec(shape, _C.bool, strides)
+
+    def elsewhere(self, out, input, p):
+        keep = 1 - p if input.dtype is _C.float64 else to_single(1 - p)
+        own = own_function("random_dropped", input.device)
+        if own is None or not own(out, None, input, keep, scale_of(input, p)):
+            draw("dropout", None, out[1], keep, reads=(input,))
+            out[0].copy_(find_op("_masked_scale")(input, out[1], scale_of(input, p)))
+
+    def vjp(self, g, input, p, result):
+        return {"input": None if g[0] is None else find_op("_masked_scale")(g[0], result[1], scale_of(input, p))}
+
+
 class KeptElements(Extern):
     """Which elements of a tensor laid out like `input` dropout keeps, each with probability `keep`, by the sampler that
     the device has for that."""
@@ -132,9 +161,15 @@ class Dropout(DropoutFamily):
 
     schema = "dropout(Tensor input, float p, bool train) -> Tensor"
 
+    def noise_for(self, input):
+        return None      # made where it is needed
+
     def apply(self, input, noise, p):
+        if not self.is_inplace and drops_at_once(input, p):
+            return find_op("_dropped")(input, p)[0]
         mask = kept_on_device(input, p)
         if mask is None:
+            noise = super().noise_for(input)
             return super().apply(input, noise, p)
         scale = scale_of(input, p)
         return input.mul_(mask).mul_(scale) if self.is_inplace else find_op("_masked_scale")(input, mask, scale)
@@ -263,6 +298,8 @@ class NativeDropout(Composite):
         empty = find_op("empty_like")(input.detach(), dtype=_C.bool)
         if train is False:
             return input.clone(), empty.fill_(True)
+        if drops_at_once(input, p):
+            return find_op("_dropped")(input, p)
         mask = kept_on_device(input, p) if 0 < p < 1 else None
         if mask is not None:
             return find_op("_masked_scale")(input, mask, scale_of(input, p)), mask

@@ -368,6 +368,12 @@ def as_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 
+def is_checked_later(indices: Any) -> bool:
+    """Whether a kernel that meets an index out of range tells so itself, and waiting for elements here would cost more
+    than the kernel."""
+    return indices.device.type == "cuda"
+
+
 class OneHot(Composite):
     """A last dim of `num_classes` that is 1 at the class and 0 elsewhere; -1 takes the largest class found."""
 
@@ -387,7 +393,7 @@ class OneHot(Composite):
         elif not input.numel():
             if num_classes <= 0:
                 raise RuntimeError("one_hot: an empty tensor does not tell the number of classes. Pass num_classes.")
-        else:
+        elif num_classes < 0 or not is_checked_later(input):
             if int(input.min().item()) < 0:
                 raise RuntimeError(f"one_hot: expected class values of at least 0, got {input.min().item()}")
             top = int(input.max().item())

@@ -99,6 +99,14 @@ class CudaDevice(Device):
             from . import small_factors, sources
 
             return None if sources.find() is None else functools.partial(small_factors.run, self.driver)
+        if op == "_ranked_rows":
+            from . import rank_rows, sources
+
+            return None if sources.find() is None else functools.partial(rank_rows.ranked, self.driver)
+        if op == "_ctc_recursion":
+            from . import alignments, sources
+
+            return None if sources.find() is None else functools.partial(alignments.scores, self.driver)
         if op in RECURRENT:
             from . import cudnn, recurrence
 

@@ -37,6 +37,7 @@ def samplers(device: Any) -> dict[str, Callable]:
     results: dict[str, Callable] = {f"random_{law}": sampler(law) for law in ("full", *LAWS)}
     results["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
     results["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
+    results["random_dropped"] = lambda outs, generator, input, *rest: dropped(device, outs, generator, input, *rest)
     return results
 
 
@@ -183,13 +184,34 @@ def bernoulli(device: Any, out: Tensor, generator: Generator | None, p: Any) -> 
     return out
 
 
+def vector_of(input: Tensor) -> int:
+    """Elements that a thread of dropout takes at once."""
+    vector = VECTORS[input.itemsize] if input._is_dense() else 1
+    while vector > 1 and (input.numel() % vector or input.data_ptr() % (vector * input.itemsize)):
+        vector //= 2
+    return vector
+
+
+def dropped(
+    device: Any, outs: tuple[Tensor, Tensor], generator: Generator | None, input: Tensor, keep: float, scale: float
+) -> bool:
+    """Fill the elements of `input`, those that are kept times `scale` and others zero, and which are kept: outputs lie
+    as the input does. False, and nothing drawn, where its memory has gaps or begins between vectors."""
+    count, vector, code = input.numel(), vector_of(input), input.dtype.code
+    if vector == 1:
+        return False
+    lanes = lanes_of(device, input.device.index or 0, count)
+    start = take(generator, input, -(-count // (lanes * EACH)) * EACH)
+    result = kernel(device, ("dropped", vector, code), lambda: dropout_nest(vector, code), start)
+    given = [count, lanes, start.counter, start.seed, bits(keep), bits(scale)]
+    run(result, (input, outs[1], outs[0]), given, count // vector, start)
+    return True
+
+
 def dropout(device: Any, out: Tensor, generator: Generator | None, input: Tensor, keep: float) -> Any:
     """Which elements of `input` are kept, each with probability `keep`, in `out`, a tensor of bool."""
-    count = out.numel()
-    vector = VECTORS[input.itemsize]
-    while vector > 1 and (count % vector or input.data_ptr() % (vector * input.itemsize)):
-        vector //= 2
-    if vector == 1 or not input._is_dense():
+    count, vector = out.numel(), vector_of(input)
+    if vector == 1:
         return fill(device, "kept", out, generator, (keep,))
     lanes = lanes_of(device, out.device.index or 0, count)
     start = take(generator, out, -(-count // (lanes * EACH)) * EACH)
