@@ -1,5 +1,5 @@
 """torch._lazy.ts_backend: which engine is behind the lazy device."""
 
-from ..lazy.engine import use_native as init
+from ..lazy.engines import use_native as init
 
 __all__ = ["init"]

@@ -289,8 +289,8 @@ class SparseMmReduce(_Internal):
 
 
 class UpdateRows(_Internal):
-    """What a recording device was told of an optimizer's step: `tensors` are rows of `width` (a parameter, its gradient,
-    its state), and `update` changes each in place with the step's numbers."""
+    """What a recording device was told of an optimizer's step: `tensors` are rows of `width` (a parameter, its
+    gradient, its state), and `update` changes each in place with the step's numbers."""
 
     schema = "_update_rows(Tensor(a!)[] tensors, int width, any update, any numbers) -> ()"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..utils._pytree import tree_flatten, tree_unflatten
-from .engine import engine_of
+from .engines import engine_of
 from .step import compiled_for, get_tensor_id
 
 _graphs: dict[str, tuple[str, Any, Any]] = {}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
-from .engine import engine_of
+from .engines import engine_of
 from .graph import needed
 from .step import compiled_for
 from .tape import Call, Host, Number, Seen, read, tensors_in
@@ -27,7 +27,7 @@ def dump_ir(tensors: Sequence[Any], ir_format: str) -> str:
 def render_ir_graph(tensors: Sequence[Any]) -> str:
     """The calls that the tensors come from, as a graph in the language of Graphviz."""
     lines = ["digraph G {"]
-    for calls, objects, wanted in _recorded(tensors):
+    for calls, _, wanted in _recorded(tensors):
         last: dict[int, str] = {}
         for k, call in enumerate(calls):
             lines.append(f'  node{k} [label="{call.overload.name}\\n{_shape(call)}"]')

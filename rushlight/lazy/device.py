@@ -15,7 +15,6 @@ from ..devices import Device
 from ..op import find_op, ops
 from ..utils._pytree import tree_map
 from . import metrics
-from .engine import engine_of
 
 HOST_ONLY = frozenset(("nonzero", "masked_select", "unique", "repeat_interleave", "bincount", "histc"))
 
@@ -76,6 +75,7 @@ class LazyDevice(Device):
 
     def to_host(self, tensor: Any) -> Any:
         """The elements of a dense tensor, on the host."""
+        from .engines import engine_of  # noqa: PLC0415 - as above
         from .step import value_of  # noqa: PLC0415 - as above
 
         flat = engine_of(self.name).to_host(value_of(tensor))
@@ -85,6 +85,8 @@ class LazyDevice(Device):
 
     def from_host(self, target: Any, source: Any) -> None:
         """The elements of `source`, dense and on the host, written over `target`."""
+        from .engines import engine_of  # noqa: PLC0415 - the device is there before anything is compiled
+
         whole = target.untyped_storage().nbytes() == target.numel() * target.element_size()
         place = target if whole else _C.empty(target.shape, None, target.dtype, target.device)
         _C.set_stored_value(place, engine_of(self.name).from_host(source.clone().reshape(-1)))

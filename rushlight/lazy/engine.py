@@ -35,28 +35,3 @@ class Engine:
     def to_host(self, value: Any) -> Any:
         """A value as a flat tensor of the host, which is only read."""
         raise NotImplementedError
-
-
-_engines: dict[str, Engine] = {}
-
-
-def register_engine(device: str, engine: Engine) -> None:
-    """Make an engine the one behind a lazy device."""
-    if not isinstance(engine, Engine):
-        raise TypeError(f"register_engine: expected a lazy.Engine for {device!r}, got {type(engine).__name__}")
-    _engines[device] = engine
-
-
-def use_native() -> None:
-    """Our own engine behind "lazy"."""
-    _engines.pop("lazy", None)
-
-
-def engine_of(device: str) -> Engine:
-    """The engine behind a lazy device; our own where nobody brought another."""
-    found = _engines.get(device)
-    if found is None:
-        from .native import NativeEngine  # noqa: PLC0415 - a chip's own engine needs none of the compile stack
-
-        found = _engines[device] = NativeEngine()
-    return found

@@ -151,7 +151,9 @@ def extent(t: Seen) -> int:
 
 def is_whole(t: Seen, nbytes: int) -> bool:
     """Whether every element of a storage is seen once."""
-    return not t.offset and not t.bits and math.prod(t.sizes) * t.dtype.itemsize == nbytes == extent(t) * t.dtype.itemsize
+    if t.offset or t.bits:
+        return False
+    return math.prod(t.sizes) * t.dtype.itemsize == nbytes == extent(t) * t.dtype.itemsize
 
 
 def _weak(number: Any, call: Call) -> Any:

@@ -17,9 +17,10 @@ from ..devices.base import require
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import metrics
 from .cache import Cache, caches
-from .engine import engine_of
+from .engines import engine_of
 from .graph import Program
 from .tape import read
+
 
 def mark_step(device: str = "lazy", wait: bool = False) -> None:
     """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""

@@ -128,7 +128,8 @@ def views(x):
         x.t().narrow(0, 1, 2).sub_(7)
         return x
 
-    return rows, steps, diagonal, view_of_view, parts, chunks, masks, puts, scatters, given, detached, expanded, transposed
+    return (rows, steps, diagonal, view_of_view, parts, chunks, masks, puts, scatters, given, detached, expanded,
+            transposed)
 
 
 @pytest.mark.parametrize("k", range(13))

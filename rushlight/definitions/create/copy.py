@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...devices import handlers
 from ...base.shape import (
     channels_last,
     channels_last_3d,
@@ -14,6 +13,7 @@ from ...base.shape import (
     preserve_format,
     reaches,
 )
+from ...devices import handlers
 from ...loops.lowered import Memory, Piece
 from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
 from ...op.factory import fresh
