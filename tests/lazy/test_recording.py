@@ -195,7 +195,7 @@ def test_an_index_out_of_range_leaves_the_others_usable():
 
 
 def test_a_failed_compile_keeps_what_was_written_down(monkeypatch):
-    from rushlight.lazy.engine import engine_of
+    from rushlight.lazy.engines import engine_of
 
     x = rl.ones(3).to("lazy")
     y = x + 41
