@@ -358,11 +358,16 @@ def narrow(lib: Any) -> dict[str, Callable]:
     one, rows, columns = lib.ones((), device="cuda"), lib.rand(n, 1, device="cuda"), lib.rand(1, n, device="cuda")
     i, j = [lib.randint(-128, 127, (n, n), device="cuda", dtype=lib.int8) for _ in range(2)]
     half, parts = lib.bfloat16, (a[:2048, :2048], b[:2048, :2048].t())
+    rows_of, own = lib.randn(8192, 2048, device="cuda", dtype=half), lib.randn(8, 4096, 2048, device="cuda", dtype=half)
+    alike = lib.arange(1024, 8193, 1024, device="cuda", dtype=lib.int32)
+    unlike = lib.tensor([512, 2000, 2560, 4096, 4608, 6144, 7168, 8192], device="cuda", dtype=lib.int32)
     return {
         "float8 8192, one scale": lambda: lib._scaled_mm(a, b.t(), one, one, out_dtype=half, use_fast_accum=True),
         "float8 8192, by rows": lambda: lib._scaled_mm(a, b.t(), rows, columns, out_dtype=half, use_fast_accum=True),
         "float8 2048, one scale": lambda: lib._scaled_mm(*parts, one, one, out_dtype=half),
         "int8 8192": lambda: lib._int_mm(i, j),
+        "grouped 8 of 1024": lambda: lib._grouped_mm(rows_of, own.mT, alike),
+        "grouped 8 of several": lambda: lib._grouped_mm(rows_of, own.mT, unlike),
         "int8 8192, by columns": lambda: lib._int_mm(i, j.t()),
     }
 

@@ -6,7 +6,8 @@
 
 namespace rl {
 
-static PyObject* py_empty(PyObject*, PyObject* args) {
+// `is_there`: with memory behind it.
+static Tensor* made(PyObject* args, bool is_there) {
   PyObject *sizes, *strides, *dtype, *device;
   if (!PyArg_ParseTuple(args, "OOO!O", &sizes, &strides, DTypeType, &dtype, &device)) return nullptr;
   int64_t s[kMaxDims], st[kMaxDims];
@@ -28,8 +29,18 @@ static PyObject* py_empty(PyObject*, PyObject* args) {
                             static_cast<long long>(st[i]), i),
                nullptr;
   }
-  return as_object(tensor_empty(s, strides == Py_None ? nullptr : st, n, dtype_of(dtype), d));
+  const int64_t* given = strides == Py_None ? nullptr : st;
+  if (is_there) return tensor_empty(s, given, n, dtype_of(dtype), d);
+  Tensor* t = tensor_empty(s, given, n, dtype_of(dtype), Device{kMeta, 0});
+  if (!t) return nullptr;
+  t->device = t->storage->device = d;
+  t->storage->resizable = false;
+  return t;
 }
+
+static PyObject* py_empty(PyObject*, PyObject* args) { return as_object(made(args, true)); }
+
+static PyObject* py_stand_in(PyObject*, PyObject* args) { return as_object(made(args, false)); }
 
 // alias(base, sizes, strides, offset, dtype): geometry is checked against the storage, so no view can reach past it.
 static PyObject* py_alias(PyObject*, PyObject* args) {
@@ -212,6 +223,8 @@ static PyObject* py_view_strides(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"empty", guarded<py_empty>, METH_VARARGS, "empty(sizes, strides|None, dtype, device|None)"},
+    {"stand_in", guarded<py_stand_in>, METH_VARARGS,
+     "stand_in(sizes, strides|None, dtype, device): the same without memory, for rules to look at"},
     {"alias", guarded<py_alias>, METH_VARARGS,
      "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
     {"shallow_copy", guarded<py_shallow_copy>, METH_VARARGS,

@@ -17,6 +17,7 @@ from ..loops.expr import walk
 from ..loops.nest import Nest, has_tiles, values_of
 from .stored import cache
 from .stored.cache import Kernel
+from .text.targets import Target
 
 
 def compile(nest: Nest) -> Kernel:
@@ -37,9 +38,9 @@ def _host_object(nest: Nest) -> bytes:
         return emit_object(nest, shares=True)
 
 
-def emit_llvm(nest: Nest, target: str = "host", shares: bool = False) -> str:
-    """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64. `shares`: without the
-    functions of tiles that kernels of one process have in common."""
+def emit_llvm(nest: Nest, target: str | Target = "host", shares: bool = False) -> str:
+    """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64, or a `Target` of your
+    own. `shares`: without the functions of tiles that kernels of one process have in common."""
     from ..loops.verify import verify  # these, and LLVM behind them, load only when a kernel is new
     from .llvm.cpu import resolve_target
     from .llvm.lower import lower_nest
@@ -65,17 +66,17 @@ def llvm_of(source: Any, target: str = "host") -> str:
     return written(resolve_target(target).triple) if target == "host" else written()
 
 
-def emit_asm(nest: Nest, target: str = "host") -> str:
+def emit_asm(nest: Nest, target: str | Target = "host") -> str:
     """Assembly text of the kernel."""
     return _machine_code(nest, target, emit_llvm(nest, target), "asm")
 
 
-def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes:
+def emit_object(nest: Nest, target: str | Target = "host", shares: bool = False) -> bytes:
     """A relocatable object file with the kernel as a global function named like the nest; `shares` as above."""
     return _machine_code(nest, target, emit_llvm(nest, target, shares), "object")
 
 
-def _machine_code(nest: Nest, target: str, text: str, kind: str) -> Any:
+def _machine_code(nest: Nest, target: str | Target, text: str, kind: str) -> Any:
     from .llvm.cpu import compile_ir, resolve_target
 
     return compile_ir(text, resolve_target(target), kind, has_own_addresses(nest), only_calls_tiles(nest))

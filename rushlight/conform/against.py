@@ -35,6 +35,7 @@ def against_host(
         layout = LAYOUTS[name]
         want = call(*(layout(number, x) for number, x in enumerate(inputs)))
         moved = [layout(number, x.to(device)) for number, x in enumerate(inputs)]
+        spoil(device, want)
         got = call(*moved)
         same(got, want, what=f"the result ({name} inputs)" if name != "dense" else "the result", **how)
         for number, (x, before) in enumerate(zip(moved, inputs, strict=True)):
@@ -47,11 +48,21 @@ def gradients_against_host(device: Any, call: Callable[..., Any], *inputs: rl.Te
     for place in ("cpu", device):
         leaves = [x.to(place).requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
         results = [part for part in parts(call(*leaves)) if part.requires_grad]
+        if sides:
+            spoil(device, *sides)
         sides.append(rl.autograd.grad(
             results, [x for x in leaves if x.requires_grad], [slopes(part) for part in results], allow_unused=True
         ))
     for number, (want, got) in enumerate(zip(*sides, strict=True)):
         same(got, want, what=f"the gradient of input {number}", **how)
+
+
+def spoil(device: Any, *wanted: Any) -> None:
+    """Leave other numbers in the memory that results of these sizes are going to get: an element that a kernel does not
+    write is then not by chance what an earlier one left there."""
+    for want in parts(wanted):
+        other = ~want if want.dtype is rl.bool else rl.full_like(want, 77)
+        other.to(device)
 
 
 def parts(result: Any) -> list[rl.Tensor]:

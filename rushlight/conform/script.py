@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import site
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +24,23 @@ def opening(chip: Chip) -> list[str]:
     """The first lines of every script: where the device comes from."""
     lines = ["import rushlight as rl"]
     if chip.package is not None:
-        folder = found_in(chip.package)
-        if folder is not None:
-            lines = ["import sys", "", f"sys.path.insert(0, {folder!r})", "", *lines]
+        folders = [f"sys.path.insert(0, {folder!r})" for folder in reversed(used_folders())]
+        lines = [*(["import sys", "", *folders, ""] if folders else []), *lines]
         lines.append(f"import {chip.package}   # brings the device {chip.name!r}")
     return lines
 
 
-def found_in(package: str) -> str | None:
-    """The folder that must be on sys.path for a package that is not installed; None for one that is."""
-    spec = find_spec(package.partition(".")[0])
-    if spec is None or spec.origin is None:
-        return None
-    place = Path(spec.origin).resolve()
-    folder = place.parent.parent if place.name == "__init__.py" else place.parent
-    return None if str(folder) in sysconfig.get_paths().values() else str(folder)
+def used_folders() -> list[str]:
+    """Folders of sys.path that modules were taken from and that another Python would not look in by itself."""
+    installed = {str(Path(place).resolve()) for place in (*sysconfig.get_paths().values(), *site.getsitepackages())}
+    homes = set()
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if "." not in name and origin is not None:
+            place = Path(origin).resolve()
+            homes.add(str(place.parent.parent if place.name.startswith("__init__.") else place.parent))
+    looked = dict.fromkeys(str(Path(folder).resolve()) for folder in sys.path)
+    return [folder for folder in looked if folder in homes and not any(map(folder.startswith, installed))]
 
 
 def finder(chip: Chip) -> str:
@@ -47,21 +51,28 @@ def finder(chip: Chip) -> str:
 
 def alone(function: Callable[..., Any], chip: Chip) -> str:
     """The script of a case that is a function of an area's file."""
-    source = inspect.getsource(inspect.getmodule(function) or function)
-    tree, text = ast.parse(source), source.splitlines()
+    tree, text = parsed(inspect.getsourcefile(function) or "")
     top = {name: node for node in tree.body for name in defined(node)}
     wanted = closure(function.__name__, top)
     imports = sorted({line for name in wanted if name in top for line in imported(top[name], name)})
     parts = [node for node in tree.body if not is_import(node) and wanted & set(defined(node))]
     ours = sorted({"Chip"} | {name for name in wanted if name in top and is_ours(top[name])})
     lines = [
-        *opening(chip), *(line for line in imports if line != "import rushlight as rl"),
+        "from __future__ import annotations", "", *opening(chip),
+        *(line for line in imports if line != "import rushlight as rl"),
         f"from rushlight.conform import {', '.join(ours)}", "",
     ]
     for node in parts:
-        begin = node.lineno - 1      # without the decorator
-        lines += ["", *text[begin: node.end_lineno], ""]
+        begin = min([node.lineno, *(one.lineno for one in decorators(node))])
+        lines += ["", *text[begin - 1: node.end_lineno], ""]
     return "\n".join([*lines, "", finder(chip), "rl.manual_seed(0)", f"{function.__name__}(chip)", ""])
+
+
+@cache
+def parsed(path: str) -> tuple[ast.Module, list[str]]:
+    """A file, read once: its statements, and its lines."""
+    source = Path(path).read_text(encoding="utf-8")
+    return ast.parse(source), source.splitlines()
 
 
 def defined(node: ast.stmt) -> Iterator[str]:
@@ -116,5 +127,12 @@ def closure(name: str, top: dict[str, ast.stmt]) -> set[str]:
 def body(node: ast.stmt) -> list[ast.AST]:
     """The parts of a definition that run; annotations and the decorator of a case do not."""
     if isinstance(node, ast.FunctionDef):
-        return [*node.body, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+        defaults = (default for default in node.args.kw_defaults if default)
+        return [*decorators(node), *node.body, *node.args.defaults, *defaults]
     return [node]
+
+
+def decorators(node: ast.stmt) -> list[ast.expr]:
+    """What decorates a definition; what makes it a case does not belong to it."""
+    every = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
+    return [one for one in every if not ast.unparse(one).startswith("case(")]

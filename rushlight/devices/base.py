@@ -180,6 +180,10 @@ class Device:
     loads_written: ClassVar[bool] = False
     """Whether `load` takes kernels of codegen/nvptx/written.py too."""
 
+    loads_tiles: ClassVar[bool] = False
+    """Whether `load` takes nests with tiles of products (`loops.nest.Pack`, `Multiply`), made for the vectors of this
+    machine's processor, of a device whose scheduler is that of CPUs. Without them products are sums along rows."""
+
     many_dims: ClassVar[bool] = False
     """Whether launches of pointwise kernels in plans may have more than two dims: behind the parameters that
     `loops.nest.pointwise_nest` names, for each of the others, its size and the byte strides of all operands."""

@@ -178,11 +178,11 @@ class Reader:
     # Asking rules
     # -------------------------------------------------------------------------------------------------------------
 
-    def stands(self, args: Any) -> tuple:
+    def stands(self, args: Any, is_run: bool = False) -> tuple:
         """The arguments with tensors of their layouts in the place of values. Where a number stands for others none of
-        them is a tensor that rules could look at through it."""
+        them is a tensor that rules could look at through it. `is_run`: kernels will run on them."""
         varies = any(x.varies if isinstance(x, Value) else isinstance(x, Extent) for x in flat(args))
-        return tuple(map_values(args, lambda v: v.stand_in(self.device, varies), is_value))
+        return tuple(map_values(args, lambda v: v.stand_in(self.device, varies, is_run), is_value))
 
     def shown(self, given: Any) -> Any:
         """A value or number as something that signatures take."""
@@ -217,7 +217,7 @@ class Reader:
         if plan is not None and plan.calls_python:      # functions of its own, which may remember what they did
             plan = self.asked(rule, args)
         if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
-            return fastest(definition, args, self.stands(args), plan, wishes)
+            return fastest(definition, args, self.stands(args, True), plan, wishes)
         if plan is not None and plan.calls_python and not all(keeps_no_sizes(s.kernel) for s in plan.parts[0]):
             plan = rule(self.stands(settled(args)))
         return plan

@@ -78,11 +78,13 @@ class Value:
     def byte_offset(self) -> int:
         return self.offset * self.dtype.itemsize
 
-    def stand_in(self, device: Any, as_outline: bool = False) -> Any:
-        """A tensor of this layout for rules to look at, or its outline; what is in it means nothing."""
+    def stand_in(self, device: Any, as_outline: bool = False, is_run: bool = False) -> Any:
+        """A tensor of this layout for rules to look at, or its outline; what is in it means nothing. Devices have
+        memory for it only where something is run on it."""
+        make = _C.empty if is_run or device.type == "cpu" else _C.stand_in
         if not self.varies and not as_outline:
-            return _C.empty(self.sizes, self.strides, self.dtype, device)
-        result = _C.empty(hints(self.sizes), hints(self.strides), self.dtype, device)
+            return make(self.sizes, self.strides, self.dtype, device)
+        result = make(hints(self.sizes), hints(self.strides), self.dtype, device)
         return outlined(result, self.sizes, self.strides)
 
     def settled(self) -> Value:

@@ -109,6 +109,26 @@ def test_add_uses_the_target_s_vectors(target, register):
     assert register in codegen.emit_asm(NESTS["add"], target)
 
 
+@pytest.mark.parametrize("target", ["riscv64", "wasm32"])
+def test_half_precision_needs_no_library(target):
+    nest = pointwise_nest("halves", ["f16", "f8e5m2"], ["f16"], [e.arg(0, "f16") * e.const(3.0, "f16")])
+    text = codegen.emit_asm(nest, target)
+    assert "sf2" not in text and "hf2" not in text, "conversions are calls"
+    assert "fmul" in text or "f32x4.mul" in text
+
+
+def test_riscv_vectors_are_several_registers():
+    text = codegen.emit_asm(NESTS["add"], "riscv64")
+    assert "vsetvli" in text and "e32, m8" in text
+
+
+def test_a_target_may_round_what_it_cannot_truncate():
+    nest = pointwise_nest("whole", ["f32"], ["i32"], [e.cast(e.arg(0, "f32"), "i32")])
+    target = find_target("riscv64")
+    assert "vfcvt.rtz" in codegen.emit_asm(nest, target)
+    assert "vfcvt.rtz" not in codegen.emit_asm(nest, target.but(truncates=False))
+
+
 @pytest.mark.parametrize("name", NESTS)
 def test_ptx_is_a_kernel(name):
     text = codegen.emit_ptx(NESTS[name])

@@ -199,6 +199,21 @@ def test_on_the_card(name, dtype, lengths):
 
 
 @card
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16])
+@pytest.mark.parametrize(("kind", "width", "batch", "options"), [
+    ("LSTM", 64, 40, {}), ("GRU", 100, 3, {"num_layers": 2, "bidirectional": True}), ("RNN", 200, 16, {}),
+    ("LSTM", 512, 64, {"num_layers": 2}), ("GRU", 256, 130, {"bidirectional": True}), ("RNN", 512, 5, {}),
+    ("LSTM", 200, 16, {}), ("RNN", 256, 32, {"num_layers": 2, "bidirectional": True}),
+])
+def test_ways_to_compute_agree(kind, width, batch, options, dtype):
+    """Sizes for which the library has other kernels, among them some whose answers are wrong."""
+    host, other = compared("cuda", kind, options, dtype=rl.float64, size=(9, batch, width), width=width), compared(
+        "cuda", kind, options, dtype=dtype, size=(9, batch, width), width=width)
+    for a, b in zip(host[0], other[1], strict=True):
+        assert (a.double() - b.double()).norm() <= (1e-2 if dtype is rl.float16 else 2e-3) * a.double().norm()
+
+
+@card
 def test_the_library_is_called():
     from rushlight.devices.cuda import recurrence
 

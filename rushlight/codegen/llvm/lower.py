@@ -53,7 +53,7 @@ class Lowering(Atomics):
     def __init__(self, nest: Nest, target: Target, shares: bool = False) -> None:
         self.nest, self.target = nest, target
         self.shares = shares  # functions of tiles are declared only: tile_objects.py has them
-        self.out = p.Output(saturate=not target.triple.startswith("x86"), rounds_to_bf16=target.is_gpu)
+        self.out = p.Output(not target.triple.startswith("x86"), target.is_gpu, target.has_half, target.truncates)
         entry = Scope(0, "entry")
         self.scopes = [entry]
         self.env: dict[str, Reg] = {}
@@ -106,7 +106,8 @@ class Lowering(Atomics):
         aligned = ' "stackrealign"' if self.target.vector_bits > 128 else ""
         ends = ["  ret void", "}", *self.functions.values(), f"attributes #0 = {{ nounwind{aligned} }}"]
         notes = self.notes if len(self.notes) > 1 else []
-        return "\n".join([*lines, *self.allocas, *body, *ends, *notes, ""])
+        text = "\n".join([*lines, *self.allocas, *body, *ends, *notes, ""])
+        return text if self.target.has_half else p.as_bits(text)
 
     def table_texts(self) -> list[tuple[str, str]]:
         texts = []

@@ -49,11 +49,14 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     wide_body = isinstance(s, For) and target.vector_bits > 128 and len(nodes) > HEAVY
     if wide_body and 2 * alive(_roots(s), nodes, named_values(s)) > target.registers:
         spans = 1    # two vectors of each value would wait in memory (transforms of 8 numbers and more)
+    if target.joins_registers:
+        held = alive(_roots(s), nodes, named_values(s)) + (len(s.accs) if isinstance(s, Reduce) else 0)
+        spans = next((n for n in (4, 2) if n * held <= target.registers), 1)
     unroll = max(1, spans * register // wide // lanes)
     known = known_factor(s, lanes)
     while unroll > 1 and known and known % (lanes * unroll):
         unroll = unroll // 2 if unroll % 2 == 0 else 1  # a loop of so many iterations leaves no rest
-    return lanes, unroll
+    return (lanes * unroll, 1) if target.joins_registers else (lanes, unroll)
 
 
 def known_factor(s: For | Reduce, lanes: int) -> int:

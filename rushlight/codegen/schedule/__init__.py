@@ -40,7 +40,8 @@ def schedule(lowered: Lowered, target: str = "cpu", wishes: Wishes = NONE) -> Sc
             lowered, getattr(device, "loads_written", False), getattr(device, "many_dims", False)
         )
     else:
-        result = cpu_entry.schedule(lowered, family == "cpu", wishes)
+        tiles = family == "cpu" or getattr(handlers.get(target), "loads_tiles", False)
+        result = cpu_entry.schedule(lowered, family == "cpu", wishes, tiles)
     if "schedule" in words:
         show("schedule", lowered.name, str(result))
     return result

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import struct
 from collections.abc import Callable
 
@@ -32,13 +33,17 @@ _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ha
 class Output:
     """Lines of one function: fresh register names, and the intrinsics and tables it needs declared."""
 
-    def __init__(self, saturate: bool, rounds_to_bf16: bool = False) -> None:
+    def __init__(
+        self, saturate: bool, rounds_to_bf16: bool = False, has_half: bool = True, truncates: bool = True
+    ) -> None:
         self.count = 0
         self.declared: dict[str, str] = {}
         self.tables: dict[tuple, str] = {}
         # x86 has no saturating conversion; there the plain one, frozen, gives what the hardware gives.
         self.saturate = saturate
         self.rounds_to_bf16 = rounds_to_bf16     # there is an instruction for that
+        self.has_half = has_half     # and for half precision; elsewhere `as_bits` goes over the finished text
+        self.truncates = truncates   # and for vectors of floats to integers towards zero
 
     def fresh(self) -> str:
         self.count += 1
@@ -168,6 +173,8 @@ def primitive(out: Output, lines: list[str], op: str, code: str, source: str, la
         return compare(out, lines, op, source, ty, args)
     if op.startswith("nvvm."):
         return out.named(lines, f"@llvm.{op}", ty, args)
+    if op == "trunc" and lanes and not out.truncates:
+        return _truncated(out, lines, ty, args[0])
     if is_float and op in _FLOAT_INTRINSICS:
         return out.intrinsic(lines, _FLOAT_INTRINSICS[op], ty, args)
     if op == "min" or op == "max":
@@ -269,7 +276,9 @@ def _float_to_int(out: Output, lines: list[str], a: str, source: str, code: str,
     middle = code if code in ("i32", "i64", "u64") else "i64" if code == "u32" else "i32"
     old, new = type_of(source, lanes), type_of(middle, lanes)
     signed = middle != "u64"
-    if out.saturate:
+    if lanes and not out.truncates:
+        done = _nearest_of_whole(out, lines, a, source, middle, lanes)
+    elif out.saturate:
         done = out.intrinsic(lines, "fptosi.sat" if signed else "fptoui.sat", old, [a], new)
     elif signed:
         done = out.emit(lines, f"freeze {new} {out.emit(lines, f'fptosi {old} {a} to {new}')}")
@@ -284,6 +293,28 @@ def _float_to_int(out: Output, lines: list[str], a: str, source: str, code: str,
     return cast(out, lines, done, middle, code, lanes)
 
 
+def _truncated(out: Output, lines: list[str], ty: str, a: str) -> str:
+    """Floats towards zero, by those that round down."""
+    below = out.intrinsic(lines, "floor", ty, [out.intrinsic(lines, "fabs", ty, [a])])
+    return out.intrinsic(lines, "copysign", ty, [below, a])
+
+
+def _nearest_of_whole(out: Output, lines: list[str], a: str, source: str, code: str, lanes: int) -> str:
+    """`_float_to_int` that saturates, by the conversion that rounds to nearest: what it is given is whole already."""
+    old, new = type_of(source, lanes), type_of(code, lanes)
+    whole = rest = _truncated(out, lines, old, a)
+    lost = out.emit(lines, f"fcmp uno {old} {a}, {a}")
+    border = splat_literal(literal(2.0**63, source), source, lanes)
+    if code == "u64":     # what is above the border, and the top bit; nothing is left of numbers below zero
+        above = out.emit(lines, f"fcmp oge {old} {whole}, {border}")
+        rest = _select(out, lines, old, lanes, [above, out.emit(lines, f"fsub {old} {whole}, {border}"), whole])
+        lost = out.emit(lines, f"fcmp ult {old} {a}, {splat_literal(literal(0.0, source), source, lanes)}")
+    done = out.intrinsic(lines, "lrint", old, [rest], new)
+    if code == "u64":
+        done = _select(out, lines, new, lanes, [above, _binary(out, lines, "xor", new, done, -(1 << 63), lanes), done])
+    return _select(out, lines, new, lanes, [lost, splat_literal("0", code, lanes), done])
+
+
 def _binary(out: Output, lines: list[str], op: str, ty: str, a: str, constant: int, lanes: int) -> str:
     element = ty.split(" x ")[1][:-1] if lanes else ty
     other = f"splat ({element} {constant})" if lanes else str(constant)
@@ -291,7 +322,33 @@ def _binary(out: Output, lines: list[str], op: str, ty: str, a: str, constant: i
 
 
 def _widen_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    if not out.has_half:
+        return _widen_half_bits(out, lines, a, lanes)
     return out.emit(lines, f"fpext {type_of('f16', lanes)} {a} to {type_of('f32', lanes)}")
+
+
+def _widen_half_bits(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    """The same without an instruction for it: the bits, moved up, are the number divided by a power of 2."""
+    i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
+    raw = out.emit(lines, f"bitcast {type_of('f16', lanes)} {a} to {type_of('i16', lanes)}")
+    wide = out.emit(lines, f"zext {type_of('i16', lanes)} {raw} to {i32}")
+    size = _binary(out, lines, "shl", i32, _binary(out, lines, "and", i32, wide, 0x7FFF, lanes), 13, lanes)
+    small = out.emit(lines, f"bitcast {i32} {size} to {f32}")
+    power = splat_literal(literal(2.0**112, "f32"), "f32", lanes)
+    number = out.emit(lines, f"bitcast {f32} {out.emit(lines, f'fmul {f32} {small}, {power}')} to {i32}")
+    special = _binary(out, lines, "icmp uge", i32, size, 0x7C00 << 13, lanes)
+    above = _binary(out, lines, "or", i32, size, 0x7F800000, lanes)
+    sign = _binary(out, lines, "shl", i32, _binary(out, lines, "and", i32, wide, 0x8000, lanes), 16, lanes)
+    bits = out.emit(lines, f"or {i32} {_select(out, lines, i32, lanes, [special, above, number])}, {sign}")
+    return out.emit(lines, f"bitcast {i32} {bits} to {f32}")
+
+
+_HALF_LITERAL = re.compile(r"\b0xH([0-9A-F]{4})\b")
+
+
+def as_bits(text: str) -> str:
+    """The text for a machine without half precision: nothing computes with it, so that its bits stand for it."""
+    return _HALF_LITERAL.sub(lambda found: str(int(found[1], 16)), re.sub(r"\bhalf\b", "i16", text))
 
 
 def _widen_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
@@ -343,6 +400,9 @@ def _widen_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
 
 def _to_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
+    if not out.has_half:
+        bits = _to_byte_float(out, lines, a, lanes, 10, 15, 16)
+        return out.emit(lines, f"bitcast {type_of('i16', lanes)} {bits} to {type_of('f16', lanes)}")
     return out.emit(lines, f"fptrunc {type_of('f32', lanes)} {a} to {type_of('f16', lanes)}")
 
 
@@ -360,9 +420,11 @@ def _to_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
     return out.emit(lines, f"trunc {i32} {kept} to {type_of('i16', lanes)}")
 
 
-def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int) -> str:
-    """Round float to sign + exponent + `mantissa` bits in a byte, ties to even, with subnormals. The formats that have
-    one zero and no infinity ("fnuz") have an exponent bias of their own, 8 or 16."""
+def _to_byte_float(
+    out: Output, lines: list[str], a: str, lanes: int, mantissa: int, bias: int, width: int = 8
+) -> str:
+    """Round float to sign + exponent + `mantissa` bits in a byte (or two), ties to even, with subnormals. The formats
+    that have one zero and no infinity ("fnuz") have an exponent bias of their own, 8 or 16."""
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
 
     def op(name: str, x: str, constant: int) -> str:
@@ -376,7 +438,7 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
 
     drop = 23 - mantissa
     bits = out.emit(lines, f"bitcast {f32} {a} to {i32}")
-    sign = op("and", op("lshr", bits, 24), 0x80)
+    sign = op("and", op("lshr", bits, 32 - width), 1 << (width - 1))
     size = op("and", bits, 0x7FFFFFFF)
     odd = op("and", op("lshr", size, drop), 1)
     near = op("add", size, ((bias - 127) << 23) + (1 << (drop - 1)) - 1)
@@ -390,15 +452,15 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
     result = pick(op("icmp ult", size, (128 - bias) << 23), tiny, normal)
     if bias % 8:
         # Past the largest number (with rounding): 448 where the format has no infinity, infinity otherwise.
-        bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x7C)
-        huge = pick(op("icmp ugt", size, 255 << 23), number(0x7F), number(top))
+        bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x1F << mantissa)
+        huge = pick(op("icmp ugt", size, 255 << 23), number(0x7E00 if width == 16 else 0x7F), number(top))
         result = pick(op("icmp uge", size, bound), huge, result)
         result = out.emit(lines, f"or {i32} {result}, {sign}")
     else:
         # All of that is the one NaN, which has the code of -0; so 0 has no sign.
         result = pick(op("icmp ugt", result, 0x7F), number(0x80), result)
         result = pick(op("icmp eq", result, 0), result, out.emit(lines, f"or {i32} {result}, {sign}"))
-    return out.emit(lines, f"trunc {i32} {result} to {type_of('i8', lanes)}")
+    return out.emit(lines, f"trunc {i32} {result} to {type_of(f'i{width}', lanes)}")
 
 
 def _to_e8m0(out: Output, lines: list[str], a: str, lanes: int) -> str:

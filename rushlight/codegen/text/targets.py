@@ -21,6 +21,9 @@ class Target(Record):
     point_ahead: how many bytes before they are read elementwise kernels ask for memory, where the processor's own
     guesses come too late (tensors that lie in the second and third cache take a third less time on a Neoverse N1;
     twice the distance makes three streams from memory slower).
+    joins_registers: neighbouring registers are one operand, so that vectors of a loop are one wide vector. has_half:
+    conversions from and to half precision are instructions. truncates: so is the conversion of a vector of floats to
+    integers towards zero, in a way that can be relied on (qemu 7 gives up at RISC-V's).
     """
 
     name: str
@@ -34,6 +37,9 @@ class Target(Record):
     has_maximum: bool = False
     has_reciprocal_steps: bool = False
     point_ahead: int = 0
+    joins_registers: bool = False
+    has_half: bool = True
+    truncates: bool = True
     is_gpu: bool = False
     linkage: str = ""
 
@@ -45,9 +51,11 @@ _TARGETS = (
     Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", vector_bits=512),
     Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True, has_maximum=True,
            has_reciprocal_steps=True, point_ahead=POINT_AHEAD),
-    Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v"),
+    # Registers of 128 bits or more, two of them as one: the same vectors, and so the same sums, however wide they are.
+    Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v", vector_bits=256, registers=16,
+           joins_registers=True, has_half=False),
     Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4,
-           has_maximum=True),
+           has_maximum=True, has_half=False),
     Target("nvptx64", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 0, is_gpu=True, linkage="ptx_kernel "),
 )
 TARGETS = {target.name: target for target in _TARGETS}

@@ -22,6 +22,11 @@ def groups(offs: Any, length: int) -> list[tuple[int, int]]:
     return [(start, end - start) for start, end in zip([0, *ends[:-1]], ends)]
 
 
+def are_alike(found: list[tuple[int, int]], length: int) -> bool:
+    """Whether groups are of one size and nothing is left over: a batch of products."""
+    return bool(found) and found[0][1] > 0 and found[0][1] * len(found) == length and len({n for _, n in found}) == 1
+
+
 class GroupedMm(Composite):
     """Products of the groups of `input` and `mat2`; rows or columns past the last group are zero."""
 
@@ -47,11 +52,16 @@ class GroupedMm(Composite):
         if offs is None:
             return ops["bmm"](a, b)
         if a.ndim == b.ndim == 2:
-            return ops["stack"](
-                [a.narrow(1, start, size) @ b.narrow(0, start, size) for start, size in groups(offs, a.shape[1])]
-            )
+            found = groups(offs, a.shape[1])
+            if are_alike(found, a.shape[1]):
+                count = len(found)
+                return ops["bmm"](a.unflatten(1, (count, -1)).transpose(0, 1), b.unflatten(0, (count, -1)))
+            return ops["stack"]([a.narrow(1, start, size) @ b.narrow(0, start, size) for start, size in found])
         if a.ndim == 2:
-            parts = [a.narrow(0, start, size) @ b[i] for i, (start, size) in enumerate(groups(offs, a.shape[0]))]
+            found = groups(offs, a.shape[0])
+            if are_alike(found, a.shape[0]):
+                return ops["bmm"](a.unflatten(0, (len(found), -1)), b).flatten(0, 1)
+            parts = [a.narrow(0, start, size) @ b[i] for i, (start, size) in enumerate(found)]
             rest = a.shape[0] - sum(part.shape[0] for part in parts)
             return ops["cat"]([*parts, a.new_zeros((rest, b.shape[2]))], 0)
         parts = [a[i] @ b.narrow(1, start, size) for i, (start, size) in enumerate(groups(offs, b.shape[1]))]

@@ -12,6 +12,7 @@ gradients of gradients included, is ordinary ops.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -384,39 +385,57 @@ def by_device(
         return None
     directions, runs, network = 1 + bidirectional, join_runs(sizes), find_op("_recurrent_network")
     count = directions if dropout else len(weights)        # layers and directions of a call
-    hidden, width, biased = first[-1].shape[2], first[0].shape[2], weights[0][2] is not None
-    calls = []
-    for k in range(0, len(weights), count):
-        features = data.shape[1] if k == 0 else width * directions
-        found = ask(data.device, data.dtype.code, mode, features, hidden, width, count // directions, directions,
-                    biased, runs)
-        own = [w for group in weights[k : k + count] for w in group if w is not None]
-        if found is None or [tuple(w.shape) for w in own] != [shape for _, shape in found.places]:
-            return None
-        calls.append((found, own, tuple(s[k : k + count] for s in first)))
+    biased = weights[0][2] is not None
+    found = known_calls(
+        ask, data.device, data.dtype.code, mode, data.shape[1], first[-1].shape[2], first[0].shape[2], len(weights),
+        count, directions, biased, tuple(runs),
+    )
+    if found is None or [tuple(w.shape) for w in flat] != [shape for one in found for _, shape in one.places]:
+        return None
     keeps = is_grad_enabled() and any(t.requires_grad for t in (data, *first, *flat))
-    lasts = []
-    for found, own, states in calls:
-        if lasts:
+    lasts: list[Any] = []
+    each = len(flat) // len(found)
+    for k, one in enumerate(found):
+        if k:
             data = find_op("dropout")(data, dropout, True)
-        data, *last, _ = network(data, states, in_a_row(found, own), mode, runs, biased, bidirectional, keeps)
+        states = first if len(found) == 1 else tuple(s[k * count : (k + 1) * count] for s in first)
+        row = in_a_row(one, flat[k * each : (k + 1) * each])
+        data, *last, _ = network(data, states, row, mode, runs, biased, bidirectional, keeps)
         lasts.append(last[: len(first)])
     if len(lasts) == 1:
         return data, tuple(lasts[0])
     return data, tuple(find_op("cat")(parts) for parts in zip(*lasts, strict=True))
 
 
+@functools.lru_cache(maxsize=512)
+def known_calls(
+    ask: Any, device: Any, code: str, mode: str, features: int, hidden: int, width: int, total: int, count: int,
+    directions: int, biased: bool, runs: tuple[int, ...],
+) -> tuple[Any, ...] | None:
+    """What the device says of each call for `count` of all layers and directions; None where it does not do one."""
+    widths = [features if k == 0 else width * directions for k in range(0, total, count)]
+    found = [ask(device, code, mode, n, hidden, width, count // directions, directions, biased, runs) for n in widths]
+    return None if None in found else tuple(found)
+
+
 def in_a_row(found: Any, weights: Sequence[Any]) -> Any:
     """Weights one after the other, where the device wants them."""
     parts, end = [], 0
-    for (start, shape), weight in sorted(zip(found.places, weights, strict=True), key=lambda pair: pair[0][0]):
+    for start, size, number in in_order(found.places):
+        weight = weights[number]
         if start > end:
             parts.append(weight.new_zeros((start - end,)))
-        parts.append(weight.reshape(-1))
-        end = start + math.prod(shape)
+        parts.append(weight if weight.ndim == 1 else weight.view(-1) if weight._is_contiguous() else weight.reshape(-1))
+        end = start + size
     if end < found.space:
         parts.append(weights[0].new_zeros((found.space - end,)))
     return find_op("cat")(parts)
+
+
+@functools.lru_cache(maxsize=512)
+def in_order(places: tuple) -> list[tuple[int, int, int]]:
+    """(first element, elements, number) of weights as they lie."""
+    return sorted((start, math.prod(shape), number) for number, (start, shape) in enumerate(places))
 
 
 def run_network(

@@ -24,14 +24,15 @@ from .cudnn import DATA, Library, installed
 MODES = {"relu": 0, "tanh": 1, "lstm": 2, "gru": 3}
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 PROJECTION = 8                  # how the library numbers the matrix that narrows the states of an LSTM
-STANDARD = 0                    # of the ways to compute: the one for everything
+STANDARD, PERSISTENT, SMALL = 0, 1, 3      # ways to compute: for everything; weights stay in registers; few of them
+WIDEST, MOST_ROWS, MULTIPLE = 1024, 128, 64      # states and batches that are faster by PERSISTENT, in halves
 NO_BIAS, TWO_BIASES = 0, 2
 ANY_MATH, MATRIX_MATH, EXACT_MATH = 0, 1, 3
 PACKED_STEPS = 1                # rows of a step lie side by side, and steps after one another without gaps
 INFERENCE, TRAINING = 0, 1
 ADD = 0                         # gradients of weights are added to what is there
 ITEM = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
-MOST_DIMS = 8
+MOST_DIMS, MOST_KNOWN = 8, 512
 
 Place = tuple[int, tuple[int, ...]]     # the first element of a weight, and its sizes
 
@@ -72,6 +73,30 @@ class Described:
     def __del__(self) -> None:
         if self.address:
             getattr(self.library.functions, f"cudnnDestroy{self.kind}Descriptor")(self.address)
+
+
+def way_of(network: Network, runs: Sequence[int]) -> int:
+    """The way that was the fastest of those with right answers when all were measured (on an H200)."""
+    n = network
+    if n.code not in ("f32", "f16") or len(runs) != 2 or n.width != n.hidden:
+        return STANDARD
+    if n.hidden <= (256 if n.code == "f32" and n.mode in ("tanh", "relu") else 128):
+        return SMALL
+    fits = n.hidden <= WIDEST and n.hidden % MULTIPLE == 0 and runs[1] <= MOST_ROWS
+    return PERSISTENT if n.code == "f16" and fits else STANDARD
+
+
+@functools.lru_cache(maxsize=1024)
+def chosen(network: Network, runs: tuple[int, ...]) -> Network:
+    """The network, computed in the way that suits it and that the library takes."""
+    faster = network.but(way=way_of(network, runs))
+    try:
+        if faster.way != STANDARD and weights(faster) == weights(network):
+            geometry(faster, runs)
+            return faster
+    except RuntimeError:      # what it does not do this way
+        pass
+    return network
 
 
 @functools.lru_cache(maxsize=256)
@@ -192,6 +217,7 @@ class Geometry:
 
 
 geometry = functools.lru_cache(maxsize=512)(Geometry)
+_known: dict[tuple, Geometry] = {}
 
 
 def sizes(
@@ -212,20 +238,27 @@ def known_sizes(network: Network, runs: tuple[int, ...]) -> Sizes | None:
         (space, places), *others = [weights(one) for one in both]
         if any(other != (space, places) for other in others):
             return None
-        return Sizes(space, places, max(geometry(one, runs).reserve for one in both))
+        return Sizes(space, places, max(geometry(chosen(one, runs), runs).reserve for one in both))
     except RuntimeError:
         return None
 
 
-def network_of(
-    data: Tensor, states: Sequence[Tensor], mode: str, has_biases: bool, bidirectional: bool
-) -> Network:
-    """What network these are of."""
+def geometry_of(
+    data: Tensor, states: Sequence[Tensor], mode: str, runs: Sequence[int], has_biases: bool, bidirectional: bool
+) -> Geometry:
+    """Of what network these are, over such sequences."""
     exact = data.dtype is _C.float32 and not conv_tf32()
-    return Network(
-        data.device, data.dtype.code, mode, data.shape[1], states[-1].shape[2], states[0].shape[2],
-        states[0].shape[0] // (1 + bidirectional), 1 + bidirectional, has_biases, exact,
-    )
+    count, _, width = states[0].shape
+    key = (data.device, data.dtype.code, mode, data.shape[1], states[-1].shape[2], width, count, bidirectional,
+           has_biases, exact, tuple(runs))
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        directions = 1 + bidirectional
+        network = Network(*key[:6], count // directions, directions, has_biases, exact)
+        found = _known[key] = geometry(chosen(network, key[-1]), key[-1])
+    return found
 
 
 def address(t: Tensor | None) -> ctypes.c_void_p:
@@ -243,8 +276,7 @@ def forward(
     has_biases: bool, bidirectional: bool, keeps: bool,
 ) -> None:
     """Fill (outputs, last h, last c, what is kept)."""
-    network, library = network_of(data, states, mode, has_biases, bidirectional), installed()
-    found = geometry(network, tuple(runs))
+    found, library = geometry_of(data, states, mode, runs, has_biases, bidirectional), installed()
     data, (h, *cells) = data.contiguous(), [s.contiguous() for s in states]
     out, last_h, last_c, reserve = outs
     phase = TRAINING if keeps else INFERENCE
@@ -264,8 +296,7 @@ def backward(
     bidirectional: bool, weighs: bool,
 ) -> None:
     """Fill the gradients of (rows, h, c, weights), the last where `weighs` says so."""
-    network, library = network_of(data, states, mode, has_biases, bidirectional), installed()
-    found = geometry(network, tuple(runs))
+    found, library = geometry_of(data, states, mode, runs, has_biases, bidirectional), installed()
     data, (h, *cells) = data.contiguous(), [s.contiguous() for s in states]
     slopes = [None if g is None else g.contiguous() for g in (grad_out, grad_h, grad_c)]
     d_data, d_h, d_c, d_space = outs

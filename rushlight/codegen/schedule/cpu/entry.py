@@ -18,13 +18,13 @@ from .pieces import schedule_pieces
 from .walk import schedule_walk
 
 
-def schedule(lowered: Lowered, library: bool = True, wishes: Wishes = NONE) -> Schedule:
-    """How a CPU runs an op; `library`: kernels that are no nests, tiles of products, and what suits this machine's
-    threads, may serve too."""
+def schedule(lowered: Lowered, library: bool = True, wishes: Wishes = NONE, tiles: bool = True) -> Schedule:
+    """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads, may serve too;
+    `tiles`: so may nests with tiles of products."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:
-        tiled = schedule_contraction(lowered, wishes) if library else None
+        tiled = schedule_contraction(lowered, wishes) if tiles else None
         if tiled is not None:
             return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered)

@@ -1,0 +1,6 @@
+"""Loop nests as text of C-like languages, for chips whose compiler takes a language of its own."""
+
+from .printer import ALONE, Printer, strides_of, with_dims
+from .tables import OPENCL, PLAIN_C, Table
+
+__all__ = ["ALONE", "OPENCL", "PLAIN_C", "Printer", "Table", "strides_of", "with_dims"]

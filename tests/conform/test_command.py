@@ -1,0 +1,182 @@
+"""`python -m rushlight check --device`: what it accepts, what it answers, and scripts that show a failure alone."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rushlight
+from rushlight.__main__ import main
+from rushlight.conform import AREAS, Chip, Report, cases_of
+from rushlight.conform.report import Area
+from rushlight.conform.runner import host_ops, run_case
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "examples" / "device_package"
+
+# A chip that forgets the last element of every long loop, and one whose import fails.
+SLOPPY = """
+from rushlight_tally import Tally
+from rushlight.devices import register
+
+class Sloppy(Tally):
+    name = "sloppy"
+
+    def launch(self, handle, pointers, params, begin, end, index):
+        super().launch(handle, pointers, params, begin, end - (end - begin > 5), index)
+
+register(Sloppy())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("packages")
+    (made / "sloppy_chip.py").write_text(SLOPPY)
+    (made / "broken_chip.py").write_text("import nothing_of_that_name\n")
+    (made / "silent_chip.py").write_text("raise RuntimeError('no such board')\n")
+    sys.path[:0] = [str(made), str(PACKAGE)]
+    yield made
+    sys.path.remove(str(made))
+    sys.path.remove(str(PACKAGE))
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--device", "nochip"], "there is no device 'nochip' here"),
+    (["--device", "nochip", "--import", "no_module_of_that_name"], "there is no module 'no_module_of_that_name'"),
+    (["--device", "nochip", "--import", "broken_chip"], "nothing_of_that_name"),
+    (["--device", "nochip", "--import", "silent_chip"], "RuntimeError: no such board"),
+    (["--device", "cpu:1"], "without a number"),
+    (["--device", "cpu", "--only", "ops,speed"], "there is no area speed; there are ops, dtypes"),
+    (["--device", "cpu", "--json", "/no/such/folder/report.json"], "cannot write /no/such/folder/report.json"),
+    (["--device", "cpu", "some_file.py"], "either files or --device"),
+    (["--quick"], "--quick goes with --device"),
+    ([], "name files, folders or packages, or a device"),
+])
+def test_what_cannot_begin_is_said_in_a_line(folder: Path, capsys, arguments: list[str], said: str) -> None:
+    assert main(["check", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+def test_files_are_checked_for_names_as_before(tmp_path: Path, capsys) -> None:
+    (tmp_path / "program.py").write_text("import torch\ntorch.no_such_name(1)\n")
+    assert main(["check", str(tmp_path / "program.py")]) == 1
+    assert "torch.no_such_name" in capsys.readouterr().out
+
+
+def test_areas_a_device_has_not_are_skipped_and_files_are_written(folder: Path, tmp_path: Path, capsys) -> None:
+    data, page = tmp_path / "report.json", tmp_path / "report.html"
+    data.write_text("what was there before")
+    asked = ["check", "--device", "tally", "--import", "rushlight_tally", "--only", "streams", "--quick"]
+    assert main([*asked, "--json", str(data), "--html", str(page)]) == 0
+    report = json.loads(data.read_text())
+    area = report["areas"]["streams"]
+    assert list(report["areas"]) == ["streams"] and area["skipped"] >= 1 and area["failed"] == 0
+    assert "skipped in streams" in capsys.readouterr().out and "the device has no streams" in page.read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
+
+
+def find(area: str, name: str, chip: Chip) -> object:
+    return next(one for one in cases_of(area, chip) if one.name == name)
+
+
+@pytest.mark.parametrize("area, name", [("gradients", "larger_gradients"), ("ops", "sum of rows")])
+def test_a_script_shows_its_failure_alone(folder: Path, tmp_path: Path, area: str, name: str) -> None:
+    chip = Chip.find("sloppy", "sloppy_chip", quick=True)
+    report = Report("sloppy", areas={area: Area()})
+    run_case(find(area, name, chip), chip, report)
+    assert len(report.failures) == 1, name
+    failure = report.failures[0]
+    script = tmp_path / "alone.py"
+    for text, status in ((failure.repro, 1), (mended(failure.repro), 0)):
+        script.write_text(text)
+        ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
+        assert ended.returncode == status, ended.stderr
+        assert (failure.message in ended.stderr) is bool(status)
+
+
+def mended(script: str) -> str:
+    """The same script for the chip that is sound."""
+    return script.replace("import sloppy_chip", "import rushlight_tally").replace("'sloppy'", "'tally'")
+
+
+def test_scripts_of_all_cases_define_what_they_use() -> None:
+    chip = Chip.find("cpu")
+    count = 0
+    for area in AREAS:
+        for one in cases_of(area, chip):
+            count += 1
+            missing = undefined(ast.parse(one.repro(chip)))
+            assert not missing, f"{area}: {one.name}: {missing}"
+    assert count > 600
+
+
+def undefined(tree: ast.Module) -> set[str]:
+    """Names that are used and nowhere given."""
+    given = set(dir(builtins)) | {"__name__", "__file__"}
+    used = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else given).add(node.id)
+        elif isinstance(node, ast.arg):
+            given.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            given.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            given.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            given.add(node.name)
+    notes = {id(n) for node in ast.walk(tree) for note in annotations(node) for n in ast.walk(note)}
+    only_notes = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) in notes} - {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in notes
+    }
+    return used - given - only_notes
+
+
+def annotations(node: ast.AST) -> list[ast.AST]:
+    """Annotations, which are not evaluated."""
+    found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+    return [note for note in found if note is not None]
+
+
+def test_the_quick_suite_is_large_enough_and_its_cases_have_names_of_their_own() -> None:
+    chip = Chip.find("cpu", quick=True)
+    names = [(one.area, one.name) for area in AREAS for one in cases_of(area, chip)]
+    assert len(names) >= 300
+    assert len(set(names)) == len(names), sorted(name for name in set(names) if names.count(name) > 1)
+    assert {area for area, _ in names} == set(AREAS)
+
+
+def test_what_the_host_computes_is_counted_and_is_no_failure(folder: Path) -> None:
+    chip = Chip.find("tally", "rushlight_tally", quick=True)
+    report = Report("tally", areas={"ops": Area()})
+    with host_ops(chip, report.on_host):
+        run_case(find("ops", "solve", chip), chip, report)
+    assert report.passed and report.on_host["_linalg_solve_same"] >= 1
+    assert "own_or_report" not in vars(chip.handler)      # the device is left as it was
+
+
+def test_types_that_are_not_claimed_are_not_asked_for(folder: Path) -> None:
+    chip = Chip.find("tally", "rushlight_tally", quick=True)
+    chip.dtypes = (rushlight.float32, rushlight.int32, rushlight.bool)
+    report = Report("tally", areas={"ops": Area(), "dtypes": Area(), "gradients": Area()})
+    for area, name in (("ops", "argmax"), ("ops", "add"), ("gradients", "gradients_by_differences")):
+        run_case(find(area, name, chip), chip, report)
+    assert report.areas["ops"].passed == 1 and report.areas["ops"].reasons == {
+        "the device does not claim int64": ["argmax"]
+    }
+    assert report.areas["gradients"].skipped == 1
+    kinds = {one.name.partition(":")[0] for one in cases_of("dtypes", chip) if ":" in one.name}
+    assert kinds == {"float32", "int32", "bool"}
+
+
+def test_importing_the_package_loads_none_of_it() -> None:
+    code = "import sys, rushlight; sys.exit('rushlight.conform' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
