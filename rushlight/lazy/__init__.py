@@ -2,7 +2,8 @@
 
 Enters: tensors moved or made on "lazy". Leaves: their elements, when they are asked for or a step ends. Between two
 steps nothing is computed: the core writes calls down as words (csrc/recording.h), `tape` reads them, `graph` makes
-functional graphs of them, an `engine` compiles and runs those, and `cache` keeps what was compiled by the words themselves.
+functional graphs of them, an `engine` compiles and runs those, and `cache` keeps what was compiled by the words
+themselves.
 
     x = rushlight.randn(8, 8).to("lazy")
     y = (x @ x).relu().sum()        # written down

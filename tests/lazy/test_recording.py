@@ -206,6 +206,7 @@ def test_a_failed_compile_keeps_what_was_written_down(monkeypatch):
     assert y.tolist() == [42.0] * 3
 
 
+@pytest.mark.slow
 def test_three_thousand_calls_in_a_row():
     x = y = rl.ones(2).to("lazy")
     for _ in range(3000):
