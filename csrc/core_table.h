@@ -19,7 +19,7 @@ namespace rl {
   X(parallel_for) X(num_threads) X(set_num_threads) X(memory_stats) X(reset_peak_memory) X(arena_empty)              \
   X(storage_new) X(storage_wrap) X(storage_resize)                                                                   \
   X(tensor_alloc) X(tensor_finish_geometry) X(tensor_set_geometry) X(tensor_empty) X(tensor_alias)                   \
-  X(tensor_shallow_copy) X(tensor_version) X(tensor_share_version) X(tensor_extra) X(tensor_quantize) X(tensor_has_data) X(tensor_track) \
+  X(tensor_shallow_copy) X(tensor_version) X(tensor_share_version) X(tensor_extra) X(tensor_quantize) X(tensor_keep_attributes) X(tensor_has_data) X(tensor_track) \
   X(has_torch_dispatch) X(ask_access)                                                                                        \
   X(shared_overlap) X(bad_size) X(size_object) X(int_tuple) X(read_ints) X(ask_behind)                               \
   X(tensor_item) X(check_host_data) X(host_copy) X(wrapped_value) X(is_numpy_array)                                  \

@@ -39,7 +39,7 @@ static bool set_ndim(Tensor* t, int ndim) {
 }
 
 bool is_seen(const Tensor* t) {
-  if (tls.keys & kKeyAten) return true;
+  if (tls.keys & kKeyAten || t->keys & kKeyPrivate) return true;
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(t));
   return (t->keys & kKeySubclass) && has_torch_dispatch(Py_TYPE(t)) && !PyObject_HasAttrString(type, "own_ops");
 }
@@ -177,6 +177,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
   Tensor* copy = tensor_alias(t, t->sizes(), t->strides(), t->ndim, t->offset, t->dtype);
   if (copy && share_version && !(t->flags & kInference)) tensor_share_version(t, copy);
+  if (copy && __builtin_expect(t->keys & kKeyPrivate, 0)) tensor_keep_attributes(t, copy);
   if (copy && (t->keys & kKeyFunctorch)) {
     copy->keys |= kKeyFunctorch;
     tensor_extra(copy)->wrapped = Py_XNewRef(t->extra->wrapped);
@@ -210,6 +211,13 @@ AutogradExtra* tensor_extra(Tensor* t) {
     tensor_track(t);
   }
   return t->extra;
+}
+
+void tensor_keep_attributes(Tensor* from, Tensor* to) {
+  if (!from->dict) return;
+  Py_XSETREF(to->dict, PyDict_Copy(from->dict));
+  if (!to->dict) PyErr_Clear();
+  tensor_track(to);
 }
 
 void tensor_quantize(Tensor* t, PyObject* quantizer) {
@@ -256,7 +264,11 @@ static void tensor_dealloc(PyObject* self) {
 
 static int tensor_setattr(PyObject* self, PyObject* name, PyObject* value) {
   tensor_track(as_tensor(self));   // attributes can close a cycle
-  return PyObject_GenericSetAttr(self, name, value);
+  PyTypeObject* before = Py_TYPE(self);
+  int failed = PyObject_GenericSetAttr(self, name, value);
+  if (Py_TYPE(self) != before)     // `x.__class__ = Other`: its handlers are asked from now on
+    as_tensor(self)->keys = (as_tensor(self)->keys & ~(kKeySubclass | kKeyFunction)) | subclass_keys(Py_TYPE(self));
+  return failed;
 }
 
 // --- reading Python values ------------------------------------------------------------------------------------------

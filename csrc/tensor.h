@@ -109,13 +109,14 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
 // The bits with which a view of `base` that has elements of this type starts: only complex numbers have conjugates.
 inline uint32_t view_bits(const Tensor* base, DType dtype) {
-  return base->keys & (is_complex(dtype) ? kKeyBits : static_cast<uint32_t>(kKeyNegative));
+  return base->keys & (is_complex(dtype) ? kKeyBits | kKeyPrivate : static_cast<uint32_t>(kKeyNegative | kKeyPrivate));
 }
 Version* tensor_version(Tensor* t);                                 // makes one if there is none
 void tensor_share_version(Tensor* from, Tensor* to);
 inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t))->value++; }
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
 AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
+void tensor_keep_attributes(Tensor* from, Tensor* to);              // of one whose class holds its elements in them
 void tensor_quantize(Tensor* t, PyObject* quantizer);               // gives the integers this meaning; null: none
 void tensor_track(Tensor* t);                                       // the collector must see it from now on
 // Whether a __torch_function__ may want to see what is done with a tensor, where that is no op's call.

@@ -53,10 +53,13 @@ static PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(DTypeObject), 0, Py_T
 
 const char* device_type_name(uint8_t type) { return type < num_devices ? kDevices[type].name : "?"; }
 
+static int private_type = -1;   // PyTorch's device of others, which may be renamed and keeps its first name too
+static int unit_type = -1;      // what a bare number names
+
 static int find_device_type(const char* name, size_t length) {
   for (int i = 0; i < num_devices; i++)
     if (strlen(kDevices[i].name) == length && strncmp(kDevices[i].name, name, length) == 0) return i;
-  return -1;
+  return length == 13 && strncmp(name, "privateuseone", 13) == 0 ? private_type : -1;
 }
 
 static PyObject* known_devices() {
@@ -107,7 +110,7 @@ static bool parse_unit(PyObject* number, Device* out) {
     PyErr_Format(PyExc_RuntimeError, "device: index must be between 0 and 254, got %ld", index);
     return false;
   }
-  *out = {static_cast<uint8_t>(find_device_type("cuda", 4)), static_cast<uint8_t>(index)};
+  *out = {static_cast<uint8_t>(unit_type), static_cast<uint8_t>(index)};
   return true;
 }
 static bool is_unit(PyObject* o) { return PyLong_Check(o) && !PyBool_Check(o); }
@@ -235,6 +238,23 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(number);
 }
 
+static PyObject* rename_device(PyObject*, PyObject* args) {
+  const char *name, *wanted;
+  if (!PyArg_ParseTuple(args, "ss", &name, &wanted)) return nullptr;
+  int number = find_device_type(name, strlen(name));
+  if (number < 0 || find_device_type(wanted, strlen(wanted)) >= 0 || strlen(wanted) >= sizeof(kDevices[0].name))
+    return PyErr_Format(PyExc_RuntimeError, "rename_device: cannot call '%s' '%s'", name, wanted), nullptr;
+  snprintf(kDevices[number].name, sizeof(kDevices[0].name), "%s", wanted);
+  Py_RETURN_NONE;
+}
+
+static PyObject* set_unit_type(PyObject*, PyObject* name) {
+  Device d;
+  if (!parse_device(name, &d)) return nullptr;
+  unit_type = d.type;
+  Py_RETURN_NONE;
+}
+
 static PyObject* device_finder = nullptr;   // callable(name): registers the device, or raises why it is not there
 
 bool device_appears(uint8_t type) {
@@ -274,6 +294,8 @@ static PyMethodDef functions[] = {
      "set_device_finder(callable(name)): what registers an absent device that is first used, or raises"},
     {"register_device", guarded<register_device>, METH_VARARGS,
      "register_device(name, handler, native=None): number a new device type"},
+    {"set_unit_type", guarded<set_unit_type>, METH_O, "set_unit_type(name): the type of device that a bare number names"},
+    {"rename_device", guarded<rename_device>, METH_VARARGS, "rename_device(name, wanted): another name for a device type"},
     {}};
 
 int init_types(PyObject* module) {
@@ -297,6 +319,8 @@ int init_types(PyObject* module) {
     kDevices[num_devices].is_absent = true;
     snprintf(kDevices[num_devices++].name, 32, "%s", name);
   }
+  private_type = num_devices - 1;
+  unit_type = find_device_type("cuda", 4);
   if (PyModule_AddObjectRef(module, "dtype", reinterpret_cast<PyObject*>(DTypeType))) return -1;
   if (PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(DeviceType))) return -1;
   return PyModule_AddFunctions(module, functions);

@@ -147,6 +147,7 @@ enum Key : uint32_t {
   kKeyNegative = 1u << 10,       // the elements are the negatives of what the memory holds
   kKeyFunction = 1u << 11,        // a __torch_function__ of the program sees attributes too; comes with one of the first two
   kKeyQuantized = 1u << 12,      // the elements are integers that a quantizer gives a meaning (AutogradExtra::quantizer)
+  kKeyPrivate = 1u << 13,        // the tensor lies on PyTorch's device of others (PrivateUse1): registered kernels compute
 };
 constexpr uint32_t kKeyBits = kKeyConjugate | kKeyNegative;
 

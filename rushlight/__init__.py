@@ -284,6 +284,7 @@ _LAZY_NAMES = {
     "Stream": "torch_names.streams",
     "Event": "torch_names.streams",
     "get_device_module": "accelerator",
+    "_register_device_module": "accelerator",
     "save": "serialization",
     "load": "serialization",
     **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),

@@ -22,6 +22,7 @@ from .base.quantizers import PerChannel, PerTensor
 from .base.shape import sparse_coo, strided
 from .definitions.nested import container as _nested
 from .definitions.sparse import container as _sparse
+from .devices.private_use import PRIVATE
 from .dispatch.modes import DisableTorchFunctionSubclass
 from .op import find_op
 from .tensors import pickling
@@ -104,6 +105,11 @@ def reduce_tensor(self: Tensor, protocol: int = 2) -> tuple:
     """`Tensor.__reduce_ex__`."""
     if pickling.ongoing.materialize_fake_tensors and hasattr(self, "fake_device"):    # whose bytes are left out anyway
         self = _C.empty(tuple(self.shape), tuple(self.stride()), self.dtype, self.fake_device)
+    if self._keys & PRIVATE:      # elements travel by the host, and go to whatever back end is there then
+        with DisableTorchFunctionSubclass():
+            host = self.detach().cpu()
+        return pickling._rebuild_device_tensor_from_cpu_tensor, (
+            host, self.dtype, str(self.device), self.requires_grad)
     if type(self) is Tensor:
         state = self.__dict__
         if not state:
@@ -213,6 +219,9 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
         result = result.neg() if self.is_neg() else result
     elif self.is_meta:
         result = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
+    elif self._keys & PRIVATE:      # what it holds are attributes, which a copy has of its own
+        memo[id(self)] = result = self.detach().clone()
+        return result.requires_grad_() if self.requires_grad else result
     else:
         result = self.detach().clone()
     if type(self) is not type(result):

@@ -14,7 +14,7 @@ from typing import Any
 from . import _C, devices
 from ._C import device as Device
 from .base.refusals import stand_in
-from .devices import find_accelerator, handlers, set_unit
+from .devices import find_accelerator, handlers, private_use, set_unit
 from .torch_names.streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")
@@ -28,8 +28,19 @@ __all__ = [
 ]
 
 
+class _Private:
+    """PyTorch's device of others as the accelerator: a back end in Python has one unit, and no streams."""
+
+    def __init__(self) -> None:
+        self.name = private_use.state.name
+
+    def device_count(self) -> int:
+        hook = private_use.state.hook
+        return int(hook is not None and bool(hook.is_available()))
+
+
 def _handler() -> Any:
-    return find_accelerator()
+    return _Private() if private_use.state.hook is not None else find_accelerator()
 
 
 def _unit(name: str, device: Any = None) -> Any:
@@ -38,11 +49,15 @@ def _unit(name: str, device: Any = None) -> Any:
     if handler is None:
         raise RuntimeError(f"accelerator.{name}: Cannot access accelerator device when none is available.")
     if device is None or isinstance(device, int):
-        return Device(handler.name, _C.current_unit(handler.name) if device is None else device)
+        return Device(handler.name, _current(handler) if device is None else device)
     chosen = Device(device)
     if chosen.type != handler.name:
         raise ValueError(f"accelerator.{name}: {chosen.type} doesn't match the current accelerator {handler.name}.")
-    return chosen if chosen.index is not None else Device(chosen.type, _C.current_unit(chosen.type))
+    return chosen if chosen.index is not None else Device(chosen.type, _current(handler))
+
+
+def _current(handler: Any) -> int:
+    return 0 if isinstance(handler, _Private) else _C.current_unit(handler.name)
 
 
 def is_available() -> bool:
@@ -70,7 +85,9 @@ def current_device_index() -> int:
 def set_device_index(device: Any, /) -> None:
     """Make a unit this thread's current one; a negative number changes nothing."""
     if not isinstance(device, int) or device >= 0:
-        set_unit(_unit("set_device_index", device))
+        unit = _unit("set_device_index", device)
+        if not private_use.is_private(unit):
+            set_unit(unit)
 
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
@@ -79,6 +96,8 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 def current_stream(device: Any = None, /) -> Stream:
     """This thread's current stream on a unit."""
     unit = _unit("current_stream", device)
+    if private_use.is_private(unit):
+        return Stream(unit, stream_id=0)
     return Stream(unit, stream_id=_C.current_stream(unit))
 
 
@@ -91,7 +110,10 @@ def set_stream(stream: Stream) -> None:
 
 def synchronize(device: Any = None, /) -> None:
     """Wait for all streams of a unit; then raise what checks on the device found."""
-    _C.synchronize(_unit("synchronize", device))
+    unit = _unit("synchronize", device)
+    if private_use.is_private(unit):
+        raise RuntimeError(f"accelerator.synchronize: the back end of '{unit}' has no streams that could be waited for")
+    _C.synchronize(unit)
 
 
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
@@ -170,11 +192,20 @@ def get_device_module(device: Any = None) -> ModuleType:
     when not told."""
     if device is not None and not isinstance(device, (str, Device)):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
-    name = "cpu" if device is None else Device(device).type
+    if device is None:
+        own = current_accelerator() if private_use.state.hook is not None else None
+        name = "cpu" if own is None else own.type
+    else:
+        name = Device(device).type
+    if name in private_use.modules:
+        return private_use.modules[name]
     try:
         return import_module(f".{name}", __package__)
     except ModuleNotFoundError:
         raise RuntimeError(f"device '{name}' has no module 'torch.{name}'. Register one with it.") from None
+
+
+_register_device_module = private_use.register_module
 
 
 class device_index:  # noqa: N801 - PyTorch's name

@@ -14,6 +14,7 @@ from typing import Any
 
 from ._C import Generator, Tensor, default_generator, device, device_generator, seed_device_generators
 from .base.tracebacks import users_level
+from .devices import private_use
 from .devices.base import find, handlers
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]
@@ -23,12 +24,29 @@ def manual_seed(seed: int) -> Generator:
     """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it."""
     result = default_generator.manual_seed(int(seed))
     seed_device_generators(int(seed))
+    _seed_custom_device(int(seed))
     return result
 
 
 def seed() -> int:
     """Restart the default generator from a seed the system chose, and return that seed."""
-    return default_generator.seed()
+    chosen = default_generator.seed()
+    _seed_custom_device(chosen)
+    return chosen
+
+
+def _seed_custom_device(seed: int) -> None:
+    """Tell the module of PyTorch's device of others, where a back end registered one."""
+    module = private_use.modules.get(private_use.state.name)
+    if module is None:
+        return
+    if hasattr(module, "_is_in_bad_fork") and hasattr(module, "manual_seed_all"):
+        if not module._is_in_bad_fork():
+            module.manual_seed_all(int(seed))
+        return
+    warnings.warn(
+        f"manual_seed: the seed does not take effect on '{private_use.state.name}': its module has no `_is_in_bad_fork`"
+        " and `manual_seed_all`.", UserWarning, stacklevel=users_level())
 
 
 def initial_seed() -> int:
@@ -51,6 +69,22 @@ def thread_safe_generator() -> Generator | None:
     return None
 
 
+def _fork_module(kind: str, devices: Iterable[Any] | None) -> Iterator[None]:
+    """`fork_rng` for PyTorch's device of others: its module keeps the states of its units."""
+    module = private_use.modules.get(kind)
+    if module is None:
+        raise RuntimeError(f"torch has no module of `{kind}`: register one with torch._register_device_module")
+    units = range(module.device_count()) if devices is None else list(devices)
+    own = default_generator.get_state()
+    states = [module.get_rng_state(unit) for unit in units]
+    try:
+        yield
+    finally:
+        default_generator.set_state(own)
+        for unit, state in zip(units, states, strict=True):
+            module.set_rng_state(state, unit)
+
+
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
              _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:
@@ -59,7 +93,12 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller
     if not enabled:
         yield
         return
+    if device_type is None and private_use.state.hook is not None:
+        device_type = private_use.state.name
     kind = device(device_type or "cuda").type
+    if private_use.is_private(kind):
+        yield from _fork_module(kind, devices)
+        return
     if devices is None:
         units = handlers[kind].device_count() if kind in handlers or find(kind) else 0
         if units > 1:

@@ -62,6 +62,12 @@ late.provide({
     "aten graphs": "export.aten_graphs:as_aten",                     # make_fx, and compilers given to AOTAutograd
     "aten view": "aten_view.calls:call",                             # what programs' modes and subclasses see
     "aten call": "aten_view.calls:exact",
+    "private call": "aten_view.private_use.kernels:run",                 # ops on PyTorch's device of others
+    "below autograd": "aten_view.private_use.entry:below_autograd",
+    "PackedSequence": "nn.utils.rnn:PackedSequence",                 # which gets methods of devices of others
+    "renamed activities": "profiler.activities:rename_private",      # devices of others, as profilers show them
+    "private method": "aten_view.private_use.forms:call",
+    "private out": "aten_view.private_use.kernels:run_out",
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch

@@ -163,9 +163,9 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2840,
+    LOOSE: 2920,
     "_decomp": 2000,
-    "aten_view": 2600,
+    "aten_view": 2800,
     "ao": 18500,
     "aot": 3900,
     "aten": 1800,
@@ -175,8 +175,8 @@ CEILINGS = {
     "conform": 4000,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 6000,
-    "dispatch": 2840,
+    "devices": 6100,
+    "dispatch": 2940,
     "distributed": 25650,
     "distributions": 5800,
     "dynamo": 14900,
@@ -197,8 +197,8 @@ CEILINGS = {
     "serialization": 3100,
     "script": 26000,
     "symbols": 2700,
-    "tensors": 2760,
-    "utils": 11850,
+    "tensors": 2800,
+    "utils": 12040,
     "csrc": 29050,
 }
 
@@ -212,6 +212,7 @@ PUBLIC_NAMES = {
     "rushlight/_dynamo/utils",
     "rushlight/_export/utils",
     "rushlight/_dynamo/backends/common",
+    "rushlight/_inductor/codegen/common",
     "rushlight/ao/pruning/sparsifier/utils",
     "rushlight/ao/quantization/backend_config/utils",
     "rushlight/ao/quantization/fx/utils",

@@ -63,6 +63,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version) { return core->tensor_shallow_copy(t, share_version); }
 void tensor_share_version(Tensor* from, Tensor* to) { core->tensor_share_version(from, to); }
 AutogradExtra* tensor_extra(Tensor* t) { return core->tensor_extra(t); }
+void tensor_keep_attributes(Tensor* from, Tensor* to) { core->tensor_keep_attributes(from, to); }
 void tensor_quantize(Tensor* t, PyObject* quantizer) { core->tensor_quantize(t, quantizer); }
 Overlap shared_overlap(Tensor* a, Tensor* b) { return core->shared_overlap(a, b); }
 bool bad_size(const int64_t* sizes, int ndim) { return core->bad_size(sizes, ndim); }

@@ -71,7 +71,8 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (device_arg != Py_None && !parse_device(device_arg, &device)) return nullptr;
   if (device.type == kMeta)
     return PyErr_SetString(PyExc_RuntimeError, "Generator: device 'meta' draws no numbers, so it has none"), nullptr;
-  if (device.type != kCPU && !find_unit(device)) return as_runtime_error();
+  if (device.type != kCPU && !find_unit(device))
+    return PyErr_ExceptionMatches(PyExc_NotImplementedError) ? nullptr : as_runtime_error();
   auto* self = reinterpret_cast<GeneratorObject*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   self->device = device, self->seed = kFirstSeed, self->offset = 0;

@@ -230,7 +230,7 @@ static PyObject* m_detach(PyObject* self, PyObject*) {
   Recorded recorded;
   if (is_recording()) record_method(&recorded, "aten::detach", &self, 1);
   if (as_tensor(self)->keys & kKeyFunctorch) return call_wrapped("wrapped_detach", self);
-  if (as_tensor(self)->keys & kKeySubclass || thread_state().keys & kKeyAten) return call_wrapped("seen_detach", self);
+  if (as_tensor(self)->keys & (kKeySubclass | kKeyPrivate) || thread_state().keys & kKeyAten) return call_wrapped("seen_detach", self);
   return as_object(tensor_shallow_copy(as_tensor(self), true));
 }
 

@@ -92,7 +92,8 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   copy->device = t->device;
   tensor_set_geometry(copy, t->sizes(), t->strides(), t->ndim, t->offset);
   copy->flags |= t->flags & kInference;
-  copy->keys |= t->keys & kKeyBits;
+  copy->keys |= t->keys & (kKeyBits | kKeyPrivate);
+  if (t->keys & kKeyPrivate) tensor_keep_attributes(t, copy);
   if (t->keys & kKeyQuantized) tensor_quantize(copy, t->extra->quantizer);
   if (share && !(t->flags & kInference)) tensor_share_version(t, copy);
   return as_object(copy);
@@ -122,7 +123,8 @@ static PyObject* py_make_wrapper(PyObject*, PyObject* args) {
   if (!t) return nullptr;
   t->dtype = dtype_of(dtype);
   int64_t span = span_elements(s, st, n);
-  size_t promised = span > 0 ? static_cast<size_t>(span + offset) * itemsize(t->dtype) : 0;
+  bool is_private = reinterpret_cast<PyTypeObject*>(type) == TensorType && d.type != kMeta;   // its class holds them
+  size_t promised = span > 0 && !is_private ? static_cast<size_t>(span + offset) * itemsize(t->dtype) : 0;
   t->storage = storage_wrap(nullptr, promised, d, nullptr, nullptr);
   t->storage->is_hollow = promised && d.type != kMeta;
   t->device = d;
@@ -190,7 +192,7 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
   t->storage = s->storage;
   t->dtype = s->dtype;
   t->device = s->device;
-  t->keys = (t->keys & ~kKeyBits) | (s->keys & kKeyBits);
+  t->keys = (t->keys & ~(kKeyBits | kKeyPrivate)) | (s->keys & (kKeyBits | kKeyPrivate));
   if ((t->keys | s->keys) & kKeyQuantized) tensor_quantize(t, s->extra ? s->extra->quantizer : nullptr);
   tensor_set_geometry(t, s->sizes(), s->strides(), s->ndim, s->offset);
   Py_RETURN_NONE;

@@ -60,7 +60,8 @@ __all__ = [
 
 # for programs that compile: the stages are loaded then
 __getattr__, __dir__ = late.names(
-    globals(), late.by_name({"eval_frame": "OptimizedModule explain optimize optimize_assert"}), files=("eval_frame",)
+    globals(), late.by_name({"eval_frame": "OptimizedModule explain optimize optimize_assert"}),
+    files=("device_interface", "eval_frame")
 )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from .._C import Tensor, bfloat16, dtype as _dtype, float16, float64
-from ..devices import find
+from ..devices import find, private_use
 from ..dispatch import autocast as _state
 from ..dispatch.autocast import is_autocast_available
 
@@ -44,24 +44,36 @@ class autocast:  # noqa: N801 - PyTorch's name
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        if device_type not in _state.DEVICES:
+        if _state.lower_type(device_type) is None:
             raise RuntimeError(f"autocast: unsupported autocast device_type '{device_type}'")
         self.device = device_type
+        supported = self._types_of_module() if device_type == private_use.state.name else (bfloat16, float16)
         self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        self._enabled = enabled and self._is_usable()
+        self._enabled = enabled and self._is_usable(supported)
         self._outer: list[tuple[bool, bool, Any]] = []
 
-    def _is_usable(self) -> bool:
+    def _types_of_module(self) -> Sequence[_dtype]:
+        """The types that the module of a back end (PrivateUse1) says it autocasts to."""
+        ask = getattr(private_use.modules.get(self.device), "get_amp_supported_dtype", None)
+        if ask is None:
+            raise AssertionError(
+                f"autocast({self.device!r}): the backend has not registered a module, or the module lacks"
+                " `get_amp_supported_dtype() -> List[torch.dtype]`. It registers one with"
+                " torch._register_device_module."
+            )
+        return ask()
+
+    def _is_usable(self, supported: Sequence[_dtype]) -> bool:
         if self.device == "cuda" and not find("cuda"):
             warnings.warn("autocast('cuda'): CUDA is not available, so it has no effect.", stacklevel=3)
             return False
-        if self.fast_dtype in (bfloat16, float16):
+        if self.fast_dtype in supported:
             return True
-        name = self.device.upper()
+        name = self.device if self.device == private_use.state.name else self.device.upper()
         warnings.warn(
             f"{name} autocast: the target dtype is not supported, so it has no effect.\n"
-            f"Pass dtype={bfloat16} or dtype={float16}.",
+            f"Pass {' or '.join(f'dtype={each}' for each in supported)}.",
             stacklevel=3,
         )
         return False

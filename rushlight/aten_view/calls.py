@@ -15,12 +15,14 @@ from ..aten.adapters import ADAPTERS
 from ..aten.calls import aten_call, named_target
 from ..aten.overloads import AtenOverload
 from ..base.tables import rows
+from ..devices import private_use
 from ..dispatch.dispatcher import is_composite, tensors_of, torch_dispatch
 from ..op.pointwise import PointwiseVjp
 from .composites import COMPOSED
 from .factories import is_factory, with_options
 from .networks import OWN
 from .nodes import SAVING, Unit, derivative_of, leave, record, record_body, slope, twin
+from .private_use.entry import before_autograd, has_kernel
 
 
 @cache
@@ -67,14 +69,19 @@ def _by_form(overload: Any, args: tuple) -> Any:
 def shown(func: Any, given: tuple, named: dict[str, Any], overload: Any, args: tuple) -> Any:
     """A call by ATen's overload: in parts where PyTorch has it in parts, else as one."""
     key = f"{func._opname}.{func._overloadname}"
+    if private_use.state.is_used:
+        answer = before_autograd(func, key, given, named)
+        if answer is not NotImplemented:
+            return answer
     if _C.is_inference_mode_enabled() and key in implicit_names():     # without autograd nothing is above it
         return Unit(func, given, named, overload, args).run()
-    rule = COMPOSED.get(key) or COMPOSED.get(func._opname)
+    is_whole = private_use.state.is_used and has_kernel(key, given)     # a back end takes what PyTorch has in parts
+    rule = None if is_whole else COMPOSED.get(key) or COMPOSED.get(func._opname)
     answer = _C.own_call(lambda: rule(*given, **named)) if rule is not None else NotImplemented
     if answer is not NotImplemented:
         return answer
     is_body = is_composite(overload)
-    if is_body and key in implicit_names():
+    if is_body and key in implicit_names() and not is_whole:
         return NotImplemented
     records = _C.is_grad_enabled() and any(t.requires_grad for t in tensors_of(args))
     derivative = derivative_of(func) if records and not overload.inplace and not overload.is_view else None

@@ -15,6 +15,7 @@ from typing import Any
 from .. import _C, _extras
 from ..base import logs
 from ..base.shape import memory_format
+from ..devices.private_use import PRIVATE
 from ..op import find_op
 from ..rules import levels
 from .grad_mode import no_grad
@@ -64,7 +65,8 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
         )
-    if not is_edge(output) and (_is_made_of_others(output) or _C.get_thread_keys()[0] & _ATEN):
+    if not is_edge(output) and (
+            _is_made_of_others(output) or output._keys & PRIVATE or _C.get_thread_keys()[0] & _ATEN):
         with no_grad():
             return _C.own_call(lambda: find_op("ones_like")(output, memory_format=memory_format("preserve_format")))
     result = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)

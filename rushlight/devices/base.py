@@ -26,6 +26,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import late
 from ..base.show import is_shown, show
+from . import private_use
 
 
 class _Handlers(dict):
@@ -64,6 +65,11 @@ def require(name: str) -> None:
     """Register a device of our own that is first used; raises why it is not there."""
     if find(name):
         return
+    if private_use.is_private(name) and private_use.state.is_used:
+        raise NotImplementedError(
+            f"{name!r} is a back end in Python (PrivateUse1): it has kernels, and no memory, generators or streams that"
+            " are asked for here"
+        )
     if name == "cuda":
         raise NoDeviceError(f"{no_cuda()}; use device='cpu', or ask cuda.is_available() first")
     raise RuntimeError(
@@ -301,6 +307,8 @@ def register(device: Device) -> int:
     ):
         if getattr(type(device), method, None) is getattr(Device, method, None):
             raise TypeError(f"register: device '{device.name}' must implement {method}")
+    if private_use.state.is_used and private_use.is_private(device.name):
+        raise RuntimeError(f"register: {device.name!r} is the name of a back end of PyTorch's kind (PrivateUse1) here")
     number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))

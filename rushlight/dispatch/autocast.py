@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, bfloat16, float16, float32
+from ..devices import private_use
 from ..op import ops
 from .keys import AUTOCAST
 
@@ -297,11 +298,18 @@ _C.set_hooks(autocaster=call)
 # --- state ------------------------------------------------------------------------------------------------------------
 
 
+def lower_type(device_type: str) -> Any:
+    """The lower type that regions of a device type start with; None where autocasting knows no such device."""
+    if device_type == private_use.state.name:
+        return DEVICES[private_use.PLAIN_NAME]
+    return DEVICES.get(device_type)
+
+
 def known_device(device_type: str) -> str:
     """The device type itself, if autocasting has a state for it."""
     if not isinstance(device_type, str):
         raise TypeError(f"autocast: expected a device type as a str, got {type(device_type).__name__}")
-    if device_type not in DEVICES:
+    if lower_type(device_type) is None:
         _C.device(device_type)   # a word that names no device gets its usual error
         raise RuntimeError(f"autocast: unsupported device type {device_type!r}; expected one of {', '.join(DEVICES)}")
     return device_type
@@ -309,8 +317,9 @@ def known_device(device_type: str) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast regions of a device type can be opened."""
-    _C.device(device_type) if device_type not in DEVICES else None
-    return device_type in DEVICES
+    if device_type not in DEVICES:
+        _C.device(device_type)
+    return lower_type(device_type) is not None
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
@@ -324,13 +333,15 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
         device_type, enabled = "cuda", device_type
     state.enabled[known_device(device_type)] = bool(enabled)
     keys, excluded = _C.get_thread_keys()
-    active = state.enabled.get("cpu", False) or state.enabled.get("cuda", False)   # devices whose ops have policies
+    # devices whose ops have policies, or kernels that a back end registered for regions of its own
+    active = any(state.enabled.get(name, False) for name in ("cpu", "cuda", private_use.state.name))
     _C.set_thread_keys(keys | AUTOCAST if active else keys & ~AUTOCAST, excluded)
 
 
 def get_autocast_dtype(device_type: str) -> Any:
     """The lower type of a device type on this thread."""
-    return state.dtypes[known_device(device_type)]
+    known = known_device(device_type)
+    return state.dtypes.get(known) or lower_type(known)
 
 
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:

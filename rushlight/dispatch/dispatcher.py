@@ -19,13 +19,24 @@ from .._C import Tensor
 from ..base import late, logs, show
 from ..base.bits import BITS
 from ..base.homes import is_own
-from ..devices import device_of
+from ..devices import default_device, device_of, private_use
 from ..op import ops
 from ..op.registry import explain_mismatch
 from ..rules import levels
 from ..rules.out import call_out
 from . import table
-from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, QUANTIZED, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
+from .keys import (
+    AUTOCAST,
+    AUTOGRAD_OF,
+    FUNCTORCH,
+    PRIVATE,
+    QUANTIZED,
+    SHOW,
+    SUBCLASS,
+    DispatchKey,
+    DispatchKeySet,
+    backend_of,
+)
 from .modes import below, is_open, state
 from .overridable import respelled
 
@@ -74,6 +85,8 @@ def dispatch_out(overload: Any, args: tuple, out: Any, *written: Any) -> Any:
             handled = ask_overrides(public_op(overload), tensors, positional, {**named, "out": out})
         if handled is not NotImplemented:
             return handled
+        if any(t._keys & PRIVATE for t in tensors):
+            return late.provided("private out")(overload, args, out)
     return call_out(overload, args, out, dispatch)
 
 
@@ -128,7 +141,7 @@ def route(overload: Any, args: tuple, written: tuple = ()) -> Any:
         handled = torch_function(overload, args, tensors, written)
         if handled is not NotImplemented:
             return handled
-    if _C.get_thread_keys()[0] & AUTOCAST:
+    if _C.get_thread_keys()[0] & AUTOCAST and not any(t._keys & PRIVATE for t in tensors):
         from . import autocast  # noqa: PLC0415 - most programs never need it
 
         handled = autocast.call(overload, args) if autocast.is_active() else NotImplemented
@@ -161,7 +174,7 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     composed = compose(overload, args, tensors)
     if composed is not NotImplemented:
         return composed
-    if sees_aten(tensors):
+    if sees_aten(tensors) or is_placed_privately(overload, args):
         answer = late.provided("aten view")(overload, args)
         if answer is not NotImplemented:
             return answer
@@ -336,13 +349,23 @@ def wants_torch_dispatch(tensors: list[Tensor]) -> bool:
 def sees_aten(tensors: list[Tensor]) -> bool:
     """Whether the first to be asked below autograd, or a subclass among the arguments, is to see ATen's ops: handlers
     of programs do; those of this package see our own (`own_ops`)."""
-    if state.dispatch_modes and not state.dispatch_modes[-1].own_ops:
+    if (state.dispatch_modes and not state.dispatch_modes[-1].own_ops) or any(t._keys & PRIVATE for t in tensors):
         return True
     return (
         not state.subclass_dispatch_disabled
         and any(t._keys & SUBCLASS for t in tensors)
         and any(not getattr(type(t), "own_ops", False) for t in dispatch_subclasses(tensors))
     )
+
+
+def is_placed_privately(overload: Any, args: tuple) -> bool:
+    """Whether a call names PyTorch's device of others as the place of its result, or leaves it to a default that is."""
+    if not private_use.state.is_used or registered_name(overload) not in table.PLACING:
+        return False
+    named = next((a for a in args if isinstance(a, _C.device) or private_use.is_private(a)), None)
+    if named is None and not tensors_of(args):
+        named = default_device()
+    return named is not None and private_use.is_private(named)
 
 
 def _declined(owner: Any, overload: Any, types: tuple[type, ...]) -> None:
@@ -383,6 +406,8 @@ def torch_dispatch(overload: Any, args: tuple, seen: tuple[Any, tuple, dict[str,
             f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented:"
             f" {[c.__name__ for c in types]}"
         )
+    if private_use.state.is_used and (any(t._keys & PRIVATE for t in tensors) or is_placed_privately(overload, args)):
+        return late.provided("private call")(*(seen or own))
     kernel = backend_kernel(overload, registered_name(overload), device_of(args))
     return call_kernel(overload, kernel, args) if kernel is not None else overload.backend(*args)
 
@@ -459,7 +484,7 @@ def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:
     for k in (
         key,
         DispatchKey.CompositeExplicitAutograd,
-        *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,)),
+        *(() if isinstance(key, DispatchKey) or private_use.state.is_used else (DispatchKey.PrivateUse1,)),
     ):
         kernel = table.find(name, k)
         if kernel is not None and kernel is not table.FALLTHROUGH and (name, k) not in _running.calls:

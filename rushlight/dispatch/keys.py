@@ -11,6 +11,8 @@ from enum import IntEnum
 from typing import Any
 
 from .. import _C
+from ..devices import private_use
+from ..devices.private_use import PRIVATE as PRIVATE
 
 # The core's mask (enum Key in csrc/types.h).
 SUBCLASS, MODE, FUNCTORCH, FUNCTIONALIZE, AUTOCAST, TRACER, ATEN, SHOW = (1 << i for i in range(8))
@@ -47,6 +49,7 @@ class DispatchKey(IntEnum):
     Lazy = 20
     QuantizedCPU = 21
     PrivateUse1 = 22
+    AutocastPrivateUse1 = 23      # registered for PyTorch's device of others alone
 
 
 BACKENDS = {"cpu": DispatchKey.CPU, "cuda": DispatchKey.CUDA, "meta": DispatchKey.Meta, "lazy": DispatchKey.Lazy}
@@ -64,12 +67,22 @@ def parse_key(key: str | DispatchKey) -> DispatchKey | str:
         return DispatchKey[key]
     if key.lower() in BACKENDS:
         return BACKENDS[key.lower()]
+    if private_use.is_private(key):
+        private_use.use()
+        return DispatchKey.PrivateUse1
     try:
         _C.device(key.lower())
     except RuntimeError:
         known = ", ".join(DispatchKey.__members__)
         raise RuntimeError(f"unknown dispatch key {key!r}. Expected a device type or one of {known}") from None
     return key.lower()   # out-of-tree devices are keys by name: any number of them at once
+
+
+def _name_private_use() -> None:
+    BACKENDS[private_use.state.name] = DispatchKey.PrivateUse1
+
+
+private_use.state.listeners.append(_name_private_use)
 
 
 def backend_of(device: Any) -> DispatchKey | str:

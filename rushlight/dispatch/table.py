@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..devices import private_use
 from ..op import ops
 from ..op.registry import forms
 from .keys import AUTOGRAD_OF, BACKENDS, DispatchKey
@@ -18,6 +19,9 @@ kernels: dict[tuple[str, Any], Any] = {}          # (qualified op name, key) -> 
 fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, **kwargs)
 # (op name, mode or subclass) -> its __torch_dispatch__ for that op
 python_rules: dict[tuple[str, type], Callable] = {}
+# PyTorch's device of others: (ATen's overload as `add.Tensor`, key) -> function, or FALLTHROUGH
+private: dict[tuple[str, Any], Any] = {}
+PRIVATE_KEYS = (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1, DispatchKey.AutocastPrivateUse1)
 with_keyset: set[tuple[str, Any]] = set()
 FALLTHROUGH = object()
 EVERY_TYPE = (1 << 64) - 1
@@ -36,11 +40,28 @@ def qualified(namespace: str, name: str) -> str:
 def mark(name: str) -> None:
     """Tell the core which calls of this op must come to the dispatcher:
     those on devices that a registration concerns."""
-    mask = _concerned({key for n, key in kernels if n == name})
+    mask = EVERY_TYPE if private_use.state.is_used and name in PLACING else _concerned(
+        {key for n, key in kernels if n == name})
     for op in forms.get(name) or ([ops[name]] if name in ops else []):
         for overload in op.overload_list:
             # ops of `library` are all registrations
             overload.overridden = bool(mask) if overload.definition.custom else mask
+
+
+# Ops that take the name of a device: one of their arguments, not a tensor, may say that others compute.
+PLACING = frozenset((
+    "to _to_copy zeros ones full empty empty_strided empty_permuted arange range linspace logspace eye scalar_tensor"
+    " empty_like zeros_like ones_like full_like new_zeros new_ones new_empty new_full new_empty_strided tril_indices"
+    " triu_indices rand randn randint randperm rand_like randn_like randint_like normal hann_window hamming_window"
+    " blackman_window bartlett_window kaiser_window fftfreq rfftfreq").split())
+
+
+def _mark_placing() -> None:
+    for name in {*PLACING, *(n for n, _ in kernels)}:
+        mark(name)
+
+
+private_use.state.listeners.append(_mark_placing)
 
 
 def _concerned(keys: set[Any]) -> int:
@@ -75,6 +96,19 @@ def register(name: str, key: Any, function: Callable, keyset: bool = False) -> N
     if keyset:
         with_keyset.add((name, key))
     mark(name)
+
+
+def register_private(overload: str, key: Any, function: Callable, keyset: bool = False) -> None:
+    """File an implementation of one of ATen's overloads for PyTorch's device of others."""
+    private[overload, key] = FALLTHROUGH if function is fallthrough_kernel else function
+    if keyset:
+        with_keyset.add((overload, key))
+
+
+def unregister_private(overload: str, key: Any) -> None:
+    """Remove such an implementation."""
+    private.pop((overload, key), None)
+    with_keyset.discard((overload, key))
 
 
 def unregister(name: str, key: Any) -> None:

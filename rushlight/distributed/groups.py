@@ -60,11 +60,14 @@ class Backend(str):
     ) -> None:
         """Make a back end of a program's own known: `func(store, rank, size, timeout)` gives one, or with
         `extended_api` `func(distributed options, back end's options)`."""
-        if name.lower() in (cls.GLOO, cls.NCCL, cls.MPI, cls.FAKE) or name.lower() in cls._plugins:
+        if name.lower() in (cls.GLOO, cls.NCCL, cls.MPI, cls.FAKE):
             raise RuntimeError(f"there is a back end {name!r} already")
         kinds = [devices] if isinstance(devices, str) else list(devices or ["cpu", "cuda"])
         cls._plugins[name.lower()] = func, extended_api
-        cls.backend_list.append(name.lower())
+        if name.lower() not in cls.backend_list:
+            cls.backend_list.append(name.lower())
+        for kind in kinds if devices is not None else ():
+            cls.default_device_backend_map.setdefault(kind, name.lower())
         cls.backend_capability[name.lower()] = kinds
         cls.backend_type_map[name.lower()] = BackendType.CUSTOM
         setattr(Backend, name.upper(), name.lower())

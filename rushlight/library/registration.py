@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..devices import private_use
 from ..dispatch import table
 from ..dispatch.keys import DispatchKey, parse_key
 from ..op import ops
@@ -40,7 +41,9 @@ class Library:
         self._defined: list[str] = []
         self._implemented: list[tuple[str, Any]] = []
         self._fallbacks: list[Any] = []
-        self._finalizer = weakref.finalize(self, _undo, self._defined, self._implemented, self._fallbacks)
+        self._private: list[tuple[str, Any]] = []
+        self._finalizer = weakref.finalize(
+            self, _undo, self._defined, self._implemented, self._fallbacks, self._private)
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] = ()) -> str:
         """Define `name(Type arg, ...) -> Type` in this namespace; returns the name."""
@@ -74,9 +77,13 @@ class Library:
             if isinstance(op_name, str)
             else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
         )
-        short = name.rpartition("::")[2].partition(".")[0]
+        short, _, label = name.rpartition("::")[2].partition(".")
         full = table.qualified(self.ns, short)
         parsed = parse_key(key)
+        if parsed in table.PRIVATE_KEYS and self.ns == "aten":
+            self._implement_privately(op_name, f"{short}.{label or 'default'}", fn, parsed, with_keyset, allow_override)
+            if private_use.state.is_used:
+                return
         if full not in ops:
             raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
         if (full, parsed) in table.kernels and not allow_override:
@@ -87,6 +94,18 @@ class Library:
         table.register(full, parsed, fn, with_keyset)
         self._implemented.append((full, parsed))
 
+    def _implement_privately(self, op: Any, name: str, fn: Callable, key: Any, keyset: bool, override: bool) -> None:
+        """A kernel of one of ATen's overloads for PyTorch's device of others."""
+        if not isinstance(op, str):
+            name = f"{op._opname}.{op._overloadname}"
+        if (name, key) in self._private and not override:
+            raise RuntimeError(
+                f"impl: aten::{name} has a Python kernel of this library for the dispatch key {key.name} already. Pass"
+                " allow_override=True to replace it."
+            )
+        table.register_private(name, key, fn, keyset)
+        self._private.append((name, key))
+
     def fallback(self, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
         """Handle every op that has no implementation for a key."""
         key = parse_key(dispatch_key or self.dispatch_key)
@@ -95,6 +114,9 @@ class Library:
                 "Fallbacks can only be registered using a library fragment on the global namespace '_', but it is"
                 f" {self.ns}"
             )
+        if key in table.fallbacks:
+            raise RuntimeError(
+                f"Tried to register multiple backend fallbacks for the same dispatch key {key}: it has one already")
         table.fallbacks[key] = fn
         self._fallbacks.append(key)
 
@@ -102,7 +124,10 @@ class Library:
         self._finalizer()
 
 
-def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys: list[Any]) -> None:
+def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys: list[Any],
+          private: list[tuple[str, Any]]) -> None:
+    for name, key in private:
+        table.unregister_private(name, key)
     for name, key in implemented:
         table.unregister(name, key)
     for name in defined:
@@ -132,16 +157,29 @@ def define(qualname: str, schema: str | None = None, *, lib: Library | None = No
 
 
 def impl(qualname: str, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
-    """Implement an op for device types (or "default" for all); usable as a decorator."""
+    """Implement an op for device types (or "default" for all); usable as a decorator. An older form takes a library
+    first: `impl(lib, name, key)`."""
+    if isinstance(qualname, Library):
+        return _impl_in(qualname, types, func or "")
     space, name = split_name(qualname)
+    label = qualname.rpartition("::")[2].partition(".")[2]
 
     def register(fn: Callable) -> Callable:
         for kind in (types,) if isinstance(types, str) else types:
             key = "CompositeExplicitAutograd" if kind == "default" else kind
-            (lib or default_library(space)).impl(name, fn, key if key in DispatchKey.__members__ else kind)
+            (lib or default_library(space)).impl(f"{name}.{label}" if label else name, fn,
+                                                 key if key in DispatchKey.__members__ else kind)
         return fn
 
     return register if func is None else register(func)
+
+
+def _impl_in(lib: Library, name: Any, key: Any) -> Callable:
+    def register(fn: Callable) -> Callable:
+        lib.impl(name, fn, key)
+        return fn
+
+    return register
 
 
 def get_kernel(op: Any, dispatch_key: Any) -> Callable:

@@ -58,6 +58,13 @@ class DeviceType(_Numbered):
     PrivateUse1 = 20
 
 
+def rename_private(name: str) -> None:
+    """Show the device of others by the name that a back end gave it."""
+    for kind in (ProfilerActivity, DeviceType):
+        setattr(kind, name, kind.PrivateUse1)
+        kind.PrivateUse1._name_ = name
+
+
 class RecordScope(_Numbered):
     """Where an event comes from: a call, a node of backward, a label of the program."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..devices import find, placed
+from ..devices import find, placed, private_use
 from ..dispatch.modes import state
 from ..dispatch.overrides import ask_modes, computes_itself, see_access
 from ..op import find_op
@@ -90,7 +90,7 @@ def tensor(
         )
         result = _copied(data.detach(), dtype, device)
     else:
-        result = _C.from_data(data, dtype, device)
+        result = _from_data(data, dtype, device)
         if state.dispatch_modes:
             result = seen_by_modes(result)
     result = result.pin_memory() if pin_memory else result
@@ -104,6 +104,12 @@ def seen_by_modes(made: Tensor) -> Tensor:
             made = mode.fresh(made)
     modes = state.dispatch_modes
     return made if not modes or modes[-1].own_ops else find_op("lift_fresh")(made)
+
+
+def _from_data(data: Any, dtype: _C.dtype | None, device: Any) -> Tensor:
+    if private_use.is_private(device):     # made here, and handed to the back end
+        return _C.from_data(data, dtype, "cpu").to(device)
+    return _C.from_data(data, dtype, device)
 
 
 def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
@@ -132,7 +138,7 @@ def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> T
         return _moved(from_numpy(data), dtype, device)
     if hasattr(data, "__cuda_array_interface__"):
         return _moved(from_cuda_array(data), dtype, device)
-    return seen_by_modes(_C.from_data(data, dtype, device))
+    return seen_by_modes(_from_data(data, dtype, device))
 
 
 def asarray(
@@ -154,7 +160,7 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("asarray: a sequence has no memory that a tensor could alias. Leave copy=None.")
-        result = _C.from_data(obj, dtype, device)
+        result = _from_data(obj, dtype, device)
     elif copy:
         result = _copied(source, dtype, device)
     else:

@@ -12,10 +12,10 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
-from ..base import homes, shape
+from ..base import homes, late, shape
 from ..base.quantizers import PerTensor
 from ..base.settings import must_fill_memory
-from ..dispatch.keys import SUBCLASS
+from ..dispatch.keys import PRIVATE, SUBCLASS
 from ..dispatch.modes import DisableTorchFunctionSubclass
 from ..dispatch.overrides import ask_class, see_access, seen_method
 from ..op import find_op
@@ -75,7 +75,7 @@ def _set_state(self: Tensor, state: Any) -> None:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    if self._keys & SUBCLASS:
+    if self._keys & SUBCLASS and not self._keys & PRIVATE:
         own = ask_class("detach", self)
         if own is not NotImplemented:
             return own
@@ -88,6 +88,8 @@ def _set_data(self: Tensor, value: Any) -> None:
     if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
         raise RuntimeError("data: a tensor that requires gradients takes floating point or complex data")
     _C.set_data(self, value)
+    if value._keys & PRIVATE:
+        self.__dict__.update(value.__dict__)       # where a back end keeps the elements
 
 
 def _set_grad_dtype(self: Tensor, value: Any) -> None:
@@ -113,6 +115,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             f"resize_: quantized tensors are resized row by row and per tensor alone, got {self._quantizer.scheme}"
         )
+    if self._keys & PRIVATE:
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return late.provided("private method")("resize_", self, list(size), **options)
     order = shape.contiguous_format if memory_format in (None, shape.preserve_format) else memory_format
     if size == self.shape and memory_format is None:
         return self
@@ -139,6 +144,12 @@ def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Ten
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at the memory of `source` (a tensor or a storage) from now on; at nothing if there is none."""
+    if self._keys & PRIVATE:
+        given = () if source is None else (source,) if size is None else (
+            source, storage_offset, list(size), *(() if stride is None else (list(stride),)))
+        kind = "" if source is None else ".source_Tensor" if isinstance(source, Tensor) else ".source_Storage"
+        return late.provided("private method")(
+            f"set_{kind}{'_storage_offset' if size is not None else ''}", self, *given)
     if source is None:
         source = UntypedStorage(0)
     if isinstance(source, Tensor):

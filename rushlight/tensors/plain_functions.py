@@ -11,9 +11,11 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, UntypedStorage
+from ..base import late
 from ..base.promotion import set_default_dtype
 from ..base.shape import INTS, Size
 from ..devices import find
+from ..devices.private_use import PRIVATE
 from ..dispatch.overrides import overridable
 from ..op import find_op
 from . import legacy_types
@@ -87,6 +89,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
         return False
     if not input.numel():
         return True
+    if (input._keys | other._keys) & PRIVATE:
+        return late.provided("private method")("equal", input, other)
     if not all(is_dense_on_host(t) for t in (input, other)):
         return bool((input == other).all())
     # In blocks, small ones first: most of what differs does so at once, and the flags of a block stay in cache.
@@ -237,7 +241,8 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
     """Whether `input.data = from_` can be said of the two: both are of one layout, and neither or both have memory."""
     kinds = {input.device.type, from_.device.type}
-    return (len(kinds) == 1 or "meta" not in kinds) and input.layout == from_.layout
+    is_alike = not (input._keys ^ from_._keys) & PRIVATE
+    return is_alike and (len(kinds) == 1 or "meta" not in kinds) and input.layout == from_.layout
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:

@@ -16,7 +16,7 @@ from .. import _C
 from ..autograd.forward_ad import unpack_dual
 from ..autograd.grad_mode import no_grad
 from ..base.quantizers import PerTensor, Quantizer
-from ..dispatch.keys import SUBCLASS
+from ..dispatch.keys import PRIVATE, SUBCLASS
 from ..dispatch.modes import DisableTorchFunctionSubclass
 from ..dispatch.overrides import computes_itself
 from ..loops.record import Record
@@ -298,7 +298,11 @@ def tensor_text(t: _C.Tensor, tensor_contents: str | None = None) -> str:
         with DisableTorchFunctionSubclass(), no_grad():
             tensor_contents = contents(t, len(prefix), options)
     if tensor_contents is None:
+        if t._keys & PRIVATE:
+            with DisableTorchFunctionSubclass(), no_grad():
+                plain = t.cpu()
         host = plain if plain.is_cpu or plain.is_meta else plain.cpu()
         host = find_op("dequantize")(host) if host.is_quantized else host
         tensor_contents = contents(host, len(prefix), options)
-    return join_facts(prefix + tensor_contents, [*facts(plain, options), *history(t)], len(prefix), options)
+    said = facts(t if t._keys & PRIVATE else plain, options)
+    return join_facts(prefix + tensor_contents, [*said, *history(t)], len(prefix), options)

@@ -133,7 +133,8 @@ def _set(self: UntypedStorage, index: Any, value: Any) -> None:
 
 
 def _text(self: UntypedStorage) -> str:
-    items = "" if self.device.type == "meta" else "".join(f" {v}\n" for v in moved(self, "cpu").tobytes())
+    is_bare = self.device.type == "meta" or not self.nbytes()
+    items = "" if is_bare else "".join(f" {v}\n" for v in moved(self, "cpu").tobytes())
     return f"{items}[{_C.get_display_module()}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 

@@ -16,13 +16,15 @@ from typing import Any
 from .. import _C
 from ..base import late
 from ..base.refusals import names_of
-from ..devices import memory
-from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
+from ..devices import memory, private_use
+from ..dispatch import DispatchKey, DispatchKeySet, table
+from ..dispatch.keys import AUTOCAST, AUTOGRAD_OF, backend_of
 from ..dispatch.modes import (  # noqa: F401
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
     disable_torch_dispatch as _DisableTorchDispatch,  # noqa: N812 - PyTorch's name
 )
+from ..op import ops
 from ..quantized.packed import ScriptObject  # noqa: F401
 from ..rules import levels
 from .rare import Tag  # noqa: F401
@@ -57,12 +59,72 @@ def _default_device() -> Any:
 
 
 def _get_privateuse1_backend_name() -> str:
-    return "privateuseone"
+    return private_use.state.name
+
+
+_rename_privateuse1_backend = private_use.rename
 
 
 def _get_accelerator(check: bool = False) -> Any:
     """The accelerator of this machine; the CPU where there is none, as in PyTorch."""
-    return _C.device("cpu")
+    return _C.device(private_use.state.name if private_use.state.hook is not None else "cpu")
+
+
+class _Acc(ModuleType):
+    """`torch._C._acc`: what a back end in Python announces itself with."""
+
+    PrivateUse1Hooks = private_use.PrivateUse1Hooks
+    DeviceGuard = private_use.DeviceGuard
+    create_empty_tensor = staticmethod(private_use.create_empty_tensor)
+    register_python_privateuseone_hook = staticmethod(private_use.register_python_privateuseone_hook)
+    register_python_privateuseone_device_guard = staticmethod(private_use.register_python_privateuseone_device_guard)
+
+
+_acc = _Acc("rushlight._C._acc")
+
+
+def _dispatch_key_parse(name: str) -> DispatchKey:
+    """A dispatch key by its name."""
+    if name in DispatchKey.__members__:
+        return DispatchKey[name]
+    raise RuntimeError(f"could not parse dispatch key: {name}")
+
+
+def _dispatch_key_name(key: DispatchKey) -> str:
+    return key.name
+
+
+def _dispatch_key_for_device(device_type: str) -> str:
+    """The name of the key whose kernels compute on a type of device."""
+    key = backend_of(_C.device(device_type))
+    return key if isinstance(key, str) else key.name
+
+
+def _dispatch_keys(tensor: Any) -> DispatchKeySet:
+    """The keys that a call with this tensor passes through."""
+    backend = backend_of(tensor.device)
+    above = [DispatchKey.ADInplaceOrView, AUTOGRAD_OF.get(backend, DispatchKey.AutogradPrivateUse1)]
+    if backend is DispatchKey.PrivateUse1:
+        above.append(DispatchKey.AutocastPrivateUse1)
+    return DispatchKeySet([backend, *above])
+
+
+def _dispatch_has_kernel_for_dispatch_key(name: str, key: str | DispatchKey) -> bool:
+    """Whether an implementation of an op (`aten::add.Tensor`) is registered under a key."""
+    parsed = key if isinstance(key, DispatchKey) else _dispatch_key_parse(key)
+    space, _, op = name.partition("::")
+    op, _, label = op.partition(".")
+    if parsed in table.PRIVATE_KEYS and space == "aten":
+        return (f"{op}.{label or 'default'}", parsed) in table.private
+    is_own = space == "aten" and parsed in (DispatchKey.CPU, DispatchKey.Meta) and op in ops
+    return is_own or table.find(table.qualified(space, op), parsed) is not None
+
+
+@contextlib.contextmanager
+def _AutoDispatchBelowAutograd() -> Iterator[None]:  # noqa: N802 - PyTorch's name
+    """A region whose calls are not recorded, nor seen by kernels registered for autograd."""
+    with late.provided("below autograd")():
+        yield
 
 
 def _are_functorch_transforms_active() -> bool:
@@ -82,10 +144,21 @@ def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802 - PyTorch's name
 
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:  # noqa: N802 - PyTorch's name
-    raise NotImplementedError(
-        f"_ExcludeDispatchKeyGuard: dispatch keys cannot be excluded by hand here (asked for {keys})"
-    )
-    yield
+    casts = (DispatchKey.Autocast, DispatchKey.AutocastPrivateUse1)
+    graphs = (DispatchKey.Autograd, DispatchKey.AutogradPrivateUse1)
+    if not all(key in (*casts, *graphs) for key in keys):
+        raise NotImplementedError(
+            f"_ExcludeDispatchKeyGuard: keys of autocast and autograd can be excluded by hand, asked for {keys}")
+    with contextlib.ExitStack() as regions:
+        if any(key in graphs for key in keys):
+            regions.enter_context(late.provided("below autograd")())
+        outside = _C.get_thread_keys()
+        if any(key in casts for key in keys):
+            _C.set_thread_keys(outside[0], outside[1] | AUTOCAST)
+        try:
+            yield
+        finally:
+            _C.set_thread_keys(*outside)
 
 
 def _jit_setting(*values: Any) -> bool:

@@ -1,0 +1,1 @@
+"""PyTorch's `torch._inductor.codegen`: what back ends register for their devices."""
