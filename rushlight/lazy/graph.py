@@ -157,10 +157,11 @@ def is_whole(t: Seen, nbytes: int) -> bool:
 
 
 def _weak(number: Any, call: Call) -> Any:
-    """A number that is a tensor, of a type that decides no result's: beside tensors with dims that is so anyway."""
+    """A number that is a tensor, of a type that decides no result's. Halves compute with more than their own digits:
+    beside them it keeps them all."""
     beside = [t for t in tensors_in(call.args) if t.dtype.is_floating_point or t.dtype.is_complex]
     if any(t.sizes for t in beside):
-        return number
+        return number.to(beside[0].dtype) if beside[0].dtype in (_C.float32, _C.float64) else number
     made = [t.dtype for t in (*beside, *tensors_in((call.results,))) if t.dtype.is_floating_point]
     return number.to(made[0]) if made else number
 
@@ -207,6 +208,8 @@ def lifted(call: Call, objects: Sequence[Any]) -> list[int]:
     params = definition.spec.params
     if definition.name == "_update_rows":      # a step's numbers: rates that schedulers change, corrections that grow
         return [a.place for a in call.args[3]]
+    if definition.name.startswith("lerp") and any(t.dtype.itemsize == 2 for t in tensors_in(call.args)):
+        return []      # wants one type of all its tensors
     kinds = (float, int) if any(t.dtype.is_floating_point for t in tensors_in(call.args)) else (float,)
     return [
         a.place for p, a in zip(params, call.args, strict=True)
