@@ -7,6 +7,7 @@
 #include "bind.h"
 #include "element.h"
 #include "profile.h"
+#include "recording.h"
 #include "second_module.h"
 #include "scan.h"
 #include "tape.h"
@@ -37,6 +38,22 @@ static Device call_device(Tensor** tensors, int n) {
   return Device{};
 }
 
+// Takes the references that the call holds.
+static PyObject* several_outputs(PointwisePlanObject* plan, PointwiseCall& call) {
+  PyObject* tuple = PyTuple_New(plan->num_out);
+  for (int j = 0; j < plan->num_out; j++)
+    if (tuple) PyTuple_SET_ITEM(tuple, j, as_object(call.outs[j]));
+    else Py_DECREF(as_object(call.outs[j]));
+  if (!tuple || !plan->wrap) return tuple;
+  Ref holder(tuple);
+  return PyObject_CallOneArg(plan->wrap, tuple);
+}
+
+static PyObject* recorded_outputs(Overload* op, PointwisePlanObject* plan, PyObject** args, PointwiseCall& call) {
+  Ref result(plan->num_out == 1 ? as_object(call.outs[0]) : several_outputs(plan, call));
+  return result && record_call(op, args, result.p) ? result.release() : nullptr;
+}
+
 // Outputs given by the caller are borrowed; returned outputs are new references.
 static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject** args, Tensor** given) {
   if (plan->num_out == 0) return Py_NewRef(args[0]);   // nothing to do: `x.to(x.dtype)` is x
@@ -55,7 +72,7 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   int num_read = 0;
   bool plugged = device.type != kCPU && kDevices[device.type].handler;
   Tensor* value = given && plan->by_value >= 0 ? call.tensors[plan->by_value] : nullptr;
-  bool inside = value && value->numel == 1 && value->storage == given[0]->storage && value->device.type != kMeta;
+  bool inside = value && value->numel == 1 && value->storage == given[0]->storage && kDevices[value->device.type].has_data;
   if (plugged || inside)
     for (int i = 0; i < plan->num_in; i++)
       if (call.tensors[i] && ((plugged && call.tensors[i]->device.type == kCPU) || (inside && i == plan->by_value))) {
@@ -73,14 +90,9 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   if (!ok) return nullptr;
   if (given)
     for (int j = 0; j < plan->num_out; j++) Py_INCREF(as_object(given[j]));
+  if (__builtin_expect(kDevices[device.type].records, 0)) return recorded_outputs(op, plan, args, call);
   if (plan->num_out == 1) return as_object(call.outs[0]);
-  PyObject* tuple = PyTuple_New(plan->num_out);
-  for (int j = 0; j < plan->num_out; j++)
-    if (tuple) PyTuple_SET_ITEM(tuple, j, as_object(call.outs[j]));
-    else Py_DECREF(as_object(call.outs[j]));
-  if (!tuple || !plan->wrap) return tuple;
-  Ref holder(tuple);
-  return PyObject_CallOneArg(plan->wrap, tuple);
+  return several_outputs(plan, call);
 }
 
 static PyObject* run_body(Overload* op, PyObject** args) {
@@ -99,21 +111,25 @@ static PyObject* run_python(Overload* op, PyObject** args) {
   return result;
 }
 
-PyObject* overload_run(Overload* op, PyObject** args) {
-  if (op->kind == Kind::Python) return run_python(op, args);
-  Ref plan(find_plan(op, args));
-  if (!plan) return PyErr_Occurred() ? nullptr : run_python(op, args);
-  if (op->kind == Kind::Pointwise) {
-    Tensor* self = op->inplace ? as_tensor(args[0]) : nullptr;
-    return run_pointwise(op, reinterpret_cast<PointwisePlanObject*>(plan.p), args, self ? &self : nullptr);
-  }
+static PyObject* run_plan(Overload* op, PlanObject* plan, PyObject** args) {
   Tensor* local[32];
   int n = gather_tensors(op, args, local, 32);
   std::vector<Tensor*> many(n <= 32 ? 0 : n);
   if (n > 32) gather_tensors(op, args, many.data(), n);
-  PyObject* result = plan_run(reinterpret_cast<PlanObject*>(plan.p), n > 32 ? many.data() : local, n);
+  PyObject* result = plan_run(plan, n > 32 ? many.data() : local, n);
   if (__builtin_expect(!result, 0) && !PyErr_Occurred()) raise_failed_check(op, args, failed_check);
+  if (result && __builtin_expect(kDevices[plan->device.type].records, 0) && !record_call(op, args, result))
+    Py_CLEAR(result);
   return result;
+}
+
+PyObject* overload_run(Overload* op, PyObject** args) {
+  if (op->kind == Kind::Python) return run_python(op, args);
+  Ref plan(find_plan(op, args));
+  if (!plan) return PyErr_Occurred() ? nullptr : run_python(op, args);
+  if (op->kind != Kind::Pointwise) return run_plan(op, reinterpret_cast<PlanObject*>(plan.p), args);
+  Tensor* self = op->inplace ? as_tensor(args[0]) : nullptr;
+  return run_pointwise(op, reinterpret_cast<PointwisePlanObject*>(plan.p), args, self ? &self : nullptr);
 }
 
 // --- calling ---------------------------------------------------------------------------------------------------------

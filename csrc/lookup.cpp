@@ -4,6 +4,7 @@
 #include "profile.h"
 #include "boundary.h"
 #include "number.h"
+#include "recording.h"
 #include "scan.h"
 #include "table.h"
 
@@ -97,7 +98,32 @@ bool collect(Overload* op, PyObject** args, Given& given) {
   return true;
 }
 
+// Whether plans of this call are made as meta's are; 0: no.
+uint8_t recording_device(Overload* op, PyObject** args) {
+  Tensor* tensors[32];
+  int n = gather_tensors(op, args, tensors, 32);
+  for (int i = 0; i < n && i < 32; i++)
+    if (is_recorded(tensors[i]->device)) return tensors[i]->device.type;
+  for (size_t i = 0; i < op->params->size(); i++)
+    if (is_device(args[i]) && is_recorded(reinterpret_cast<DeviceObject*>(args[i])->device))
+      return reinterpret_cast<DeviceObject*>(args[i])->device.type;
+  return 0;
+}
+
+// A plan that meta's tensors would have, for a device that records.
+PyObject* recorded_plan(Overload* op, PyObject** args, uint8_t type) {
+  Ref tuple(args_tuple(op, args)), given(tuple ? planned_arguments(tuple.p) : nullptr);
+  if (!given) return nullptr;
+  GradModeGuard no_grad(false);
+  Ref plan(PyObject_CallMethodOneArg(op->definition, str_plan, given.p));
+  if (!plan || Py_TYPE(plan.p) != PlanType) return plan.release();
+  auto* own = plan_copy(reinterpret_cast<PlanObject*>(plan.p));
+  if (own) own->device = Device{type, 0};
+  return as_object(own);
+}
+
 PyObject* ask_python(Overload* op, PyObject** args) {
+  if (uint8_t type = recording_device(op, args)) return recorded_plan(op, args, type);
   Ref tuple(args_tuple(op, args));
   if (!tuple) return nullptr;
   Recorded recorded;
@@ -192,7 +218,7 @@ PyObject* find_plan(Overload* op, PyObject** args) {
   if (cacheable) {
     hash = hash_words(key.words, key.n);
     if (PyObject* plan = table(op->table)->find(key, hash)) return plan == Py_None ? nullptr : Py_NewRef(plan);
-    if (key.detail == Detail::Exact && tracer)
+    if (key.detail == Detail::Exact && tracer && !recording_device(op, args))
       if (PyObject* plan = plan_by_family(op, args, key, hash)) return plan;
   }
   Ref plan(ask_python(op, args));

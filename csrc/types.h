@@ -123,6 +123,7 @@ struct DeviceEntry {
   const ::RushlightDevice* table = nullptr;   // device_table.h: memory, copies, launches, streams
   bool is_native = false;        // the table is the device's own: no Python, no interpreter lock
   bool has_data = true;          // meta has none
+  bool records = false;          // calls are written down (recording.h); it has no data then
   bool is_absent = false;        // a name PyTorch programs know, without a package here: devices can be named, not used
 };
 extern DeviceEntry kDevices[64];

@@ -11,6 +11,7 @@ from .base import late
 late.provide({
     # role: `file:name`
     "load": "serialization:load",                                    # storages that PyTorch pickled by themselves
+    "save": "serialization:save",                                    # lazy.save
     "as_nested_tensor": "nested:as_nested_tensor",                   # pickled nested tensors
     "Parameter": "nn.parameter:Parameter",                           # pickled parameters
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
@@ -51,6 +52,7 @@ late.provide({
     "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks
     # the table of devices asks when "cuda" is first named
     "cuda device": "devices.cuda:find",
+    "lazy device": "lazy.device:find",
     "why no cuda": "devices.cuda:reason",
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker

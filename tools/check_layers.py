@@ -149,6 +149,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("export", "jit", "profiler", "package"),
     ("autograd.profiler", "autograd.profiler_util"),
     ("onnx",),
+    ("lazy",),
+    ("_lazy",),
     ("freestanding",),
     ("compat",),
     ("torch_names.home_rows", "wiring"),
@@ -187,7 +189,7 @@ CEILINGS = {
     "nn": 10800,
     "onnx": 4000,
     "quantized": 4500,
-    "op": 4450,
+    "op": 4480,
     "optim": 4100,
     "planners": 11900,
     "profiler": 7400,
@@ -197,7 +199,7 @@ CEILINGS = {
     "symbols": 2700,
     "tensors": 2800,
     "utils": 12040,
-    "csrc": 28700,
+    "csrc": 29050,
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

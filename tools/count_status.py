@@ -177,6 +177,8 @@ ROWS: dict[int, tuple[Callable[..., str], tuple[str, ...]]] = {
     14: (lowered_ops, ()),
     15: (backends, ()),
     16: (names, ("torch.jit",)),
+    17: (names, ("torch._lazy", "torch._lazy.metrics", "torch._lazy.debug", "torch._lazy.closure", "torch._lazy.config",
+                 "torch._lazy.computation", "torch._lazy.ir_cache")),
     18: (names, ("torch.cuda",)),
     19: (names, ("torch.amp", "torch.cuda.amp")),
     20: (sample_device, ()),

@@ -52,7 +52,7 @@ VARIABLES = {
             "layers that print themselves to stderr, separated by commas",
             "",
             ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback", "recompiles", "breaks",
-             "cache"),
+             "cache", "lazy"),
         ),
         Variable(
             "RUSHLIGHT_DYNAMO_DEBUG",

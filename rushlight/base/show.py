@@ -1,8 +1,8 @@
 """RUSHLIGHT_SHOW: which layers print themselves to stderr while they work.
 
 Enters: the environment variable, words separated by commas (dispatch, graph, lowered, schedule, loops, llvm, asm,
-fallback, recompiles, breaks, cache). Leaves: `is_shown(word)` and `show(word, title, text)`. A word that names no layer
-is warned of once, with those that do.
+fallback, recompiles, breaks, cache, lazy). Leaves: `is_shown(word)` and `show(word, title, text)`. A word that names
+no layer is warned of once, with those that do.
 """
 
 from __future__ import annotations

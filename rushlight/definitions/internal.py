@@ -286,3 +286,15 @@ class SparseMmReduce(_Internal):
             counts = input.crow_indices().diff().clamp(min=1)
             result = result / counts.unsqueeze(-1).to(result.dtype)
         return result, input.crow_indices().new_empty(0)
+
+
+class UpdateRows(_Internal):
+    """What a recording device was told of an optimizer's step: `tensors` are rows of `width` (a parameter, its
+    gradient, its state), and `update` changes each in place with the step's numbers."""
+
+    schema = "_update_rows(Tensor(a!)[] tensors, int width, any update, any numbers) -> ()"
+
+    def compute(self, tensors, width, update, numbers):
+        for at in range(0, len(tensors), width):
+            update.repeat(tensors[at : at + width], numbers)
+        return ()

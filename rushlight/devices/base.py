@@ -40,9 +40,12 @@ class _Handlers(dict):
 handlers: dict[str, Device] = _Handlers()
 
 
+OURS = ("cuda", "lazy")      # devices of this package that are registered when they are first named
+
+
 def find(name: str) -> bool:
     """Whether a device of our own is there; it is registered when it is first looked for."""
-    return name == "cuda" and late.provided("cuda device")() is not None
+    return name in OURS and late.provided(f"{name} device")() is not None
 
 
 class NoDeviceError(AssertionError, RuntimeError):

@@ -20,6 +20,7 @@ from ..loops.expr import Value, bitcast, const, load, var
 from ..loops.nest import For, Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
 from .pack import compile_for
+from .registry import find_op
 
 # bytes; where tensors lie at unlucky distances, AdamW took 1.40 ns an element without and takes 1.22 (Neoverse N1)
 AHEAD = 512
@@ -87,13 +88,16 @@ class DeviceUpdate:
     """An update rule on plugged-in devices: a launch for many parameters, or for each. With `has_table` the numbers are
     on the device, behind the tensors of each parameter, which many may have only."""
 
-    def __init__(self, name: str, num_numbers: int, body: Body, has_table: bool = False) -> None:
+    def __init__(self, name: str, num_numbers: int, body: Body, has_table: bool = False, math: Any = None) -> None:
         self.name, self.num_numbers, self.body, self.has_table = name, num_numbers, body, has_table
+        self.math = math      # the scalar vocabulary over tensors
         self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
         self.many_kernels: dict[tuple, Any] = {}
 
     def many(self, tuples: list[tuple], numbers: Sequence[Any]) -> bool:
         """Update many parameters (with gradients and state) of the same types, with the same numbers."""
+        if _C.records(tuples[0][0].device):
+            return not self.has_table and self.record(tuples, numbers)
         own = tuples[0][:-1] if self.has_table else tuples[0]
         device, codes = own[0].device, tuple([t.dtype.code for t in own])
         key = (device.type, codes)
@@ -114,8 +118,26 @@ class DeviceUpdate:
             return False
         return _C.update_elements(kernel[0], tensors, kernel[1], as_bits(numbers))
 
+    def record(self, tuples: list[tuple], numbers: Sequence[Any]) -> bool:
+        """The same on a device that writes calls down: one call for all of them."""
+        if any(t.is_complex() for t in tuples[0]):
+            return False
+        width, overload = len(tuples[0]), find_op("_update_rows").overload_list[0]
+        _C.record(overload, ([t for row in tuples for t in row], width, self, [float(n) for n in numbers]), ())
+        for row in tuples:
+            for t in (row[0], *row[2:]):
+                _C.bump_version(t)
+        return True
+
+    def repeat(self, row: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """The update of one parameter through ordinary ops."""
+        compute = _C.float64 if any(t.dtype is _C.float64 for t in row) else _C.float32
+        new = self.body(self.math, [t.to(compute) for t in row], list(numbers))
+        for k, value in new.items():
+            row[k].copy_(value)
+
     def load(self, device: Any, codes: tuple[str, ...], many: bool = False) -> Any:
-        if device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
+        if device.type in ("cpu", "meta") or _C.records(device) or any(code not in FLOATS for code in codes):
             return None
         compute = "f64" if "f64" in codes else "f32"
         nest = device_nest(self.name, list(codes), compute, self.num_numbers, self.body)

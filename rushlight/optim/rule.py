@@ -162,7 +162,7 @@ class Rule:
             return {**result, 1: grad} if is_scaled else result
 
         if on_device:
-            return DeviceUpdate(f"{self.name}_update", len(names), body, has_table)
+            return DeviceUpdate(f"{self.name}_update", len(names), body, has_table, TensorMath)
 
         def scaled_numbers(hyper: dict[str, Any], *scalars: Any) -> tuple:
             return (*self.numbers(hyper, *scalars), hyper["grad_scale"])

@@ -45,7 +45,7 @@ class Sweep:
 
         self.rl, self.device, self.checks, self.compare, self.convert = rl, device, checks, compare, convert
         self.records = records.RECORDS
-        if device not in ("cuda", "cpu"):   # without a card: the device that tests/devices has
+        if device not in ("cuda", "cpu", "lazy"):   # without a card: the device that tests/devices has
             from tests.devices.reference_device import ReferenceDevice
 
             base.register(ReferenceDevice(device))

@@ -17,6 +17,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
     ("name", "least"),
     [
         ("amp.md", 3),
+        ("lazy.md", 4),
         ("utilities.md", 9),
         ("coming_from_pytorch.md", 2),
         ("adding_an_op.md", 7),

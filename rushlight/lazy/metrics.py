@@ -1,0 +1,87 @@
+"""Counters and times of lazy devices.
+
+Enters: names, from whoever counts. Leaves: what was counted, and a report in text.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..base.show import is_shown, show
+from ..base.sources import PACKAGE
+
+_counters: dict[str, int] = {}
+_times: dict[str, list[float]] = {}
+
+
+def count(name: str, by: int = 1) -> None:
+    """One more of `name`."""
+    _counters[name] = _counters.get(name, 0) + by
+
+
+def tell(title: str, text: str) -> None:
+    """RUSHLIGHT_SHOW=lazy: what happened, and the line of the program that it happened at."""
+    if is_shown("lazy"):
+        show("lazy", title, f"{text}, at {current_line()}")
+
+
+@contextmanager
+def timed(name: str) -> Iterator[None]:
+    """The seconds inside are one more sample of `name`."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _times.setdefault(name, []).append(time.perf_counter() - start)
+
+
+def current_line() -> str:
+    """`file:line` of the program that asks for something now."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE + os.sep, "<")):
+        frame = frame.f_back
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def counter_names() -> list[str]:
+    """Names of the counters that are not 0."""
+    return sorted(_counters)
+
+
+def counter_value(name: str) -> int:
+    """How often `name` was counted since the last reset."""
+    return _counters.get(name, 0)
+
+
+def metric_names() -> list[str]:
+    """Names of what was timed."""
+    return sorted(_times)
+
+
+def samples(name: str) -> list[float]:
+    """Seconds of each sample of `name`."""
+    return list(_times.get(name, ()))
+
+
+def reset() -> None:
+    """Begin to count anew."""
+    _counters.clear()
+    _times.clear()
+
+
+def metrics_report() -> str:
+    """Counters, and times with their percentiles, as text."""
+    lines = []
+    for name in metric_names():
+        times = sorted(_times[name])
+        lines += [f"Metric: {name}", f"  TotalSamples: {len(times)}", f"  Accumulator: {sum(times) * 1e3:.3f}ms"]
+        marks = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99)
+        shown = [f"{p:.0%}={times[min(int(p * len(times)), len(times) - 1)] * 1e3:.3f}ms" for p in marks]
+        lines.append("  Percentiles: " + "; ".join(shown))
+    for name in counter_names():
+        lines += [f"Counter: {name}", f"  Value: {_counters[name]}"]
+    return "\n".join(lines) + "\n"
