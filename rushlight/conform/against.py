@@ -44,7 +44,7 @@ def against_host(
 
 def gradients_against_host(device: Any, call: Callable[..., Any], *inputs: rl.Tensor, **how: Any) -> None:
     """The same for the gradients of the inputs that have them, for some gradient of each result."""
-    sides = []
+    sides: list[Any] = []
     for place in ("cpu", device):
         leaves = [x.to(place).requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
         results = [part for part in parts(call(*leaves)) if part.requires_grad]

@@ -8,12 +8,14 @@ import sys
 import time
 from dataclasses import dataclass
 
+from rushlight import devices
 from rushlight.profiler.files import written
 
-from .case import Case, Chip, NoSuchDevice
+from .case import Chip, NoSuchDevice
 from .page import html
-from .report import Report, lines
-from .runner import AREAS, check
+from .report import Event, Report, lines
+from .runner import AREAS, Progress, check
+from .supervise import supervised
 
 
 @dataclass
@@ -34,19 +36,29 @@ class Refused(Exception):
 
 def check_device(request: Request) -> int:
     """Run the suite, print what came of it, write the files. 0: all passed; 1: something failed; 2: it cannot begin."""
+    ticker = Ticker() if sys.stderr.isatty() else None
     try:
         areas = chosen(request.only)
         for path in filter(None, (request.json, request.html)):
             writable(path)
-        chip = Chip.find(request.device, request.package, request.quick)
+        report = run(request, areas, ticker)
     except (Refused, NoSuchDevice) as why:
         print(f"rushlight check: {why}", file=sys.stderr)
         return 2
-    report = check(chip, areas, Ticker() if sys.stderr.isatty() else None)
+    if ticker is not None:
+        ticker.end()
     for line in lines(report):
         print(line)
     save(report, request)
     return 0 if report.passed else 1
+
+
+def run(request: Request, areas: tuple[str, ...], progress: Progress | None) -> Report:
+    """The suite in a process of its own, so that a device that ends it has a report all the same; in this one where
+    nobody but this process knows the device."""
+    if request.package is None and request.device in devices.registered():
+        return check(Chip.find(request.device, quick=request.quick), areas, progress)
+    return supervised(request.device, request.package, areas, request.quick, progress)
 
 
 def chosen(only: str | None) -> tuple[str, ...]:
@@ -86,15 +98,19 @@ class Ticker:
         self.last = 0.0
         self.start = time.monotonic()
 
-    def __call__(self, area: str, done: int, failed: int, one: Case | None) -> None:
+    def __call__(self, report: Report, event: Event) -> None:
         now = time.monotonic()
-        if one is None:
-            sys.stderr.write("\r\x1b[K")
-        elif now - self.last > 0.05:
+        if event.kind == "begin" and now - self.last > 0.05:
             self.last = now
-            bad = f", {failed} failed" if failed else ""
-            text = f"{now - self.start:5.1f} s  {area}: {done} done{bad}  {one.name}"
+            done = sum(map(report.count, ("passed", "failed", "skipped")))
+            bad = f", {len(report.failures)} failed" if report.failures else ""
+            text = f"{now - self.start:5.1f} s  {done} cases{bad}  {event.area}: {event.case}"
             sys.stderr.write(f"\r\x1b[K{text[: width() - 1]}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 
 

@@ -25,16 +25,21 @@ def wait(*results: rl.Tensor) -> None:
         result.flatten()[:1].cpu()
 
 
-def seconds(work: Callable[[], rl.Tensor]) -> float:
-    """The time of one call among many that are waited for at the end; the best of three rounds."""
+def once(work: Callable[[], rl.Tensor]) -> float:
+    """The time of one call, the second: the first one compiles."""
     wait(work())
     start = time.perf_counter()
     wait(work())
-    once = time.perf_counter() - start
-    if once > SPENT:
-        return once
+    return time.perf_counter() - start
+
+
+def seconds(work: Callable[[], rl.Tensor]) -> float:
+    """The time of one call among many that are waited for at the end; the best of three rounds."""
+    took = once(work)
+    if took > SPENT:
+        return took
     rounds = []
-    count = max(1, int(SPENT / 3 / max(once, 1e-6)))
+    count = max(1, int(SPENT / 3 / max(took, 1e-6)))
     for _ in range(3):
         start = time.perf_counter()
         for _ in range(count - 1):
@@ -44,13 +49,12 @@ def seconds(work: Callable[[], rl.Tensor]) -> float:
     return min(rounds)
 
 
-def grown(sizes: tuple[int, ...], make: Callable[[int], Callable[[], rl.Tensor]]) -> tuple[int, float]:
-    """The largest of the sizes that is reached before a call takes long, and its time."""
+def grown(sizes: tuple[int, ...], make: Callable[[int], Callable[[], rl.Tensor]]) -> int:
+    """The largest of the sizes that is reached before a call takes long."""
     for size in sizes:
-        took = seconds(make(size))
-        if took > ENOUGH:
+        if once(make(size)) > ENOUGH:
             break
-    return size, took
+    return size
 
 
 def sizes(chip: Chip, *all_of_them: int) -> tuple[int, ...]:
@@ -78,14 +82,10 @@ def launch(chip: Chip) -> None:
 @case(needs=("float32",))
 def copies(chip: Chip) -> None:
     """Bandwidth of copies: to the device, to the host, on the device."""
-    length, took = grown(sizes(chip, 1 << 14, 1 << 18, 1 << 22, 1 << 24), lambda n: into(chip, n))
-    chip.measure(f"copy of {shown(length)} to the device", length * 4 / took / 1e9, "GB/s")
+    length = grown(sizes(chip, 1 << 14, 1 << 18, 1 << 22, 1 << 24), lambda n: into(chip, n))
+    chip.measure(f"copy of {shown(length)} to the device", length * 4 / seconds(into(chip, length)) / 1e9, "GB/s")
     x = values(length).to(chip.device)
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < SPENT or not count:
-        x.cpu()
-        count += 1
-    took = (time.perf_counter() - start) / count
+    took = seconds(lambda: x.to("cpu", copy=True))
     chip.measure(f"copy of {shown(length)} to the host", length * 4 / took / 1e9, "GB/s")
     chip.measure(f"copy of {shown(length)} on the device", length * 8 / seconds(x.clone) / 1e9, "GB/s")
 
@@ -104,7 +104,7 @@ def shown(length: int) -> str:
 @case(needs=("float32",))
 def add(chip: Chip) -> None:
     """Bandwidth of a large add: two tensors read, one written."""
-    length, _ = grown(sizes(chip, 1 << 14, 1 << 18, 1 << 22, 1 << 24), lambda n: added(chip.device, n))
+    length = grown(sizes(chip, 1 << 14, 1 << 18, 1 << 22, 1 << 24), lambda n: added(chip.device, n))
     enter(chip, f"add of {shown(length)}", "GB/s", lambda place: length * 12 / seconds(added(place, length)) / 1e9)
 
 
@@ -116,7 +116,7 @@ def added(place: Any, length: int) -> Callable[[], rl.Tensor]:
 @case(needs=("float32",))
 def product(chip: Chip) -> None:
     """The rate of a product of square matrices."""
-    size, _ = grown(sizes(chip, 64, 256, 512, 1024), lambda n: multiplied(chip.device, n))
+    size = grown(sizes(chip, 64, 256, 512, 1024), lambda n: multiplied(chip.device, n))
     enter(
         chip, f"product of {size}x{size}", "GFLOP/s",
         lambda place: 2 * size**3 / seconds(multiplied(place, size)) / 1e9,
@@ -144,5 +144,5 @@ def compiled(chip: Chip) -> None:
         x = values(count, 256).to(chip.device)
         return lambda: chain(x, x)
 
-    rows, _ = grown((16, 256, 2048), eager)
+    rows = grown((16, 256, 2048), eager)
     enter(chip, f"compiled over eager, {rows}x256", "times", figure)

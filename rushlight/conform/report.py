@@ -36,6 +36,21 @@ class Failure:
 
 
 @dataclass
+class Event:
+    """Something that happens while the suite runs: "area" and "begin" say what comes, "passed", "failed" and "skipped"
+    what came of a case."""
+
+    kind: str
+    area: str
+    case: str = ""
+    message: str = ""
+    repro: str = ""
+    seconds: float = 0.0
+    measured: list[dict[str, Any]] = field(default_factory=list)
+    on_host: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
 class Report:
     """All of it."""
 
@@ -50,6 +65,20 @@ class Report:
     @property
     def passed(self) -> bool:
         return not self.failures
+
+    def enter(self, event: Event) -> None:
+        """Take in what happened."""
+        area = self.areas.setdefault(event.area, Area())
+        if event.kind == "passed":
+            area.passed += 1
+        elif event.kind == "skipped":
+            area.skip(event.case, event.message)
+        elif event.kind == "failed":
+            area.failed += 1
+            self.failures.append(Failure(event.area, event.case, event.message, event.repro))
+        area.seconds += event.seconds
+        self.performance += event.measured
+        self.on_host.update(event.on_host)
 
     def count(self, what: str) -> int:
         """How many cases "passed", "failed" or were "skipped" in all."""

@@ -13,58 +13,64 @@ from types import ModuleType
 import rushlight as rl
 
 from .case import Case, Chip, Skip
-from .report import Area, Failure, Report
+from .report import Event, Report
 
 AREAS = (
     "ops", "dtypes", "gradients", "random", "memory", "copies", "streams", "errors", "serialization", "amp", "compile",
     "training", "performance",
 )
 
-Progress = Callable[[str, int, int, "Case | None"], None]
+Progress = Callable[[Report, Event], None]
 
 
 def check(chip: Chip, areas: Sequence[str] = AREAS, progress: Progress | None = None) -> Report:
-    """Run all cases of the areas on a device. `progress(area, done, failed, case)` is told before each case,
-    and of an area's end, with None in place of a case."""
+    """Run all cases of the areas on a device. `progress(report, event)` is told what begins and what ends."""
     report = Report(chip.name, quick=chip.quick)
-    with host_ops(chip, report.on_host):
-        for area in areas:
-            run_area(area, chip, report, progress)
-    report.performance += chip.measured
+    for event in events(chip, areas):
+        report.enter(event)
+        if progress is not None:
+            progress(report, event)
     return report
 
 
-def run_area(name: str, chip: Chip, report: Report, progress: Progress | None = None) -> None:
-    """Run one area's cases and enter them into the report."""
-    area = report.areas[name] = Area()
+def events(chip: Chip, areas: Sequence[str] = AREAS, after: tuple[str, str] | None = None) -> Iterator[Event]:
+    """What happens while the cases of the areas run, one after another; `after` is the case to go on behind."""
+    on_host: Counter[str] = Counter()
+    with host_ops(chip, on_host):
+        for area in areas[areas.index(after[0]) if after else 0:]:
+            yield Event("area", area)
+            waiting = after is not None and after[0] == area
+            for one in cases_of(area, chip):
+                if not waiting:
+                    yield Event("begin", area, one.name)
+                    yield run_case(one, chip, on_host)
+                elif after is not None and one.name == after[1]:
+                    waiting = False
+
+
+def run_case(one: Case, chip: Chip, on_host: Counter[str] | None = None) -> Event:
+    """Run a case: what came of it."""
+    on_host = Counter() if on_host is None else on_host
+    before, rows = on_host.copy(), len(chip.measured)
     start = time.perf_counter()
-    for one in cases_of(name, chip):
-        if progress is not None:
-            progress(name, area.passed + area.failed + area.skipped, area.failed, one)
-        run_case(one, chip, report)
-    area.seconds = time.perf_counter() - start
-    if progress is not None:
-        progress(name, area.passed + area.failed + area.skipped, area.failed, None)
+    kind, message = outcome(one, chip)
+    repro = one.repro(chip) if kind == "failed" else ""
+    seconds = time.perf_counter() - start
+    return Event(kind, one.area, one.name, message, repro, seconds, chip.measured[rows:], dict(on_host - before))
 
 
-def run_case(one: Case, chip: Chip, report: Report) -> None:
-    """Run a case and enter what came of it."""
-    area = report.areas[one.area]
+def outcome(one: Case, chip: Chip) -> tuple[str, str]:
+    """("passed", ""), or ("failed" or "skipped", why)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rl.manual_seed(0)
             one.run(chip)
     except Skip as reason:
-        area.skip(one.name, str(reason))
-    except Exception as error:
-        if one.area == "performance":      # a table, never a failure
-            area.skip(one.name, told(error))
-            return
-        area.failed += 1
-        report.failures.append(Failure(one.area, one.name, told(error), one.repro(chip)))
-    else:
-        area.passed += 1
+        return "skipped", str(reason)
+    except (Exception, SystemExit) as error:
+        return "skipped" if one.area == "performance" else "failed", told(error)     # figures are never a failure
+    return "passed", ""
 
 
 def told(error: BaseException) -> str:

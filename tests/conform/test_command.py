@@ -13,14 +13,13 @@ import pytest
 
 import rushlight
 from rushlight.__main__ import main
-from rushlight.conform import AREAS, Chip, Report, cases_of
-from rushlight.conform.report import Area
-from rushlight.conform.runner import host_ops, run_case
+from rushlight.conform import AREAS, Chip, cases_of, check, runner, supervise
+from rushlight.conform.runner import run_case
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "device_package"
 
-# A chip that forgets the last element of every long loop, and one whose import fails.
+# A chip that forgets the last element of every long loop.
 SLOPPY = """
 from rushlight_tally import Tally
 from rushlight.devices import register
@@ -32,6 +31,23 @@ class Sloppy(Tally):
         super().launch(handle, pointers, params, begin, end - (end - begin > 5), index)
 
 register(Sloppy())
+"""
+# A process that dies in one case, is silent in another, and goes on where it is told to.
+CHILD = """
+import json, os, signal, sys, time
+fd, order = int(sys.argv[1]), json.loads(sys.argv[2])
+if "script" in order:
+    os.write(fd, f"script of {order['script'][1]}".encode())
+    sys.exit()
+names = ["first", "dies", "second", "silent", "third", "dies again", "never asked"]
+for name in names[names.index(order["after"][1]) + 1 if order["after"] else 0:]:
+    for kind in ("begin", "passed"):
+        told = {"kind": kind, "area": order["areas"][0], "case": name, "seconds": 0.5}
+        os.write(fd, json.dumps(told).encode() + b"\\n")
+        if name.startswith("dies"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(60 * (name == "silent"))
+os.write(fd, b'{"done": true}\\n')
 """
 
 
@@ -83,6 +99,19 @@ def test_areas_a_device_has_not_are_skipped_and_files_are_written(folder: Path, 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
 
 
+def test_a_process_that_dies_or_is_silent_has_failed_in_that_case_and_the_suite_goes_on(monkeypatch) -> None:
+    monkeypatch.setattr(supervise, "CHILD", ("-c", CHILD))
+    monkeypatch.setattr(supervise, "SILENCE_QUICK", 1.0)
+    report = supervise.supervised("chip", None, ["memory"], quick=True)
+    area = report.areas["memory"]
+    assert (area.passed, area.failed, area.skipped) == (3, 3, 1)
+    assert [(one.case, one.repro) for one in report.failures] == [
+        ("dies", "script of dies"), ("silent", "script of silent"), ("dies again", "script of dies again")
+    ]
+    assert "SIGSEGV" in report.failures[0].message and "no answer for 1 s" in report.failures[1].message
+    assert area.reasons == {"its cases ended the process 3 times": ["the rest"]}
+
+
 def find(area: str, name: str, chip: Chip) -> object:
     return next(one for one in cases_of(area, chip) if one.name == name)
 
@@ -90,10 +119,8 @@ def find(area: str, name: str, chip: Chip) -> object:
 @pytest.mark.parametrize("area, name", [("gradients", "larger_gradients"), ("ops", "sum of rows")])
 def test_a_script_shows_its_failure_alone(folder: Path, tmp_path: Path, area: str, name: str) -> None:
     chip = Chip.find("sloppy", "sloppy_chip", quick=True)
-    report = Report("sloppy", areas={area: Area()})
-    run_case(find(area, name, chip), chip, report)
-    assert len(report.failures) == 1, name
-    failure = report.failures[0]
+    failure = run_case(find(area, name, chip), chip)
+    assert failure.kind == "failed"
     script = tmp_path / "alone.py"
     for text, status in ((failure.repro, 1), (mended(failure.repro), 0)):
         script.write_text(text)
@@ -154,25 +181,22 @@ def test_the_quick_suite_is_large_enough_and_its_cases_have_names_of_their_own()
     assert {area for area, _ in names} == set(AREAS)
 
 
-def test_what_the_host_computes_is_counted_and_is_no_failure(folder: Path) -> None:
+def test_what_the_host_computes_is_counted_and_is_no_failure(folder: Path, monkeypatch) -> None:
     chip = Chip.find("tally", "rushlight_tally", quick=True)
-    report = Report("tally", areas={"ops": Area()})
-    with host_ops(chip, report.on_host):
-        run_case(find("ops", "solve", chip), chip, report)
-    assert report.passed and report.on_host["_linalg_solve_same"] >= 1
+    solve = find("ops", "solve", chip)
+    monkeypatch.setattr(runner, "cases_of", lambda area, chip: [solve])
+    report = check(chip, ["ops"])
+    assert report.passed and report.count("passed") == 1 and report.on_host["_linalg_solve_same"] >= 1
     assert "own_or_report" not in vars(chip.handler)      # the device is left as it was
 
 
 def test_types_that_are_not_claimed_are_not_asked_for(folder: Path) -> None:
     chip = Chip.find("tally", "rushlight_tally", quick=True)
     chip.dtypes = (rushlight.float32, rushlight.int32, rushlight.bool)
-    report = Report("tally", areas={"ops": Area(), "dtypes": Area(), "gradients": Area()})
-    for area, name in (("ops", "argmax"), ("ops", "add"), ("gradients", "gradients_by_differences")):
-        run_case(find(area, name, chip), chip, report)
-    assert report.areas["ops"].passed == 1 and report.areas["ops"].reasons == {
-        "the device does not claim int64": ["argmax"]
-    }
-    assert report.areas["gradients"].skipped == 1
+    asked = (("ops", "argmax"), ("ops", "add"), ("gradients", "gradients_by_differences"))
+    told = [run_case(find(area, name, chip), chip) for area, name in asked]
+    assert [event.kind for event in told] == ["skipped", "passed", "skipped"]
+    assert "int64" in told[0].message and "float64" in told[2].message
     kinds = {one.name.partition(":")[0] for one in cases_of("dtypes", chip) if ":" in one.name}
     assert kinds == {"float32", "int32", "bool"}
 
