@@ -23,6 +23,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("adding_an_op.md", 7),
         ("adding_a_device.md", 3),
         ("npu.md", 7),
+        ("checking_a_device.md", 5),
         ("pruning.md", 3),
         ("quantization.md", 6),
     ],
