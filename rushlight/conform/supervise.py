@@ -150,4 +150,7 @@ def child(write: int, order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    child(int(sys.argv[1]), json.loads(sys.argv[2]))
+    try:
+        child(int(sys.argv[1]), json.loads(sys.argv[2]))
+    except BrokenPipeError:      # nobody listens any more
+        os._exit(1)
