@@ -172,7 +172,7 @@ CEILINGS = {
     "autograd": 2740,
     "base": 2720,
     "codegen": 25700,
-    "conform": 5100,
+    "conform": 5600,
     "cuda": 3350,
     "definitions": 38000,
     "devices": 6200,

@@ -160,6 +160,8 @@ def undefined(tree: ast.Module) -> set[str]:
             given.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ExceptHandler) and node.name:
             given.add(node.name)
+    if used <= given:
+        return set()
     notes = {id(n) for node in ast.walk(tree) for note in annotations(node) for n in ast.walk(note)}
     only_notes = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) in notes} - {
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in notes
