@@ -2,8 +2,8 @@
 
     python -m benchmarks.opencl [--only add,product,gpt]
 
-Both sides take turns in one process; medians of wall time. Kernels are compiled before anything is measured, which takes
-PoCL a third of a second each. Where pyopencl or a driver is missing that is all it says. `figures()` is what
+Both sides take turns in one process; medians of wall time. Kernels are compiled before anything is measured, which
+takes PoCL a third of a second each. Where pyopencl or a driver is missing that is all it says. `figures()` is what
 `benchmarks.devices` shows in a section of its own.
 """
 
