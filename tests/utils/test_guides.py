@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("utilities.md", 9),
         ("coming_from_pytorch.md", 2),
         ("adding_an_op.md", 7),
-        ("adding_a_device.md", 3),
+        ("adding_a_device.md", 8),
         ("npu.md", 7),
         ("checking_a_device.md", 5),
         ("pruning.md", 3),

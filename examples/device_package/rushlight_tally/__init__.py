@@ -65,8 +65,8 @@ class Tally(Device):
             self.memory = (ctypes.c_char * MEMORY)()
         return ctypes.addressof(self.memory) + address
 
-    # Kernels: a real chip prints the nest in its own language (`codegen.emit_llvm`, `emit_ptx`, or a walk over the
-    # nest) and gives it to its compiler.
+    # Kernels: a real chip prints the nest in its own language (`codegen.c_text`, `emit_llvm`, `emit_ptx`, or a walk
+    # over the nest) and gives it to its compiler.
     # ------------------------------------------------------------------------------------------
 
     def load(self, nest: Any) -> Any:
@@ -89,12 +89,14 @@ class Tally(Device):
     # ---------------
 
     def implementation(self, op: str) -> Callable | None:
-        return {"mm": self.multiply}.get(op)
+        return {"matmul": self.multiply}.get(op)
 
     def multiply(self, out: Any, a: Any, b: Any) -> None:
-        """A matrix product by the generated kernels alone; a real chip calls its matrix unit."""
+        """Products of vectors, matrices and batches of them, by the generated kernels alone; a real chip calls its
+        matrix unit."""
         self.counts["matrix products"] += 1
-        out.copy_((a.unsqueeze(2) * b.unsqueeze(0)).sum(1))
+        rows, columns = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
+        out.copy_((rows.unsqueeze(-1) * columns.unsqueeze(-3)).sum(-2).reshape(out.shape))
 
 
 tally = Tally()

@@ -4,6 +4,7 @@ Every loop nest is printed as OpenCL C (`codegen.c_text`) and compiled by the dr
 whose addresses are integers; a stream is an in-order queue, an event a marker in it. The units are all devices of the
 first platform that has such memory: processors get the loops that suit processors, one run of neighbouring iterations
 for each work item, others get those of GPUs, in groups (`RUSHLIGHT_OPENCL_GROUP` items each, 1: as processors).
+A kernel is compiled when it first runs: PoCL takes a third of a second for each, and finds it on disk from then on.
 """
 
 from __future__ import annotations
@@ -142,8 +143,9 @@ class OpenCL(Device):
         return self.units[index].global_mem_size - self.held[index], self.units[index].global_mem_size
 
     def copy(self, target: int, source: int, nbytes: int, index: int, stream: int) -> None:
-        queue = self.queue(index, stream)
-        cl.enqueue_copy(queue, span(target, nbytes), span(source, nbytes), is_blocking=False)
+        if nbytes:
+            queue = self.queue(index, stream)
+            cl.enqueue_copy(queue, span(target, nbytes), span(source, nbytes), is_blocking=False)
 
     copy_from_host = copy_to_host = copy_within = copy
 

@@ -156,6 +156,8 @@ class Printer(Groups):
 
     def outermost(self, s: For) -> None:
         """The loop over [begin, end), of which each work item has a share."""
+        if self.sharing == ALONE:
+            self.emit(f"/* one work item: {self.table.name} has no atomics for what is combined here */")
         if not self.table.items or self.sharing == ALONE:
             self.statement(s)
         elif self.group > 1:
