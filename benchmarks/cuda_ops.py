@@ -9,6 +9,7 @@ several calls, in microseconds a call. Cases with "train" also run the backward 
 from __future__ import annotations
 
 import gc
+import importlib
 import statistics
 import sys
 from collections.abc import Callable
@@ -383,7 +384,12 @@ def attention(lib: Any) -> dict[str, Callable]:
     broad = [drawn(2, 8, 2048, 256).requires_grad_() for _ in range(3)]
     query, cache = drawn(1, 32, 1, 128), [drawn(1, 8, 8192, 128) for _ in range(2)]
     seen, added = lib.rand(2048, 2048, device="cuda") > 0.2, drawn(2048, 2048)
+    flex = importlib.import_module(f"{lib.__name__}.nn.attention.flex_attention")
+    window = flex.create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < 256), None, None, 2048, 2048, device="cuda")
+    masked = lib.compile(lambda *given: flex.flex_attention(*given, block_mask=window))
     return {
+        "flex window 256 compiled": without_gradient(lib, lambda: masked(*usual)),
+        "flex window 256 compiled train": with_backward(lambda: masked(*usual), *usual),
         "attention": lambda: attend(*usual),
         "attention bool mask": lambda: attend(*usual, attn_mask=seen),
         "attention float mask": lambda: attend(*usual, attn_mask=added),

@@ -173,7 +173,7 @@ CEILINGS = {
     "conform": 5100,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 6100,
+    "devices": 6300,
     "dispatch": 2940,
     "distributed": 25650,
     "distributions": 5800,

@@ -11,8 +11,11 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.nvptx import philox
-from rushlight.devices.cuda import alignments, rank_rows
+from rushlight.devices import register
+from rushlight.devices.cuda import alignments, rank_rows, tiled_attention
+from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
 from tests.cuda.test_philox import bits, run
+from tests.devices.reference_device import ReferenceDevice
 
 F = rl.nn.functional
 card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
@@ -21,7 +24,8 @@ card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA devic
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_texts_compile(tmp_path):
-    texts = [rank_rows.source("f16"), rank_rows.source("i64"), alignments.source("f32")]
+    texts = [rank_rows.source("f16"), rank_rows.source("i64"), alignments.source("f32"),
+             *tiled_attention.sources_of("bf16", 128).values()]
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.cu").write_text(text)
     command = ["nvcc", "-arch=sm_90", "-cubin", *[f"{number}.cu" for number in range(len(texts))]]
@@ -117,3 +121,53 @@ def test_classes_are_checked():
         F.one_hot(rl.tensor([3], device="cuda"), 3)
         rl.cuda.synchronize()
     assert F.one_hot(rl.tensor([1], device="cuda"), 2).tolist() == [[0, 1]]
+
+
+class Skipping(ReferenceDevice):
+    """Attention under masks, by the host's."""
+
+    done: list = []
+
+    def implementation(self, op):
+        return self.attend if op == "_hidden_attention" else None
+
+    def attend(self, outs, query, key, value, mask, scale):
+        self.done.append(tuple(mask.shape))
+        q, k, v, seen = (t.cpu() for t in (query, key, value, mask))
+        scores = (q.float() @ k.float().mT * scale).masked_fill(~seen, -float("inf"))
+        outs[0].copy_((scores.softmax(-1).nan_to_num() @ v.float()).to(q.dtype))
+        outs[1].copy_(scores.logsumexp(-1))
+        return True
+
+
+def test_flexible_attention_is_handed_over_with_its_mask():
+    register(Skipping("skipping"))
+    q, k, v = (rl.randn(2, 3, 16, 8).half() for _ in range(3))
+    for mod, shape in ((lambda b, h, q, k: (q >= k) & (q - k < 4), (1, 1)), (lambda b, h, q, k: q >= k + h, (1, 3))):
+        block = create_block_mask(mod, None, None if shape[1] == 1 else 3, 16, 16, device="cpu")
+        want = flex_attention(q, k, v, block_mask=block)
+        there = [t.to("skipping") for t in (q, k, v)]
+        found = flex_attention(*there, block_mask=block.to("skipping"))
+        rl.testing.assert_close(found.cpu(), want, rtol=1e-2, atol=1e-2)
+        assert Skipping.done[-1] == (*shape, 16, 16)
+
+
+@card
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize(("queries", "keys", "width", "own"), [
+    (200, 200, 64, 4), (130, 333, 128, 2), (64, 1024, 64, 1),
+])
+def test_tiles_of_attention(dtype, queries, keys, width, own):
+    rl.manual_seed(width)
+    given = [rl.randn(2, heads, length, width).to(dtype) for heads, length in ((4, queries), (own, keys), (own, keys))]
+    for mod in (lambda b, h, q, k: (q >= k) & (q - k < 40), lambda b, h, q, k: (k < 70) | (k % 7 == h),
+                lambda b, h, q, k: (q < 100) & (k >= 64) & (k < 128)):
+        block = create_block_mask(mod, None, 4, queries, keys, device="cpu")
+        results = []
+        for place, kind in (("cpu", rl.float32), ("cuda", dtype)):
+            tensors = [t.to(place, kind).detach().requires_grad_() for t in given]
+            out = flex_attention(*tensors, block_mask=block.to(place), enable_gqa=True)
+            (out.float() * rl.linspace(-1, 1, out.numel(), device=place).view(out.shape)).sum().backward()
+            results.append([t.float().cpu().detach() for t in (out, *[t.grad for t in tensors])])
+        for want, found in zip(*results, strict=True):
+            assert (want - found).norm() <= 2e-2 * want.norm()

@@ -103,6 +103,10 @@ class CudaDevice(Device):
             from . import rank_rows, sources
 
             return None if sources.find() is None else functools.partial(rank_rows.ranked, self.driver)
+        if op == "_hidden_attention":
+            from . import sources, tiled_attention
+
+            return None if sources.find() is None else functools.partial(tiled_attention.attend, self.driver)
         if op == "_ctc_recursion":
             from . import alignments, sources
 

@@ -3,9 +3,9 @@
 
 Enters: queries, keys and values of shape (batch, heads, length, width); `score_mod(score, b, h, q, kv)` and
 `mask_mod(b, h, q, kv)`, functions of one score or position, which are mapped over all of them. Leaves: the attention's
-result and, if asked for, the log of the sum of exponentials. Scores are held whole; gradients flow to everything,
-captured tensors included. Refuses: lengths that do not fit the mask, sliced masks without a new `mask_mod`,
-options of GPU kernels.
+result and, if asked for, the log of the sum of exponentials. Scores are held whole, but where a device has a kernel
+that skips what a mask hides; gradients flow to everything, captured tensors included. Refuses: lengths that do not fit
+the mask, sliced masks without a new `mask_mod`, options of GPU kernels.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 from ... import _C
 from ...func import vmap
 from ...op import ops
+from ...op.extern import own_function
 
 __all__ = [
     "AuxOutput",
@@ -374,9 +375,15 @@ def flex_attention(
         )
     if return_lse:
         warnings.warn("return_lse is deprecated; use return_aux=AuxRequest(lse=True)", FutureWarning, stacklevel=2)
+    scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    if score_mod is None and return_aux is None and not return_lse and _is_skipped(query, key, value, block_mask):
+        assert block_mask is not None, "nothing is skipped without a mask"
+        positions = _positions((*query.shape[:3], key.size(2)), query.device)
+        shown = _once(_everywhere(block_mask.mask_mod, False)(*positions))
+        return ops["_attention_hidden"](query, key, value, shown, scale)[0]
     batch, groups = query.size(0), query.size(1) // key.size(1)
     key, value = (t.repeat_interleave(groups, dim=1).expand(batch, -1, -1, -1) for t in (key, value))
-    scores = _scores(query, key, score_mod, block_mask, 1 / math.sqrt(query.size(-1)) if scale is None else scale)
+    scores = _scores(query, key, score_mod, block_mask, scale)
     result = ops["_safe_softmax"](scores, -1).to(query.dtype) @ value.to(query.dtype)
     if return_lse:
         return result, scores.logsumexp(-1)
@@ -385,6 +392,21 @@ def flex_attention(
     return result, AuxOutput(
         scores.logsumexp(-1) if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None
     )
+
+
+def _is_skipped(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None) -> bool:
+    """Whether a device has a kernel that skips what the mask hides."""
+    half = query.dtype in (_C.float16, _C.bfloat16) and query.dtype is key.dtype is value.dtype
+    fits = block_mask is not None and query.size(0) == key.size(0) == value.size(0)
+    return half and fits and own_function("_hidden_attention", query.device) is not None
+
+
+def _once(shown: Tensor) -> Tensor:
+    """A mask with batches and heads that are alike there once."""
+    for dim in (0, 1):
+        if shown.stride(dim) == 0 and shown.shape[dim] > 1:
+            shown = shown.narrow(dim, 0, 1)
+    return shown
 
 
 def _scores(
