@@ -191,13 +191,17 @@ assert {b - a for a, b in zip(offsets, offsets[1:])} == {4}, offsets
 def test_compiled_dropout_is_the_sampler_of_eager_mode(driver):
     run(driver, """
 from rushlight.devices.cuda import random
-drawn, plain = [], random.dropout
+drawn, plain, at_once = [], random.dropout, random.dropped
 
 def dropout(device, out, generator, input, keep):
     drawn.append((out.dtype, out.stride(), input.dtype, tuple(input.shape), keep))
     return plain(device, out, generator, input, keep)
 
-random.dropout = dropout
+def dropped(device, outs, generator, input, keep, scale):
+    drawn.append((outs[1].dtype, outs[1].stride(), input.dtype, tuple(input.shape), keep))
+    return at_once(device, outs, generator, input, keep, scale)
+
+random.dropout, random.dropped = dropout, dropped
 for dtype in (rl.float32, rl.bfloat16, rl.float64):
     x = rl.ones(2, 8, 4, 4, device="cuda", dtype=dtype).to(memory_format=rl.channels_last).requires_grad_()
     for f in (lambda x: F.dropout(x * 2, 0.3) + 1, lambda x: rl.native_dropout(x.sin(), 0.1, True)[0]):

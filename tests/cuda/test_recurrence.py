@@ -8,7 +8,7 @@ import math
 import pytest
 
 import rushlight as rl
-from rushlight.devices import register
+from rushlight.devices import handlers, register
 from rushlight.loops.record import Record
 from tests.devices.reference_device import ReferenceDevice
 
@@ -81,9 +81,9 @@ class Whole(ReferenceDevice):
 
 @pytest.fixture(scope="module")
 def whole():
-    device = Whole("whole")
-    register(device)
-    return device
+    if "whole" not in handlers:
+        register(Whole("whole"))
+    return handlers["whole"]
 
 
 def program(make, x, lengths=None, states=None, weights=(1.0, 0.5)):
