@@ -20,17 +20,17 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "device_package"
 
 # A chip that forgets the last element of every long loop.
-SLOPPY = """
+CARELESS = """
 from rushlight_tally import Tally
 from rushlight.devices import register
 
-class Sloppy(Tally):
-    name = "sloppy"
+class Careless(Tally):
+    name = "careless"
 
     def launch(self, handle, pointers, params, begin, end, index):
         super().launch(handle, pointers, params, begin, end - (end - begin > 5), index)
 
-register(Sloppy())
+register(Careless())
 """
 # A process that dies in one case, is silent in another, and goes on where it is told to.
 CHILD = """
@@ -54,7 +54,7 @@ os.write(fd, b'{"done": true}\\n')
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("packages")
-    (made / "sloppy_chip.py").write_text(SLOPPY)
+    (made / "careless_chip.py").write_text(CARELESS)
     (made / "broken_chip.py").write_text("import nothing_of_that_name\n")
     (made / "silent_chip.py").write_text("raise RuntimeError('no such board')\n")
     sys.path[:0] = [str(made), str(PACKAGE)]
@@ -118,7 +118,7 @@ def find(area: str, name: str, chip: Chip) -> object:
 
 @pytest.mark.parametrize("area, name", [("gradients", "larger_gradients"), ("ops", "sum of rows")])
 def test_a_script_shows_its_failure_alone(folder: Path, tmp_path: Path, area: str, name: str) -> None:
-    chip = Chip.find("sloppy", "sloppy_chip", quick=True)
+    chip = Chip.find("careless", "careless_chip", quick=True)
     failure = run_case(find(area, name, chip), chip)
     assert failure.kind == "failed"
     script = tmp_path / "alone.py"
@@ -131,7 +131,7 @@ def test_a_script_shows_its_failure_alone(folder: Path, tmp_path: Path, area: st
 
 def mended(script: str) -> str:
     """The same script for the chip that is sound."""
-    return script.replace("import sloppy_chip", "import rushlight_tally").replace("'sloppy'", "'tally'")
+    return script.replace("import careless_chip", "import rushlight_tally").replace("'careless'", "'tally'")
 
 
 def test_scripts_of_all_cases_define_what_they_use() -> None:
