@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C, codegen
 from ..devices import handlers
+from ..devices.private_use import is_private
 from ..loops.expr import Value, bitcast, const, load, var
 from ..loops.nest import For, Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
@@ -115,7 +116,7 @@ class DeviceUpdate:
         return _C.update_elements(kernel[0], tensors, kernel[1], as_bits(numbers))
 
     def load(self, device: Any, codes: tuple[str, ...], many: bool = False) -> Any:
-        if device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
+        if device.type in ("cpu", "meta") or is_private(device) or any(code not in FLOATS for code in codes):
             return None
         compute = "f64" if "f64" in codes else "f32"
         nest = device_nest(self.name, list(codes), compute, self.num_numbers, self.body)
