@@ -132,7 +132,8 @@ def from_host():
 for question in (q.strip() for line in QUESTIONS.strip().splitlines() for q in line.split(" | ")):
     ask(question, lambda text=question: eval(text))
 for question in ("a + b", "a.sum()", "a.clone().add_(b)", "torch.ones(2, device='npy')", "a.softmax(1)",
-                 "torch.relu(b)", "a.max(1)[0]", "torch.stack([a, b])", "a.masked_fill(a > 2, 0.0)", "F.linear(a, b)", "a.sum().item()"):
+                 "torch.relu(b)", "a.max(1)[0]",
+                 "torch.stack([a, b])", "a.masked_fill(a > 2, 0.0)", "F.linear(a, b)", "a.sum().item()"):
     ask(f"calls of {question}", lambda text=question: answered(lambda: eval(text)))
 
 
