@@ -247,8 +247,9 @@ static void tensor_dealloc(PyObject* self) {
   Tensor* t = as_tensor(self);
   if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
   if (t->weakrefs) PyObject_ClearWeakRefs(self);
+  if (t->dict && !(t->keys & kKeyPrivate)) Py_CLEAR(t->dict);
+  if (t->grad_fn || t->grad || t->view || t->extra) tape_free_autograd(t);   // where a node may keep a result
   if (t->dict) Py_CLEAR(t->dict);
-  if (t->grad_fn || t->grad || t->view || t->extra) tape_free_autograd(t);
   if (t->version && --t->version->refs == 0) delete t->version;
   t->version = nullptr;
   if (t->storage) t->storage->drop();

@@ -32,7 +32,9 @@ def out_form(schema: torch._C.FunctionSchema, others: list[torch._C.FunctionSche
         outs = [a.name for a in other.arguments if a.is_out]
         taken = [(a.name, str(a.type)) for a in other.arguments if not a.is_out]
         if outs and taken == given[: len(taken)] and len(given) - len(taken) in (0, 4):   # dtype, layout, device, pin
-            return f" {other.overload_name} {','.join(outs)}"
+            full = f"{other.name}.{other.overload_name}"
+            is_copied = torch._C._dispatch_has_kernel_for_dispatch_key(full, KINDS["explicit"])
+            return f" {other.overload_name} {','.join(outs)}{' copied' * is_copied}"
     return ""
 
 

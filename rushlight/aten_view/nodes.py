@@ -148,7 +148,8 @@ class _Call(_Result):
                        if _tensors(v)}
         self.plain = {n: v for n, v in values.items() if not _tensors(v)}
         self.sizes = {f"{n}_sizes": tuple(v.shape) for n, v in values.items() if isinstance(v, Tensor)}
-        self.types = {f"{n}_dtype": v.dtype for n, v in values.items() if isinstance(v, Tensor)}
+        self.types = {f"{n}_{what}": getattr(v, what) for n, v in values.items() if isinstance(v, Tensor)
+                      for what in ("dtype", "device")}
         self.strides = {f"{n}_strides": tuple(v.stride()) for n, v in values.items() if isinstance(v, Tensor)}
 
     def run(self, tensors: tuple, needs: tuple[bool, ...]) -> tuple[Any, list[Tensor]]:

@@ -30,7 +30,7 @@ class PrivateUse:
     listeners: list[Callable[[], None]] = []      # called when a back end announces itself
 
 
-state = PrivateUse()
+state: PrivateUse = PrivateUse()
 modules: dict[str, Any] = {}       # what `_register_device_module` was given, by type of device
 
 

@@ -182,6 +182,8 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
         return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
+    if overload.records and any(t._keys & PRIVATE for t in tensors):     # parts of ours that ATen has no name for
+        return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
     kernel = backend_kernel(overload, name, device)
     if kernel is not None:
         return overload.autograd(lambda *inner: call_kernel(overload, kernel, inner), *args)

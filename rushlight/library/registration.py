@@ -118,6 +118,8 @@ class Library:
             raise RuntimeError(
                 f"Tried to register multiple backend fallbacks for the same dispatch key {key}: it has one already")
         table.fallbacks[key] = fn
+        if with_keyset:
+            table.with_keyset.add(("_", key))
         self._fallbacks.append(key)
 
     def _destroy(self) -> None:
@@ -134,6 +136,7 @@ def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys:
         forget(name)
     for key in fallback_keys:
         table.fallbacks.pop(key, None)
+        table.with_keyset.discard(("_", key))
 
 
 def _named_first(schema: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C, codegen
 from ..devices import handlers
+from ..devices.private_use import is_private
 from ..loops.expr import Value, bitcast, const, load, var
 from ..loops.nest import For, Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
@@ -137,7 +138,8 @@ class DeviceUpdate:
             row[k].copy_(value)
 
     def load(self, device: Any, codes: tuple[str, ...], many: bool = False) -> Any:
-        if device.type in ("cpu", "meta") or _C.records(device) or any(code not in FLOATS for code in codes):
+        private = is_private(device)
+        if device.type in ("cpu", "meta") or private or _C.records(device) or any(code not in FLOATS for code in codes):
             return None
         compute = "f64" if "f64" in codes else "f32"
         nest = device_nest(self.name, list(codes), compute, self.num_numbers, self.body)

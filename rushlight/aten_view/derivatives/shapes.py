@@ -35,11 +35,18 @@ def _mean(g: Any, self_sizes: Any, dim: Any = None, keepdim: Any = False) -> Any
     return aten.div.Scalar(_sum(g, self_sizes, dim, keepdim), count)
 
 
+def _copied_back(g: Any, self_dtype: Any, self_device: Any) -> Any:
+    wanted = {"dtype": self_dtype} if g.dtype is not self_dtype else {}
+    if g.device != self_device:
+        wanted["device"] = self_device
+    return aten._to_copy(g, **wanted) if wanted else g
+
+
 SHAPES: dict[str, dict[str, Callable]] = {
     "sum": {"self": _sum},
     "mean": {"self": _mean},
     "clone": {"self": lambda g: g},
-    "_to_copy": {"self": lambda g, self_dtype: g if g.dtype is self_dtype else aten._to_copy(g, dtype=self_dtype)},
+    "_to_copy": {"self": _copied_back},
     "_unsafe_view": {"self": lambda g, self_sizes: find_op("reshape")(g, list(self_sizes))},
     "cumsum": {"self": lambda g, dim: _cumsum(g, dim)},
     "masked_fill": {"self": lambda g, mask: aten.masked_fill.Scalar(g, mask, 0)},

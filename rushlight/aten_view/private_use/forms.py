@@ -28,6 +28,7 @@ class Row(NamedTuple):
     kind: str = "-"
     out: str = ""
     names: tuple[str, ...] = ()
+    is_copied: bool = False
 
 
 NOTHING = Row()
@@ -38,8 +39,8 @@ def row_table() -> dict[str, Row]:
     found = {}
     for row in rows(__file__):
         name, _, rest = row.partition(": ")
-        kind, out, names = (*rest.split(), "", "")[:3]
-        found[name] = Row(kind, out, tuple(names.split(",")) if names else ())
+        kind, out, names, copied = (*rest.split(), "", "", "")[:4]
+        found[name] = Row(kind, out, tuple(names.split(",")) if names else (), bool(copied))
     return found
 
 
@@ -56,6 +57,10 @@ class Form:
     out=, and methods that are no ops here."""
 
     namespace = "aten"
+
+    functional: Any = None               # of a form with out=: the overload without
+    writes: tuple[str, ...] = ()         # and the names of what it writes to
+    is_copied = False                    # whether PyTorch makes it of the overload without, by a copy
 
     def __init__(self, op: str, label: str, schema: AtenSchema, compute: Callable) -> None:
         self._opname, self._overloadname, self._schema = op, label, schema
@@ -110,7 +115,9 @@ def out_form(name: str) -> Form | None:
                    or not _makes(schema)])
     outs = tuple([AtenParam(n, "Tensor", True, is_write=True, alias="abcdef"[i]) for i, n in enumerate(row.names)])
     text = _text(plain, row.out, (*given, *outs))
-    return Form(plain, row.out, AtenSchema(plain, row.out, (*given, *outs), outs, text), compute)
+    form = Form(plain, row.out, AtenSchema(plain, row.out, (*given, *outs), outs, text), compute)
+    form.functional, form.writes, form.is_copied = target, row.names, row.is_copied
+    return form
 
 
 def _makes(schema: AtenSchema) -> bool:

@@ -13,14 +13,17 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ..._decomp.aten_forms import aten_rule
 from ..._decomp.core import rule_of
 from ...aten.calls import aten_call
+from ...aten.overloads import schemas_of
 from ...base.shape import contiguous_format
 from ...devices import private_use
 from ...devices.private_use import PRIVATE
 from ...dispatch import table
-from ...dispatch.dispatcher import keyset_of, tensors_of
-from ...dispatch.keys import DispatchKey
+from ...dispatch.dispatcher import tensors_of
+from ...dispatch.keys import DispatchKey, DispatchKeySet
+from ...op.results import result_type
 from ...rules import levels
 from ..factories import with_options
 from .composites import EXPLICIT, foreach
@@ -50,15 +53,35 @@ def run(func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             f" '{private_use.state.name}' passes on, and no fallback function is registered below it."
         )
     if kernel is not None:
-        lead = (keyset_of(func, args),) if (name, KEY) in table.with_keyset else ()
+        lead = (_keys(),) if (name, KEY) in table.with_keyset else ()
         return _named(func, kernel(*lead, *args, **kwargs))
     answer = _composite(func, name, args, kwargs)
     if answer is not NotImplemented:
         return answer
+    return _fall_back(func, args, kwargs)
+
+
+def _fall_back(func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The fallback of the key."""
     fallback = table.fallbacks.get(KEY)
-    if fallback is not None and fallback is not table.fallthrough_kernel:
-        return _named(func, fallback(func, *args, **kwargs))
-    raise missing(func)
+    if fallback is None or fallback is table.fallthrough_kernel:
+        raise missing(func)
+    lead = (_keys(),) if ("_", KEY) in table.with_keyset else ()
+    return _named(func, fallback(*lead, func, *args, **kwargs))
+
+
+def _named(func: Any, result: Any) -> Any:
+    """Several results as the class that PyTorch has for them."""
+    spec = getattr(getattr(func, "definition", None), "spec", None)
+    names = getattr(spec, "return_names", None)
+    if type(result) is not tuple or not names or len(names) != len(result):
+        return result
+    return result_type(spec.name, names)(result)
+
+
+def _keys() -> DispatchKeySet:
+    """What a kernel that asks for the keys of its call gets."""
+    return DispatchKeySet([KEY])
 
 
 def _is_custom(func: Any) -> bool:
@@ -71,10 +94,7 @@ def _run_custom(func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         kernel = table.find(func.name, key)
         if kernel is not None and kernel is not table.FALLTHROUGH:
             return kernel(*args, **kwargs)
-    fallback = table.fallbacks.get(KEY)
-    if fallback is not None and fallback is not table.fallthrough_kernel:
-        return fallback(func, *args, **kwargs)
-    raise missing(func)
+    return _fall_back(func, args, kwargs)
 
 
 def run_out(overload: Any, args: tuple, out: Any) -> Any:
@@ -87,17 +107,7 @@ def run_out(overload: Any, args: tuple, out: Any) -> Any:
     named = {k: v for k, v in named.items() if k not in ("device", "pin_memory")}
     outs = tuple(out) if isinstance(out, (list, tuple)) else (out,)
     names = row_table()[full_name(found[0])].names
-    if form.__class__ is Form and kernel_for(form) is None and table.fallbacks.get(KEY) is None:
-        if row_table()[full_name(found[0])].kind == "-" and kernel_for(found[0]) is not None:
-            return _written(run(found[0], given, named), outs, out)
     run(form, given, {**named, **dict(zip(names, outs, strict=True))})
-    return out
-
-
-def _written(result: Any, outs: tuple, out: Any) -> Any:
-    """PyTorch's own form with out= of overloads that have none: the result, copied."""
-    for to, value in zip(outs, result if isinstance(result, tuple) else (result,), strict=True):
-        to.copy_(value)
     return out
 
 
@@ -158,6 +168,11 @@ def _made(like: Tensor, device: Any) -> Tensor:
 
 def _composite(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """What PyTorch has for an overload on every back end; NotImplemented where it has nothing."""
+    if isinstance(func, Form):
+        return _copied(func, args, kwargs) if func.is_copied else NotImplemented
+    if isinstance(func, _C.Overload) and not schemas_of(func.name):     # a part of ours, as ATen's ops compute it
+        rule = aten_rule(func)
+        return NotImplemented if rule is None else rule(*args, **kwargs)
     row = row_table().get(name, NOTHING)
     if row.kind == "-":
         return NotImplemented
@@ -168,10 +183,22 @@ def _composite(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> Any
     if getattr(func, "is_view", False) and not func._opname.endswith("_"):
         return _strided(args[0], shape_of(func, args, kwargs))
     form = out_form(name)
-    if form is not None and tensors_of(args):
+    if form is not None and tensors_of(args) and (not form.is_copied or kernel_for(form) is not None):
         return _structured(func, form, row, args, kwargs)
     rule = rule_of(name)
     return NotImplemented if rule is None else rule(*args, **kwargs)
+
+
+def _copied(form: Form, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A form with out= that PyTorch makes of the other: the result, copied to where it is wanted."""
+    outs = [kwargs[name] for name in form.writes]
+    named = {k: v for k, v in kwargs.items() if k not in form.writes}
+    result = run(form.functional, args, named)
+    for out, value in zip(outs, result if isinstance(result, (tuple, list)) else (result,), strict=True):
+        if out.shape != value.shape:
+            out.resize_(value.shape)
+        out.copy_(value)
+    return outs[0] if len(outs) == 1 else tuple(outs)
 
 
 def _strided(base: Tensor, views: Any) -> Any:
@@ -179,11 +206,6 @@ def _strided(base: Tensor, views: Any) -> Any:
         return call("as_strided", base, list(t.shape), list(t.stride()), t.storage_offset())
 
     return levels.map_tensors(view, views)
-
-
-def _named(func: Any, result: Any) -> Any:
-    """Several results as the class that PyTorch has for them."""
-    return result
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

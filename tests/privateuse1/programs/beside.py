@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "device_package"
 import rushlight_tally  # noqa: E402, F401 - registers its device
 import torch  # noqa: E402
 from backend import NpyTensor, kernel, library  # noqa: E402
+
 from rushlight import devices  # noqa: E402
 
 KERNELS = []

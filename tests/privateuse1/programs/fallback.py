@@ -59,12 +59,81 @@ torch._foreach_add([a, b], 1.0) | a.clone().resize_(2, 2) | a.clone().set_(b)
 torch.bernoulli(torch.ones(2, device="npy"))
 a.detach() | list(torch.empty_like(a).shape) | torch.baddbmm(a[None], a[None], b[None]) | a.unique() | a.roll(1)
 F.dropout(a, 0.5).shape | torch.multinomial(torch.ones(2, device="npy"), 1).shape
-tuple(a.sort())
+tuple(a.sort()) | a.T | [x for x in a] | 3.0 in a | bool(a) | int(a[0, 0]) | (a > 1).sum().item() | a.new_tensor([5.0])
+torch.as_tensor([1.0, 2.0], device="npy") | torch.asarray([1.0, 2.0], device="npy") | torch.zeros_like(a, device="cpu")
+torch.zeros_like(torch.ones(2), device="npy") | [torch.manual_seed(0), torch.rand(2, device="npy")][1] | a.argsort()
+torch.tensor(2.0) * a | torch.sum(a, 0, out=torch.empty(2, device="npy")) | torch.ones(2, 2).add_(a) | a.diagonal()
+F.binary_cross_entropy_with_logits(a, torch.ones(2, 2, device="npy")) | F.gelu(a) | F.group_norm(a, 1) | a.view(-1)
+torch.std_mean(a) | torch.meshgrid(a[0], a[1], indexing="ij")
+torch.triu_indices(2, 2, device="npy") | a.narrow(0, 0, 1)
+F.softplus(a) | F.cosine_similarity(a, b) | F.one_hot(i) | F.avg_pool2d(a[None], 2) | F.adaptive_avg_pool2d(a[None], 1)
+torch.cdist(a, b) | torch.linalg.norm(a) | torch.linalg.inv(a) | torch.linalg.det(a) | torch.fft.fft(a).shape
+put(a, (0, 0), 9.0) | put(a, 0, b[1]) | put(a, i, b) | put(a, a > 2, 0.0)
+grad(lambda w: w[0].sum()) | grad(torch.mean)
+grad(lambda w: (w @ b).sum()) | grad(lambda w: F.linear(b, w).sum()) | grad(lambda w: (w ** 2).sum())
+grad(lambda w: (w / b).sum()) | grad(lambda w: w.log().sum()) | grad(lambda w: w.double().sum())
+grad(lambda w: (w * 2).mul_(3).sum())
+grad(lambda w: torch.utils.checkpoint.checkpoint(lambda t: (t * t).sum(), w, use_reentrant=True))
+steps(torch.optim.SGD) | steps(torch.optim.SGD, momentum=0.9) | steps(torch.optim.SGD, foreach=True)
+steps(torch.optim.Adam) | steps(torch.optim.AdamW) | scaled() | clipped() | twice_differentiated()
+from_host()
 """
+
+
+def put(t, where, value):
+    t = t.clone()
+    t[where] = value
+    return t
+
+
+def grad(function):
+    w = a.clone().requires_grad_()
+    function(w).backward()
+    return w.grad
+
+
+def steps(kind, **options):
+    w = torch.tensor([1.0, 2.0], device="npy").requires_grad_()
+    optimizer = kind([w], lr=0.1, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+    return w
+
+
+def scaled():
+    w = torch.tensor([1.0, 2.0], device="npy").requires_grad_()
+    optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("npy", init_scale=8.0)
+    scaler.scale((w * w).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return [w, scaler.get_scale()]
+
+
+def clipped():
+    w = a.clone().requires_grad_()
+    (w * w).sum().backward()
+    return torch.nn.utils.clip_grad_norm_([w], 1.0)
+
+
+def twice_differentiated():
+    w = a.clone().requires_grad_()
+    first = torch.autograd.grad((w * w * w).sum(), w, create_graph=True)[0]
+    return torch.autograd.grad(first.sum(), w)
+
+
+def from_host():
+    w = torch.ones(2, requires_grad=True)
+    (w.to("npy") * a[0]).sum().backward()
+    return w.grad
+
+
 for question in (q.strip() for line in QUESTIONS.strip().splitlines() for q in line.split(" | ")):
     ask(question, lambda text=question: eval(text))
-for question in ("a + b", "a.sum()", "a.clone().add_(b)", "torch.ones(2, device='npy')", "a.softmax(1)", "torch.relu(b)",
-                 "a.max(1)[0]", "torch.stack([a, b])", "a.masked_fill(a > 2, 0.0)", "F.linear(a, b)", "a.sum().item()"):
+for question in ("a + b", "a.sum()", "a.clone().add_(b)", "torch.ones(2, device='npy')", "a.softmax(1)",
+                 "torch.relu(b)", "a.max(1)[0]",
+                 "torch.stack([a, b])", "a.masked_fill(a > 2, 0.0)", "F.linear(a, b)", "a.sum().item()"):
     ask(f"calls of {question}", lambda text=question: answered(lambda: eval(text)))
 
 
