@@ -98,7 +98,7 @@ def no_less_free(chip: Chip, before: tuple[int | None, int], what: str) -> None:
     (free, process), (now, grown) = before, held_now(chip)
     if free is not None and now is not None:
         missing, allowed = free - now, 96 * MIB if chip.name == "cuda" else 0
-        assert missing <= allowed, f"{what}: all was given back, but by the device's own word {missing} bytes are missing"
+        assert missing <= allowed, f"{what}: all was given back, but the device says that {missing} bytes are missing"
     more = grown - process
     assert more <= 160 * MIB, f"{what}: all was given back, but the process has grown by {more} bytes"
 
