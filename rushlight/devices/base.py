@@ -347,6 +347,24 @@ def registered() -> list[str]:
     return list(handlers)
 
 
+def at_unit(device: _C.device) -> _C.device:
+    """The very unit that is meant by a device: this thread's current one where it names none, 0 where the device is not
+    there (tensors without data may claim to be on it)."""
+    if device.index is not None or device.type in ("cpu", "meta"):
+        return device
+    return _C.device(device.type, _C.current_unit(device.type) if device.type in handlers else 0)
+
+
+def told_apart(device: _C.device) -> Any:
+    """What names of things on disk say of a device: two chips that one of these tells apart share nothing there."""
+    handler = handlers.get(device.type)
+    if handler is None:
+        return str(device)
+    kind = type(handler)
+    return (str(device), kind.__module__, kind.__qualname__, handler.scheduler, handler.many_dims,
+            handler.loads_written, handler.launch_pointwise is not None)
+
+
 def device_of(args: tuple) -> _C.device:
     """The device a call runs on."""
     first = None

@@ -81,7 +81,7 @@ def compiled_for(
     devices = {inputs[k].device for k in used}
     if len(devices) > 1:
         raise RuntimeError(f"inductor: expected the graph's inputs on one device, got {sorted(map(str, devices))}")
-    device = next(iter(devices), _C.device("cpu"))
+    device = next(iter(devices), None) or made_on(graph_module.graph)
     values = [x if g is None else g for x, g in zip(inputs, geometries or [None] * len(inputs), strict=True)]
     for number, k in enumerate(used):
         t = inputs[k]
@@ -112,6 +112,11 @@ def compiled_for(
     if settings.debug_folder:
         result.report = report.written(settings.debug_folder, graph_module, emitter, result)
     return result
+
+
+def made_on(graph: Any) -> Any:
+    """The device of a graph without tensors among its inputs."""
+    return next(filter(None, map(parts.device_of, graph.nodes)), _C.device("cpu"))
 
 
 def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
