@@ -20,6 +20,7 @@ from .epilogues import join_epilogues
 from .freezing import enlarge_tiles, fold_norms
 from .in_place import write_in_place, write_inputs
 from .joined import write_joined, write_turned
+from .launches import share
 from .merge import merge
 from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
@@ -183,7 +184,9 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     emitter.grouping = grouping
     for u in units:
         emitter.unit(u, lambda b, u=u: b.is_output or bool(unit_readers.get(b, set()) - {u.number}))
-    return emitter, emitter.outputs(outputs)
+    order = emitter.outputs(outputs)
+    share(emitter)
+    return emitter, order
 
 
 def alive(nodes: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
