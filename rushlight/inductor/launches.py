@@ -14,7 +14,7 @@ from typing import Any
 from ..codegen.stored.cache import source_of_handle
 from ..devices import handlers
 from ..loops.nest import Nest
-from ..loops.together import BLOCKS, ITEMS, SERIAL, Part, can_join, is_flat, scales, together, work_of, written
+from ..loops.together import BLOCKS, ITEMS, SERIAL, Part, can_join, is_flat, names, scales, together, work_of, written
 from ..op.extents import Extent
 from ..op.pack import as_step, compile_for
 from ..op.step import Step
@@ -27,6 +27,7 @@ MOST_SERIAL = 1 << 13      # innermost statements that one item runs in about th
 MOST_WORK = 1 << 22        # of a step that shares a launch: larger ones take longer than launching them
 MOST_ALONE = 1 << 12       # of one iteration, where others run beside it
 MOST_OPERANDS, MOST_PARTS = 32, 12
+MOST_ARGUMENTS = 120       # operands and parameters: OpenCL promises room for 1024 bytes of them
 ELSEWHERE = ("cpu", "meta", "cuda")
 
 
@@ -120,17 +121,17 @@ class _Group:
     def takes(self, one: _Member, waits: bool, way: str) -> bool:
         """Whether a step may be part of this; `waits`: it needs what is computed here."""
         members = self.members
-        if one.nest is None or any(m.nest is None for m in members) or len(members) >= MOST_PARTS:
+        if one.nest is None or members[0].nest is None or len(members) >= MOST_PARTS:
             return False
         if one.step.error >= 0 and any(m.step.error >= 0 for m in members):
             return False
-        if len({*self.operands, *_places(one)}) > MOST_OPERANDS:
+        operands, varies = len({*self.operands, *_places(one)}), any(m.varies for m in (*members, one))
+        numbers = sum([2 + len(m.step.params) for m in (*members, one)]) if varies else 0
+        if operands > MOST_OPERANDS or operands + numbers > MOST_ARGUMENTS:
             return False
         if not (waits or self.is_serial):
             return True
-        if one.varies or any(m.varies for m in members) or one.work + sum([m.work for m in members]) > MOST_SERIAL:
-            return False
-        return self.is_same_memory(one)
+        return not varies and one.work + sum([m.work for m in members]) <= MOST_SERIAL and self.is_same_memory(one)
 
     def is_same_memory(self, one: _Member) -> bool:
         """Whether what is written in a chain of steps is one operand to all of them: kernels take operands for
@@ -156,10 +157,11 @@ class _Group:
         if len(self.members) == 1:
             return first
         way = SERIAL if self.is_serial else way
-        constants, parts, params, total = bytearray(), [], [], 0
+        constants, parts, total = bytearray(), [], 0
         operands: list[Any] = []
         codes: list[str] = []
-        for m in self.members:
+        given: dict[str, Any] = {}
+        for k, m in enumerate(self.members):
             for operand, place in zip(m.step.operands, _places(m), strict=True):
                 if self.operands[place] == len(operands):
                     slot, start = split(operand)      # constants of a step lie behind those of the steps before it
@@ -169,13 +171,14 @@ class _Group:
             constants += bytes(-len(constants) % 8)
             parts.append(Part(m.nest, tuple([self.operands[place] for place in _places(m)])))
             count, block, items = _items(m, way)
-            params += [count, block, *[p if d == 1 else p // d for p, d in zip(m.step.params, scales(m.nest), strict=True)]]
+            own = [p if d == 1 else p // d for p, d in zip(m.step.params, scales(m.nest), strict=True)]
+            given.update(zip(names(k, m.nest), [count, block, *own], strict=True))
             total = total + items
-        failing = next((m.step for m in self.members if m.step.error >= 0), None)
-        return Step(
-            _kernel(device, parts, codes, way), operands, params, 1 if way == SERIAL else total, 1,
-            -1 if failing is None else failing.error, bytes(constants), None if failing is None else failing.on_error,
-        )
+        varies = any(m.varies for m in self.members)
+        kernel = _kernel(device, parts, codes, way, {} if varies else given)
+        failing = next((m.step for m in self.members if m.step.error >= 0), first)
+        return Step(kernel, operands, list(given.values()) if varies else [], 1 if way == SERIAL else total, 1,
+                    failing.error, bytes(constants), failing.on_error)
 
 
 def _items(member: _Member, way: str) -> tuple[Any, Any, Any]:
@@ -203,11 +206,12 @@ def _places(member: _Member) -> list[tuple]:
     return found
 
 
-def _kernel(device: Any, parts: Sequence[Part], codes: Sequence[str], way: str) -> Any:
-    key = ("together", tuple([(p.nest.digest(), p.operands) for p in parts]), way, device.type)
+def _kernel(device: Any, parts: Sequence[Part], codes: Sequence[str], way: str, known: dict[str, int]) -> Any:
+    """The kernel of parts. Numbers that do not vary are part of it."""
+    key = ("together", tuple([(p.nest.digest(), p.operands) for p in parts]), way, tuple(known.items()), device.type)
     if key not in KERNELS:
         name = "_".join(dict.fromkeys(p.nest.name.strip("_") for p in parts))[:60]
-        KERNELS[key] = as_step(compile_for(device, together(name, parts, codes, way)))
+        KERNELS[key] = as_step(compile_for(device, together(name, parts, codes, way, known)))
     return KERNELS[key]
 
 

@@ -1,8 +1,9 @@
 """Several nests as one: what several launches do, one does.
 
-Enters: nests with what their operands are among those of the whole, and how they run. Leaves: one `Nest`, whose
-parameters are, for each part, how many iterations its outer loop has, how many of them make an item (`ITEMS` and
-`BLOCKS`), and its own parameters, of which `scales` says by what to divide them: strides count elements here.
+Enters: nests with what their operands are among those of the whole, how they run, and what of their parameters is
+known. Leaves: one `Nest`, whose parameters are those that parts have in common, and for each part what is not known of
+`names`: how many iterations its outer loop has, how many of them make a block, and its own parameters, of which
+`scales` says by what to divide them: strides count elements here.
 
     SERIAL   one item does all of them, one part after the other: each may read what those before it wrote
     BLOCKS   an item is a block of iterations of one part; parts do not touch what others write
@@ -16,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .expr import BITS, Value, const, idiv, load, lt, min_, node, rewrite, var
+from .expr import BITS, Value, const, idiv, load, lt, min_, rebuild, var
 from .nest import THERE, Check, For, If, Local, Nest, Operand, Reduce, Statement, Store, has_tiles, rows, values_of
 from .record import Record
+from .walking import walk
 
 SERIAL, BLOCKS, ITEMS = "serial", "blocks", "items"
 _UNKNOWN = 64      # iterations of a loop whose bounds are read from memory
@@ -59,18 +61,24 @@ def is_flat(nest: Nest, way: str) -> bool:
     return way == ITEMS and bool(nest.point)
 
 
-def together(name: str, parts: Sequence[Part], codes: Sequence[str], way: str) -> Nest:
+def names(number: int, nest: Nest, common: Sequence[str] = ()) -> list[str]:
+    """What a part of that number has for parameters; `common` ones are named as they are in it."""
+    return [f"count{number}", f"block{number}", *[f"{number}.{own}" for own in nest.params if own not in common]]
+
+
+def together(name: str, parts: Sequence[Part], codes: Sequence[str], way: str, known: Mapping[str, int],
+             common: Sequence[str] = ()) -> Nest:
     """The parts as one nest over operands of these types."""
-    params = [p for k, part in enumerate(parts)
-              for p in (f"count{k}", f"block{k}", *[f"{k}.{own}" for own in part.nest.params])]
-    bodies = [_Moved(k, part).body(way) for k, part in enumerate(parts)]
+    own = [p for k, part in enumerate(parts) for p in names(k, part.nest, common)]
+    params = [*common, *[p for p in own if p not in known]]
+    bodies = [_Moved(k, part, known, common).body(way) for k, part in enumerate(parts)]
     whole: tuple[Statement, ...]
     if way == SERIAL:
         whole = tuple([s for body in bodies for s in body])
     else:
         whole = ()
         for k, body in reversed(list(enumerate(bodies))):
-            count, block = var(f"count{k}"), var(f"block{k}")
+            count, block = [_given(n, known) for n in (f"count{k}", f"block{k}")]
             items = count if way == ITEMS else idiv(count + block - const(1, "i64"), block)
             at = var(f"item{k}")
             rest = (Local(f"item{k + 1}", at - items), *whole) if whole else ()
@@ -78,31 +86,46 @@ def together(name: str, parts: Sequence[Part], codes: Sequence[str], way: str) -
     return Nest(name, tuple([Operand(code) for code in codes]), tuple(params), rows(*whole, name="item0"))
 
 
-class _Moved:
-    """One part: its names get its number in front, its operands those of the whole."""
+def _given(name: str, known: Mapping[str, int]) -> Value:
+    return const(known[name], "i64") if name in known else var(name)
 
-    def __init__(self, number: int, part: Part) -> None:
+
+class _Moved:
+    """One part: its names get its number in front, its operands are numbered as those of the whole."""
+
+    def __init__(self, number: int, part: Part, known: Mapping[str, int], common: Sequence[str]) -> None:
         self.number, self.nest, self.operands = number, part.nest, part.operands
-        found = list(dict.fromkeys([*values_of(part.nest.loop), *part.nest.point]))
-        points = rewrite(part.nest.point, self.leaf)
-        self.points: list[Value] = points
-        self.values = dict(zip(found, rewrite(found, self.leaf), strict=True))
+        self.known, self.common = known, common
+        self.values: dict[Value, Value] = {}
+        self.move(part.nest.point)
+        self.points = [self.values[v] for v in part.nest.point]
+        self.move(values_of(part.nest.loop))
+
+    def move(self, values: Sequence[Value]) -> None:
+        for old in walk(values):
+            if old.op in ("var", "load", "arg"):
+                self.values[old] = self.leaf(old)
+            else:
+                args = tuple([self.values[a] for a in old.args])
+                self.values[old] = old if args == old.args else rebuild(old, args)
 
     def name(self, name: str) -> str:
         return f"{self.number}.{name}"
 
-    def leaf(self, value: Value) -> Value | None:
-        if value.op == "var":
-            return None if value.attr == THERE else var(self.name(value.attr), value.dtype)
+    def leaf(self, value: Value) -> Value:
         if value.op == "load":
-            return node("load", value.args, value.dtype, self.operands[value.attr])
+            return load(self.operands[value.attr], self.values[value.args[0]], value.dtype)
         if value.op == "arg":
             return load(self.operands[value.attr], self.points[value.attr], value.dtype)
-        return None
+        if value.attr == THERE or value.attr in self.common:
+            return value
+        name = self.name(value.attr)
+        return const(self.known[name], "i64") if name in self.known else var(name, value.dtype)
 
     def body(self, way: str) -> tuple[Statement, ...]:
         loop, own = self.nest.loop, self.name(self.nest.loop.var)
-        count, block, at = var(f"count{self.number}"), var(f"block{self.number}"), var(f"item{self.number}")
+        count, block = [_given(f"{n}{self.number}", self.known) for n in ("count", "block")]
+        at = var(f"item{self.number}")
         if way == SERIAL:
             return (For(own, _ZERO, count, self.block(loop.body), loop.vector),)
         if way == BLOCKS:
@@ -112,7 +135,7 @@ class _Moved:
             return (Local(own, at), *self.block(loop.body))
         (inner,) = loop.body
         assert isinstance(inner, For), "pointwise nests are two loops"
-        size = var(self.name("n0"))
+        size = _given(self.name("n0"), self.known)
         return (Local(own, idiv(at, size)), Local(self.name("i0"), at - var(own) * size), *self.block(inner.body))
 
     def block(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
