@@ -679,7 +679,7 @@ int init_device(PyObject* module) {
                                                PyExc_RuntimeError, nullptr);
   if (!OutOfMemoryError || PyModule_AddObjectRef(module, "OutOfMemoryError", OutOfMemoryError)) return -1;
   if (!AcceleratorError || PyModule_AddObjectRef(module, "AcceleratorError", AcceleratorError)) return -1;
-  return PyModule_AddFunctions(module, functions) || init_device_updates(module) ? -1 : 0;
+  return PyModule_AddFunctions(module, functions) || init_updates(module) ? -1 : 0;
 }
 
 }  // namespace rl

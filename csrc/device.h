@@ -173,6 +173,6 @@ const RushlightDevice* native_device_table(PyObject* given);
 
 extern PyObject *OutOfMemoryError, *AcceleratorError;
 int init_device(PyObject* module);
-int init_device_updates(PyObject* module);   // device_updates.cpp
+int init_updates(PyObject* module);   // updates.cpp
 
 }  // namespace rl

@@ -1,5 +1,5 @@
-"""Graphs in which elements decide sizes or numbers, or that lie on several devices: consecutive parts, with the ops that
-tell these, or move tensors, in between.
+"""Graphs in which elements decide sizes or numbers, or that lie on several devices: consecutive parts, with the ops
+that tell these, or move tensors, in between.
 
 Enters: a graph that calls `nonzero`, `unique`, `item` and their like, or `to(device)`, and examples of its inputs.
 Leaves: `Parted`, called as `Compiled` is. The graph is cut behind the ops whose results have sizes that only elements
@@ -42,6 +42,11 @@ def device_of(node: Node) -> Any:
     """Where a node is computed; None for numbers."""
     found = tensors_of(node) or [t for m in node.all_input_nodes for t in tensors_of(m)]
     return found[0].device if found else None
+
+
+def _host_first(device: Any) -> tuple[bool, str]:
+    """An order of devices: numbers on the host may be operands of the others' parts."""
+    return device is not None and device.type != "cpu", str(device)
 
 
 def is_moving(node: Node) -> bool:
@@ -171,8 +176,7 @@ class Parted:
             nodes = [n for n in graph.nodes if level.get(n) == k]
             self.steps += [_Call(n) for n in nodes if n in numbers]
             rest = [n for n in nodes if n not in deciding and n not in numbers]
-            # the host's first: its numbers may be operands of the others
-            for device in sorted({device_of(n) for n in rest}, key=lambda d: (d is not None and d.type != "cpu", str(d))):
+            for device in sorted({device_of(n) for n in rest}, key=_host_first):
                 self.add_part([n for n in rest if device_of(n) == device], k)
             self.steps += [_Call(n) for n in nodes if n in deciding]
         last = {n: k for k, step in enumerate(self.steps) for n in (*step.inputs, *step.outputs)}

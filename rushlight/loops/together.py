@@ -14,7 +14,7 @@ Refuses (`can_join`): tiles of matrix products, memory of a kernel's own, pointw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .expr import BITS, Value, const, idiv, load, lt, min_, rebuild, var
@@ -187,7 +187,7 @@ def _work(body: Sequence[Statement], names: dict[str, int]) -> int:
     return max(1, total)
 
 
-_RULES = {
+_RULES: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "min": min, "max": max,
     "idiv": lambda a, b: a // b if b else 0,
 }
@@ -199,9 +199,10 @@ def _number(value: Value, names: Mapping[str, int]) -> int | None:
         return int(value.attr)
     if value.op == "var":
         return names.get(value.attr)
-    args = [_number(a, names) for a in value.args]
-    rule = _RULES.get(value.op)
-    return None if rule is None or None in args else rule(*args)
+    if value.op not in _RULES:
+        return None
+    a, b = (_number(arg, names) for arg in value.args)
+    return None if a is None or b is None else _RULES[value.op](a, b)
 
 
 def written(nest: Nest) -> set[int]:

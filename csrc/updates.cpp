@@ -153,6 +153,6 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-int init_device_updates(PyObject* module) { return PyModule_AddFunctions(module, functions); }
+int init_updates(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 
 }  // namespace rl
