@@ -26,7 +26,16 @@ bool copies_at_once(const Unit* unit) { return !is_native(unit) && !unit->table-
 
 long count_units(Device device) {
   Ref count(PyObject_CallMethod(kDevices[device.type].handler, "device_count", nullptr));
-  return count ? PyLong_AsLong(count.p) : -1;
+  long found = count ? PyLong_AsLong(count.p) : -1;
+  if (found >= 0) return found;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyErr_Format(AcceleratorError, "device_count: device '%s' must say how many units it has: %s%S",
+               device_type_name(device.type), value ? "" : "got ", value ? value : count.p);
+  if (value) PyException_SetTraceback(value, trace ? trace : Py_None);
+  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+  return -1;
 }
 
 }  // namespace
@@ -155,6 +164,7 @@ static bool make_cells(Stream* stream) {
                  unit->table->allocate(unit->table->context, unit->device.index, kCells * sizeof(int64_t), &cells),
                  "allocate"))
     return false;
+  if (!is_fresh_memory(unit, cells, kCells * sizeof(int64_t))) return false;
   static const int64_t zeros[kCells] = {};
   if (!stream_copy(stream, RUSHLIGHT_FROM_HOST, cells, zeros, sizeof(zeros))) return false;
   stream->checks.cells = static_cast<char*>(cells);
@@ -589,6 +599,8 @@ PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
 }
 
 PyMethodDef functions[] = {
+    {"set_device_failure", guarded<py_set_device_failure>, METH_O,
+     "set_device_failure(callable): what makes errors of a device's methods say who raised them"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
      "move_bytes(target, source, non_blocking=False): the bytes of a contiguous tensor to another device; False where "

@@ -298,7 +298,10 @@ class Device:
 
 
 def register(device: Device) -> int:
-    """Make a device usable by its name; returns its number in the core."""
+    """Make a device usable by its name; returns its number in the core. Refuses devices that lack a method (TypeError),
+    and names that others have."""
+    if not isinstance(device, Device):
+        raise TypeError(f"register: expected a Device, got {type(device).__name__}")
     native = device.native()
     for method in (
         ("load",)
@@ -309,11 +312,26 @@ def register(device: Device) -> int:
             raise TypeError(f"register: device '{device.name}' must implement {method}")
     if private_use.state.is_used and private_use.is_private(device.name):
         raise RuntimeError(f"register: {device.name!r} is the name of a back end of PyTorch's kind (PrivateUse1) here")
+    check_name(device)
     number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
     setattr(Tensor, device.name, mover(device.name))
     return number
+
+
+def check_name(device: Device) -> None:
+    """Refuse a device whose name is no word, another's, or that of something tensors have."""
+    name = getattr(device, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"register: expected a device's name to be a word, got {name!r} of {type(device).__name__}")
+    if name == "cuda" and type(device).__module__.startswith(f"{__package__}.cuda"):
+        return
+    if name in ("cpu", "meta", "cuda") or name in handlers or name in _C.device_types():
+        raise RuntimeError(f"register: there is a device '{name}' already. Choose another name for {type(device).__name__}.")
+    taken = next((a for a in (name, f"is_{name}") if hasattr(Tensor, a)), None)
+    if taken is not None:
+        raise ValueError(f"register: tensors have a '{taken}' already, so no device can be named '{name}'")
 
 
 def mover(name: str) -> Callable:

@@ -65,12 +65,17 @@ def is_real(node: Node) -> bool:
     return isinstance(value, SymFloat) and bool(hidden_symbols(node))
 
 
+def is_spread(graph: Graph) -> bool:
+    """Whether a graph takes tensors from device to device."""
+    return any(map(is_moving, graph.nodes))
+
+
 def numbers_of(graph: Graph) -> set[Node]:
     """Nodes that are computed in Python: real numbers, and what these are computed from and go into; between devices,
     all numbers."""
-    is_spread = any(map(is_moving, graph.nodes))
+    takes_all = is_spread(graph)
     found = {n for n in graph.nodes if n.op == "call_function" and not is_deciding(n)
-             and (is_real(n) or (is_spread and _is_number(n)))}
+             and (is_real(n) or (takes_all and _is_number(n)))}
     for n in reversed(graph.nodes):
         if n in found:
             found |= {m for m in n.all_input_nodes if _is_number(m)}
@@ -176,8 +181,9 @@ class Parted:
             nodes = [n for n in graph.nodes if level.get(n) == k]
             self.steps += [_Call(n) for n in nodes if n in numbers]
             rest = [n for n in nodes if n not in deciding and n not in numbers]
-            for device in sorted({device_of(n) for n in rest}, key=_host_first):
-                self.add_part([n for n in rest if device_of(n) == device], k)
+            places = sorted({device_of(n) for n in rest}, key=_host_first) if is_spread(graph) else ()
+            for part in [[n for n in rest if device_of(n) == place] for place in places] or [rest]:
+                self.add_part(part, k)
             self.steps += [_Call(n) for n in nodes if n in deciding]
         last = {n: k for k, step in enumerate(self.steps) for n in (*step.inputs, *step.outputs)}
         kept = set(graph.output_node().all_input_nodes)
