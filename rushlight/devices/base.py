@@ -183,6 +183,18 @@ class Device:
         """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
         return None
 
+    def compile(self, graph: Any) -> Any:
+        """The whole of a graph that `compile()` captured, for a chip with a compiler of its own: a function that is
+        called with the graph's inputs, in order, and returns its outputs as a tuple or list; or NotImplemented, and the
+        graph runs as fused kernels of `load`'s, as it does without this method.
+
+        `graph` is an fx.GraphModule whose nodes call ATen's ops, with a tensor like the result of each in `meta["val"]`
+        (fakes: sizes that vary are symbols). All its tensors are on this device; a forward and its backward are two
+        graphs, the backward's inputs being what the forward's results say. Outputs have the sizes, strides and types
+        that `meta["val"]` says. Called once for each graph, and again where sizes that did not vary do.
+        """
+        return NotImplemented
+
     loads_written: ClassVar[bool] = False
     """Whether `load` takes kernels of codegen/nvptx/written.py too."""
 

@@ -31,6 +31,7 @@ from .replay import Replayed, ReplayedSizes, can_replay
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
+from .whole_graphs import whole
 
 
 def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
@@ -41,6 +42,9 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
         return parts.Parted(graph_module, example_inputs, compile_graph)
     if len(devices_of(example_inputs)) > 1:
         return compile_mixed(graph_module, example_inputs, compile_graph)
+    found = whole(graph_module, example_inputs, next(iter(devices_of(example_inputs)), None))
+    if found is not None:
+        return found
     if any(varies(x) for x in example_inputs):
         sized = Sized(graph_module, example_inputs, _as_now(compiled_for))
         tensors = [x for x in example_inputs if isinstance(x, _C.Tensor)]
