@@ -175,7 +175,7 @@ CEILINGS = {
     "conform": 5600,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 6200,
+    "devices": 6400,
     "dispatch": 2940,
     "distributed": 25650,
     "distributions": 5800,

@@ -340,7 +340,8 @@ def check_name(device: Device) -> None:
     if name == "cuda" and type(device).__module__.startswith(f"{__package__}.cuda"):
         return
     if name in ("cpu", "meta", "cuda") or name in handlers or name in _C.device_types():
-        raise RuntimeError(f"register: there is a device '{name}' already. Choose another name for {type(device).__name__}.")
+        own = type(device).__name__
+        raise RuntimeError(f"register: there is a device '{name}' already. Choose another name for {own}.")
     taken = next((a for a in (name, f"is_{name}") if hasattr(Tensor, a)), None)
     if taken is not None:
         raise ValueError(f"register: tensors have a '{taken}' already, so no device can be named '{name}'")
