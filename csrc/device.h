@@ -151,6 +151,9 @@ char* stream_check(Stream* stream, PyObject* on_error, PyObject* op);
 // device_memory.cpp. `device_take` fills in data, capacity, release; out of memory raises OutOfMemoryError.
 bool device_take(Storage* storage, size_t nbytes);
 bool device_empty_cache(Unit* unit);
+// Whether memory that a device gave lies clear of what it gave before; raises where it does not. Native devices are
+// trusted.
+bool is_fresh_memory(Unit* unit, const void* address, size_t nbytes);
 PyObject* py_set_memory_history(PyObject*, PyObject* callable);
 PyObject* py_set_full_report(PyObject*, PyObject* callable);
 PyObject* py_set_memory_settings(PyObject*, PyObject* given);
@@ -167,11 +170,13 @@ void device_memory_after_fork();
 
 // python_device.cpp: a table whose functions call the methods of a Python object.
 const RushlightDevice* python_device_table(PyObject* handler);
+PyObject* py_set_device_failure(PyObject*, PyObject* callable);
 // The table of a device that has its own, from what Device.native() returned: an address, or a capsule. Null with an
 // exception.
 const RushlightDevice* native_device_table(PyObject* given);
 
 extern PyObject *OutOfMemoryError, *AcceleratorError;
 int init_device(PyObject* module);
+int init_updates(PyObject* module);   // updates.cpp
 
 }  // namespace rl

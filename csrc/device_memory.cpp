@@ -323,12 +323,36 @@ bool expands(Stream* stream) {
          !(pool && pool->is_whole);
 }
 
+}  // namespace
+
+bool is_fresh_memory(Unit* unit, const void* address, size_t nbytes) {
+  if (kDevices[unit->device.type].is_native) return true;
+  auto begin = reinterpret_cast<uintptr_t>(address), end = begin + nbytes;
+  for (const Block* first : unit->segments) {
+    const Block* last = first;
+    while (last->after) last = last->after;
+    auto from = reinterpret_cast<uintptr_t>(first->data), to = reinterpret_cast<uintptr_t>(last->data) + last->size;
+    if (begin < to && from < end) {
+      PyErr_Format(AcceleratorError,
+                   "allocate: device '%s:%d' gave address %p for %zu bytes, but %zu bytes at %p, which it gave before, "
+                   "are still in use",
+                   device_type_name(unit->device.type), unit->device.index, address, nbytes,
+                   static_cast<size_t>(to - from), first->data);
+      return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
 Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   Unit* unit = stream->unit;
   void* address = nullptr;
   if (size > unit->limit || unit->stats.reserved() > unit->limit - size)
     return *status = RUSHLIGHT_OUT_OF_MEMORY, nullptr;
   *status = segment_take(stream, size, &address);
+  if (!*status && !source_of(stream).take && !is_fresh_memory(unit, address, size)) *status = RUSHLIGHT_PYTHON_ERROR;
   if (*status) return nullptr;
   if (history) tell_history("segment_alloc", stream, address, size);
   bool large = want > kSmall;

@@ -40,6 +40,8 @@ class Locked {
 PyObject* number(void* address) { return PyLong_FromVoidPtr(address); }
 
 constexpr int kMostArguments = 8;
+constexpr size_t kAddressAlign = 64;      // of memory that a device gives
+PyObject* device_failure = nullptr;       // callable(handler, method, error, kernel): the error to raise instead
 
 // Calls a method and lets go of the arguments, which are new references (null where making one failed).
 PyObject* call(PythonDevice* device, PyObject* name, std::initializer_list<PyObject*> given) {
@@ -50,6 +52,32 @@ PyObject* call(PythonDevice* device, PyObject* name, std::initializer_list<PyObj
   PyObject* result =
       whole ? PyObject_VectorcallMethod(name, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr) : nullptr;
   for (size_t i = 1; i < n; i++) Py_XDECREF(args[i]);
+  return result;
+}
+
+// An error on its way that a method raised, as one that names the device, the method and what it was asked for
+// (devices/failures.py); those that stop programs stay as they are.
+void explain(PythonDevice* device, PyObject* name, PyObject* kernel = nullptr) {
+  if (!device_failure || !PyErr_ExceptionMatches(PyExc_Exception)) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  Ref told(PyObject_CallFunctionObjArgs(device_failure, device->handler, name, value, kernel ? kernel : Py_None, nullptr));
+  if (told && PyExceptionInstance_Check(told.p)) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(told.p)), told.p);
+    Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+    return;
+  }
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
+// The same as `call`, with errors that say who raised them.
+PyObject* ask(PythonDevice* device, PyObject* name, std::initializer_list<PyObject*> given,
+              void* kernel = nullptr) {
+  PyObject* result = call(device, name, given);
+  if (__builtin_expect(!result, 0)) explain(device, name, static_cast<PyObject*>(kernel));
   return result;
 }
 
@@ -67,17 +95,25 @@ int allocate(void* context, int unit, size_t nbytes, void** address) {
   if (!result) {
     // Devices say that they are full in one of these; the allocator makes room and asks again before it is an error.
     bool full = PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_RuntimeError);
-    return full && !PyErr_ExceptionMatches(PyExc_NotImplementedError) ? RUSHLIGHT_OUT_OF_MEMORY
-                                                                      : RUSHLIGHT_PYTHON_ERROR;
+    if (full && !PyErr_ExceptionMatches(PyExc_NotImplementedError)) return RUSHLIGHT_OUT_OF_MEMORY;
+    explain(self_of(context), names.allocate);
+    return RUSHLIGHT_PYTHON_ERROR;
   }
-  *address = reinterpret_cast<void*>(PyLong_AsUnsignedLongLong(result.p));
-  return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
+  Ref index(PyNumber_Index(result.p));
+  unsigned long long place = index ? PyLong_AsUnsignedLongLong(index.p) : 0;
+  if (PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an address of %zu bytes as an int, got %R", nbytes, result.p);
+  else if (!place || place % kAddressAlign)
+    PyErr_Format(PyExc_ValueError, "expected an address that is a multiple of %d and not 0, got %R",
+                 static_cast<int>(kAddressAlign), result.p);
+  if (PyErr_Occurred()) return explain(self_of(context), names.allocate), RUSHLIGHT_PYTHON_ERROR;
+  *address = reinterpret_cast<void*>(place);
+  return RUSHLIGHT_OK;
 }
 
 int release(void* context, int unit, void* address, size_t nbytes) {
   Locked lock;
   return status_of(
-      call(self_of(context), names.free, {number(address), PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
+      ask(self_of(context), names.free, {number(address), PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
 }
 
 int copy(void* context, int unit, void* stream, int way, void* target, const void* source, size_t nbytes) {
@@ -87,8 +123,8 @@ int copy(void* context, int unit, void* stream, int way, void* target, const voi
                                               : names.copy_within;
   PyObject *to = number(target), *from = number(const_cast<void*>(source)), *count = PyLong_FromSize_t(nbytes),
            *index = PyLong_FromLong(unit);
-  return status_of(device->has_streams ? call(device, name, {to, from, count, index, number(stream)})
-                                       : call(device, name, {to, from, count, index}));
+  return status_of(device->has_streams ? ask(device, name, {to, from, count, index, number(stream)})
+                                       : ask(device, name, {to, from, count, index}));
 }
 
 int copy_between(void* context, int unit, void* stream, void* target, int source_unit, const void* source,
@@ -97,8 +133,8 @@ int copy_between(void* context, int unit, void* stream, void* target, int source
   PyObject *to = number(target), *from = number(const_cast<void*>(source)), *count = PyLong_FromSize_t(nbytes);
   PyObject *index = PyLong_FromLong(unit), *source_index = PyLong_FromLong(source_unit);
   return status_of(device->has_streams
-                       ? call(device, names.copy_between, {to, from, count, index, source_index, number(stream)})
-                       : call(device, names.copy_between, {to, from, count, index, source_index}));
+                       ? ask(device, names.copy_between, {to, from, count, index, source_index, number(stream)})
+                       : ask(device, names.copy_between, {to, from, count, index, source_index}));
 }
 
 // --- kernels
@@ -129,15 +165,15 @@ int launch(void* context, int unit, void* stream, const RushlightLaunch* what) {
     PyObject *params = tuple_of(what->params, what->num_params), *begin = PyLong_FromLongLong(what->begin),
              *end = PyLong_FromLongLong(what->end);
     return status_of(device->has_streams
-                         ? call(device, names.launch, {handle, operands, params, begin, end, index, number(stream)})
-                         : call(device, names.launch, {handle, operands, params, begin, end, index}));
+                         ? ask(device, names.launch, {handle, operands, params, begin, end, index, number(stream)}, what->kernel)
+                         : ask(device, names.launch, {handle, operands, params, begin, end, index}, what->kernel));
   }
   PyObject *sizes = tuple_of(what->sizes, what->ndim), *strides = PyTuple_New(what->num_operands);
   for (int i = 0; strides && i < what->num_operands; i++)
     PyTuple_SET_ITEM(strides, i, tuple_of(what->strides + i * what->pitch, what->ndim));
   return status_of(device->has_streams
-                       ? call(device, names.launch_pointwise, {handle, operands, sizes, strides, index, number(stream)})
-                       : call(device, names.launch_pointwise, {handle, operands, sizes, strides, index}));
+                       ? ask(device, names.launch_pointwise, {handle, operands, sizes, strides, index, number(stream)}, what->kernel)
+                       : ask(device, names.launch_pointwise, {handle, operands, sizes, strides, index}, what->kernel));
 }
 
 // --- streams; the lock is held when these are called, but for `forget`
@@ -145,34 +181,35 @@ int launch(void* context, int unit, void* stream, const RushlightLaunch* what) {
 
 int synchronize(void* context, int unit, void* stream) {
   auto* device = self_of(context);
-  return status_of(device->has_streams ? call(device, names.synchronize, {PyLong_FromLong(unit), number(stream)})
-                                       : call(device, names.synchronize, {PyLong_FromLong(unit)}));
+  return status_of(device->has_streams ? ask(device, names.synchronize, {PyLong_FromLong(unit), number(stream)})
+                                       : ask(device, names.synchronize, {PyLong_FromLong(unit)}));
 }
 
 int new_stream(void* context, int unit, int priority, void** stream) {
-  Ref result(call(self_of(context), names.new_stream, {PyLong_FromLong(unit), PyLong_FromLong(priority)}));
+  Ref result(ask(self_of(context), names.new_stream, {PyLong_FromLong(unit), PyLong_FromLong(priority)}));
   if (!result) return RUSHLIGHT_PYTHON_ERROR;
   *stream = PyLong_AsVoidPtr(result.p);
+  if (PyErr_Occurred()) explain(self_of(context), names.new_stream);
   return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
 }
 
 int record(void* context, int unit, void* stream, void** event) {
-  *event = call(self_of(context), names.record, {PyLong_FromLong(unit), number(stream)});
+  *event = ask(self_of(context), names.record, {PyLong_FromLong(unit), number(stream)});
   return *event ? RUSHLIGHT_OK : RUSHLIGHT_PYTHON_ERROR;
 }
 
 PyObject* event_object(void* event) { return Py_NewRef(static_cast<PyObject*>(event)); }
 
 int wait(void* context, int unit, void* stream, void* event) {
-  return status_of(call(self_of(context), names.wait, {event_object(event), PyLong_FromLong(unit), number(stream)}));
+  return status_of(ask(self_of(context), names.wait, {event_object(event), PyLong_FromLong(unit), number(stream)}));
 }
 
 int finish(void* context, int, void* event) {
-  return status_of(call(self_of(context), names.finish, {event_object(event)}));
+  return status_of(ask(self_of(context), names.finish, {event_object(event)}));
 }
 
 int query(void* context, int, void* event, int* reached) {
-  Ref answer(call(self_of(context), names.query, {event_object(event)}));
+  Ref answer(ask(self_of(context), names.query, {event_object(event)}));
   *reached = answer ? PyObject_IsTrue(answer.p) : -1;
   return *reached < 0 ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
 }
@@ -184,8 +221,9 @@ int forget(void*, int, void* event) {
 }
 
 int elapsed(void* context, int, void* start, void* end, double* milliseconds) {
-  Ref answer(call(self_of(context), names.elapsed, {event_object(start), event_object(end)}));
+  Ref answer(ask(self_of(context), names.elapsed, {event_object(start), event_object(end)}));
   *milliseconds = answer ? PyFloat_AsDouble(answer.p) : -1;
+  if (answer && PyErr_Occurred()) explain(self_of(context), names.elapsed);
   return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
 }
 
@@ -220,6 +258,11 @@ int provides(PyObject* handler, const char* name) {
 }
 
 }  // namespace
+
+PyObject* py_set_device_failure(PyObject*, PyObject* callable) {
+  Py_XSETREF(device_failure, Py_NewRef(callable));
+  Py_RETURN_NONE;
+}
 
 const RushlightDevice* python_device_table(PyObject* handler) {
   if (!make_names()) return nullptr;

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from .._C import Tensor, bfloat16, dtype as _dtype, float16, float64
-from ..devices import find, private_use
+from ..devices import find, handlers, private_use
 from ..dispatch import autocast as _state
 from ..dispatch.autocast import is_autocast_available
 
@@ -47,7 +47,11 @@ class autocast:  # noqa: N801 - PyTorch's name
         if _state.lower_type(device_type) is None:
             raise RuntimeError(f"autocast: unsupported autocast device_type '{device_type}'")
         self.device = device_type
-        supported = self._types_of_module() if device_type == private_use.state.name else (bfloat16, float16)
+        supported: Sequence[_dtype] = (bfloat16, float16)
+        if device_type == private_use.state.name:
+            supported = self._types_of_module()
+        elif device_type in handlers and device_type != "cuda":
+            supported = _state.lower_types(device_type)
         self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = enabled and self._is_usable(supported)

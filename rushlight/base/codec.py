@@ -70,6 +70,13 @@ def _named(x: Any) -> tuple[str]:
     return (str(x).rpartition(".")[2],)
 
 
+def _device(name: str) -> _C.device:
+    try:
+        return _C.device(name)
+    except RuntimeError as error:      # of a package that this process has not loaded
+        raise NotKept(f"there is no device {name} here") from error
+
+
 _DTYPES = {_named(d)[0]: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 _SHAPES = {x.name: x for x in vars(shape).values() if isinstance(x, (shape.layout, shape.memory_format))}
 
@@ -87,4 +94,4 @@ CONSTANTS.add(complex, "complex", lambda x: (x.real, x.imag), complex)
 CONSTANTS.add(bytes, "bytes", lambda x: (x.hex(),), bytes.fromhex)
 CONSTANTS.add(type(...), "...", lambda x: (), lambda: ...)
 CONSTANTS.add(_C.dtype, "dtype", _named, _DTYPES.__getitem__)
-CONSTANTS.add(_C.device, "device", lambda x: (str(x),), _C.device)
+CONSTANTS.add(_C.device, "device", lambda x: (str(x),), _device)

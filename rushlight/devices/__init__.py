@@ -6,6 +6,7 @@ hardware lacks, by name.
 
 from .base import (
     Device,
+    at_unit,
     default_device,
     device_of,
     find,
@@ -16,10 +17,12 @@ from .base import (
     registered,
     set_default_device,
     set_unit,
+    told_apart,
 )
 from .memory import empty_cache, memory_stats, reset_peak_memory_stats
 
 __all__ = [
-    "Device", "default_device", "device_of", "empty_cache", "find", "find_accelerator", "handlers", "memory_stats",
-    "placed", "register", "registered", "reset_peak_memory_stats", "set_default_device", "set_unit",
+    "Device", "at_unit", "default_device", "device_of", "empty_cache", "find", "find_accelerator", "handlers",
+    "memory_stats", "placed", "register", "registered", "reset_peak_memory_stats", "set_default_device", "set_unit",
+    "told_apart",
 ]

@@ -183,6 +183,18 @@ class Device:
         """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
         return None
 
+    def compile(self, graph: Any) -> Any:
+        """The whole of a graph that `compile()` captured, for a chip with a compiler of its own: a function that is
+        called with the graph's inputs, in order, and returns its outputs as a tuple or list; or NotImplemented, and the
+        graph runs as fused kernels of `load`'s, as it does without this method.
+
+        `graph` is an fx.GraphModule whose nodes call ATen's ops, with a tensor like the result of each in `meta["val"]`
+        (fakes: sizes that vary are symbols). All its tensors are on this device; a forward and its backward are two
+        graphs, the backward's inputs being what the forward's results say. Outputs have the sizes, strides and types
+        that `meta["val"]` says. Called once for each graph, and again where sizes that did not vary do.
+        """
+        return NotImplemented
+
     loads_written: ClassVar[bool] = False
     """Whether `load` takes kernels of codegen/nvptx/written.py too."""
 
@@ -298,7 +310,10 @@ class Device:
 
 
 def register(device: Device) -> int:
-    """Make a device usable by its name; returns its number in the core."""
+    """Make a device usable by its name; returns its number in the core. Refuses devices that lack a method (TypeError),
+    and names that others have."""
+    if not isinstance(device, Device):
+        raise TypeError(f"register: expected a Device, got {type(device).__name__}")
     native = device.native()
     for method in (
         ("load",)
@@ -309,11 +324,27 @@ def register(device: Device) -> int:
             raise TypeError(f"register: device '{device.name}' must implement {method}")
     if private_use.state.is_used and private_use.is_private(device.name):
         raise RuntimeError(f"register: {device.name!r} is the name of a back end of PyTorch's kind (PrivateUse1) here")
+    check_name(device)
     number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
     setattr(Tensor, device.name, mover(device.name))
     return number
+
+
+def check_name(device: Device) -> None:
+    """Refuse a device whose name is no word, another's, or that of something tensors have."""
+    name = getattr(device, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"register: expected a device's name to be a word, got {name!r} of {type(device).__name__}")
+    if name == "cuda" and type(device).__module__.startswith(f"{__package__}.cuda"):
+        return
+    if name in ("cpu", "meta", "cuda") or name in handlers or name in _C.device_types():
+        own = type(device).__name__
+        raise RuntimeError(f"register: there is a device '{name}' already. Choose another name for {own}.")
+    taken = next((a for a in (name, f"is_{name}") if hasattr(Tensor, a)), None)
+    if taken is not None:
+        raise ValueError(f"register: tensors have a '{taken}' already, so no device can be named '{name}'")
 
 
 def mover(name: str) -> Callable:
@@ -345,6 +376,24 @@ def find_accelerator() -> Device | None:
 def registered() -> list[str]:
     """Names of the registered devices."""
     return list(handlers)
+
+
+def at_unit(device: _C.device) -> _C.device:
+    """The very unit that is meant by a device: this thread's current one where it names none, 0 where the device is not
+    there (tensors without data may claim to be on it)."""
+    if device.index is not None or device.type in ("cpu", "meta"):
+        return device
+    return _C.device(device.type, _C.current_unit(device.type) if device.type in handlers else 0)
+
+
+def told_apart(device: _C.device) -> Any:
+    """What names of things on disk say of a device: two chips that one of these tells apart share nothing there."""
+    handler = handlers.get(device.type)
+    if handler is None:
+        return str(device)
+    kind = type(handler)
+    return (str(device), kind.__module__, kind.__qualname__, handler.scheduler, handler.many_dims,
+            handler.loads_written, handler.launch_pointwise is not None)
 
 
 def device_of(args: tuple) -> _C.device:

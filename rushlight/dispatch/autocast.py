@@ -3,8 +3,8 @@
 Enters: calls while autocasting is on for a thread. Leaves: the same calls with floating-point arguments cast, by the
 op's policy: to the lower type (matrix products and convolutions), to float32 (what loses too much otherwise), or all to
 the widest among them. Other ops run as they are, and inside an op nothing is cast again, except in the few listed as
-`BODIES`, which PyTorch writes with ops of the lists. The lists are PyTorch's for the CPU;
-only tensors on the CPU are cast.
+`BODIES`, which PyTorch writes with ops of the lists. The lists are PyTorch's for the
+CPU and for CUDA, which other accelerators have too; only tensors on the device of an open region are cast.
 
 Casts of parameters are kept until the outermost autocast region ends, so that a weight used twice is cast once and
 its gradients meet in one node. Off, all this costs nothing: the key is a bit of the thread's mask. This module is
@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, bfloat16, float16, float32
-from ..devices import private_use
+from ..devices import handlers, private_use
 from ..op import ops
 from .keys import AUTOCAST
 
@@ -142,7 +142,7 @@ def widest(args: tuple, lower: Any, device: str) -> Any:
 
 def to_lower(args: tuple, device: str) -> list[Any]:
     """The `LOWER` policy."""
-    dtype = state.dtypes[device]
+    dtype = state.dtypes.get(device) or lower_type(device)
     return [cast(a, dtype, device) for a in args]
 
 
@@ -163,7 +163,7 @@ def to_float32_unless_told(args: tuple, device: str) -> Any:
 
 def to_widest(args: tuple, device: str) -> list[Any]:
     """The `WIDEST` policy."""
-    dtype = widest(args, state.dtypes[device], device)
+    dtype = widest(args, state.dtypes.get(device) or lower_type(device), device)
     return [cast(a, dtype, device) for a in args]
 
 
@@ -247,6 +247,13 @@ def find_policy(overload: Any) -> int:
     return overload.autocast
 
 
+def policy_on(overload: Any, device: str) -> Policy | None:
+    """The policy of an op where regions of a device are open. Devices of packages have the lists of accelerators."""
+    if not state.enabled.get(device):
+        return None
+    return _chosen[overload].get("cuda" if device in handlers else device)
+
+
 def call(overload: Any, args: tuple) -> Any:
     """A call at the Autocast key. Below it the key is masked out. NotImplemented: its body chooses, with the key."""
     policy = overload.autocast or find_policy(overload)
@@ -254,7 +261,7 @@ def call(overload: Any, args: tuple) -> Any:
         return NotImplemented
     if policy == CAST:
         device = device_of_call(args)
-        chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
+        chosen = policy_on(overload, device)
         if chosen is None and overload.name in BODIES:      # recurrent layers, off CUDA
             return NotImplemented
         given = args if chosen is None else chosen(args, device)
@@ -269,7 +276,7 @@ def converted(overload: Any, args: tuple) -> tuple:
     if (overload.autocast or find_policy(overload)) != CAST:
         return args
     device = device_of_call(args)
-    chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
+    chosen = policy_on(overload, device)
     made = None if chosen is None else chosen(args, device)
     return args if made is None else tuple(made)
 
@@ -302,7 +309,15 @@ def lower_type(device_type: str) -> Any:
     """The lower type that regions of a device type start with; None where autocasting knows no such device."""
     if device_type == private_use.state.name:
         return DEVICES[private_use.PLAIN_NAME]
-    return DEVICES.get(device_type)
+    if device_type in DEVICES or device_type not in handlers:
+        return DEVICES.get(device_type)
+    return next(iter(lower_types(device_type)), None)
+
+
+def lower_types(device_type: str) -> tuple[Any, ...]:
+    """The types that a registered device may compute in instead of float32, the first by itself: of those it claims."""
+    claimed = handlers[device_type].dtypes
+    return tuple([dtype for dtype in (float16, bfloat16) if claimed is None or dtype in claimed])
 
 
 def known_device(device_type: str) -> str:
@@ -334,7 +349,8 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     state.enabled[known_device(device_type)] = bool(enabled)
     keys, excluded = _C.get_thread_keys()
     # devices whose ops have policies, or kernels that a back end registered for regions of its own
-    active = any(state.enabled.get(name, False) for name in ("cpu", "cuda", private_use.state.name))
+    active = any(on and (name in ("cpu", "cuda", private_use.state.name) or name in handlers)
+                 for name, on in state.enabled.items())
     _C.set_thread_keys(keys | AUTOCAST if active else keys & ~AUTOCAST, excluded)
 
 

@@ -21,7 +21,7 @@ from .._C import Tensor
 from ..base import logs
 from ..base.bits import BITS
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
-from ..devices import default_device
+from ..devices import at_unit, default_device
 from ..dispatch.modes import TorchDispatchMode, state
 from ..op import Composite, Extern, OpDefinition
 from ..rules.batch_overloads import PythonMeta
@@ -30,6 +30,7 @@ from .rules import fresh, symbolic_results
 
 META = _C.device("meta")
 _BARE = (_C.device, _C.dtype)
+_MOVES = ("copy", "copy_", "_move_to_device")      # from device to device
 
 
 class DataDependentOutputException(RuntimeError):
@@ -384,7 +385,7 @@ class FakeTensorMode(TorchDispatchMode):
     def wrap(self, bare: Tensor, device: Any, symbolic: tuple | None, extent: Any = None) -> FakeTensor:
         """A `meta` tensor as a fake one; `extent` is the length of its storage where that is not its own."""
         result = _C.shallow_copy(bare, True, FakeTensor)
-        result.fake_device, result.fake_mode, result.symbolic = device, self, symbolic
+        result.fake_device, result.fake_mode, result.symbolic = at_unit(device), self, symbolic
         result.extent = extent
         if self.created is not None:
             self.created.append(weakref.ref(result))
@@ -537,7 +538,7 @@ class FakeTensorMode(TorchDispatchMode):
         """The device of the results; an explicit `device` argument becomes `meta` for the call itself."""
         devices = [t.fake_device for t in _tensors(args, {}) if isinstance(t, FakeTensor) and t.ndim] or [
             t.fake_device for t in _tensors(args, {}) if isinstance(t, FakeTensor)]
-        if any(d != devices[0] for d in devices):
+        if overload.name not in _MOVES and any(d != devices[0] for d in devices):
             raise RuntimeError(
                 f"{overload.name}: Expected all tensors to be on the same device, but found"
                 f" {', '.join(sorted({str(d) for d in devices}))}"

@@ -20,6 +20,7 @@ from .epilogues import join_epilogues
 from .freezing import enlarge_tiles, fold_norms
 from .in_place import write_in_place, write_inputs
 from .joined import write_joined, write_turned
+from .launches import share
 from .merge import merge
 from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
@@ -30,6 +31,7 @@ from .replay import Replayed, ReplayedSizes, can_replay
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
+from .whole_graphs import whole
 
 
 def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
@@ -40,6 +42,9 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
         return parts.Parted(graph_module, example_inputs, compile_graph)
     if len(devices_of(example_inputs)) > 1:
         return compile_mixed(graph_module, example_inputs, compile_graph)
+    found = whole(graph_module, example_inputs, next(iter(devices_of(example_inputs)), None))
+    if found is not None:
+        return found
     if any(varies(x) for x in example_inputs):
         sized = Sized(graph_module, example_inputs, _as_now(compiled_for))
         tensors = [x for x in example_inputs if isinstance(x, _C.Tensor)]
@@ -81,7 +86,7 @@ def compiled_for(
     devices = {inputs[k].device for k in used}
     if len(devices) > 1:
         raise RuntimeError(f"inductor: expected the graph's inputs on one device, got {sorted(map(str, devices))}")
-    device = next(iter(devices), _C.device("cpu"))
+    device = next(iter(devices), None) or made_on(graph_module.graph)
     values = [x if g is None else g for x, g in zip(inputs, geometries or [None] * len(inputs), strict=True)]
     for number, k in enumerate(used):
         t = inputs[k]
@@ -112,6 +117,11 @@ def compiled_for(
     if settings.debug_folder:
         result.report = report.written(settings.debug_folder, graph_module, emitter, result)
     return result
+
+
+def made_on(graph: Any) -> Any:
+    """The device of a graph without tensors among its inputs."""
+    return next(filter(None, map(parts.device_of, graph.nodes)), _C.device("cpu"))
 
 
 def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
@@ -178,7 +188,9 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     emitter.grouping = grouping
     for u in units:
         emitter.unit(u, lambda b, u=u: b.is_output or bool(unit_readers.get(b, set()) - {u.number}))
-    return emitter, emitter.outputs(outputs)
+    order = emitter.outputs(outputs)
+    share(emitter)
+    return emitter, order
 
 
 def alive(nodes: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:

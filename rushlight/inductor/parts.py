@@ -1,8 +1,10 @@
-"""Graphs in which elements decide sizes or numbers: consecutive parts, with the ops that tell these in between.
+"""Graphs in which elements decide sizes or numbers, or that lie on several devices: consecutive parts, with the ops
+that tell these, or move tensors, in between.
 
-Enters: a graph that calls `nonzero`, `unique`, `item` and their like, and examples of its inputs. Leaves: `Parted`,
-called as `Compiled` is. The graph is cut behind the ops whose results have sizes that only elements can tell; each part
-is compiled as any graph is, its sizes being those of the tensors that it is given, so that one plan serves all counts.
+Enters: a graph that calls `nonzero`, `unique`, `item` and their like, or `to(device)`, and examples of its inputs.
+Leaves: `Parted`, called as `Compiled` is. The graph is cut behind the ops whose results have sizes that only elements
+can tell, and behind those that move tensors; each part is on one device and compiled as any graph is, its sizes being
+those of the tensors that it is given, so that one plan serves all counts.
 Ops that decide stand where everything before them is known; the others wait as long as they can, for company to fuse
 with. Random numbers are drawn in the order of the program, and a graph that writes to tensors keeps its order whole.
 """
@@ -26,8 +28,35 @@ from ..symbols import SymFloat
 
 
 def are_in(graph: Graph) -> bool:
-    """Whether elements decide a size or number of a graph."""
-    return any(is_deciding(n) or is_real(n) for n in graph.nodes)
+    """Whether elements decide a size or number of a graph, or it moves tensors."""
+    return any(is_deciding(n) or is_real(n) or is_moving(n) for n in graph.nodes)
+
+
+def tensors_of(node: Node) -> list[Any]:
+    """Tensors like those that are a node's value."""
+    value = node.meta.get("val")
+    return [x for x in (value if isinstance(value, (list, tuple)) else (value,)) if isinstance(x, _C.Tensor)]
+
+
+def device_of(node: Node) -> Any:
+    """Where a node is computed; None for numbers."""
+    found = tensors_of(node) or [t for m in node.all_input_nodes for t in tensors_of(m)]
+    return found[0].device if found else None
+
+
+def _host_first(device: Any) -> tuple[bool, str]:
+    """An order of devices: numbers on the host may be operands of the others' parts."""
+    return device is not None and device.type != "cpu", str(device)
+
+
+def is_moving(node: Node) -> bool:
+    """Whether a node takes tensors of one device to another. Those of one number on the host go anywhere."""
+    if node.op != "call_function" or not isinstance(node.target, (_C.Overload, AtenOverload)):
+        return False
+    given = [t for m in node.all_input_nodes for t in tensors_of(m)]
+    made = {t.device for t in tensors_of(node)}
+    elsewhere = [t for t in given if t.device not in made]
+    return bool(made and elsewhere) and (len(elsewhere) == len(given) or any(t.ndim for t in elsewhere))
 
 
 def is_real(node: Node) -> bool:
@@ -36,9 +65,17 @@ def is_real(node: Node) -> bool:
     return isinstance(value, SymFloat) and bool(hidden_symbols(node))
 
 
+def is_spread(graph: Graph) -> bool:
+    """Whether a graph takes tensors from device to device."""
+    return any(map(is_moving, graph.nodes))
+
+
 def numbers_of(graph: Graph) -> set[Node]:
-    """Nodes that are computed in Python: real numbers, and what these are computed from and go into."""
-    found = {n for n in graph.nodes if n.op == "call_function" and is_real(n) and not is_deciding(n)}
+    """Nodes that are computed in Python: real numbers, and what these are computed from and go into; between devices,
+    all numbers."""
+    takes_all = is_spread(graph)
+    found = {n for n in graph.nodes if n.op == "call_function" and not is_deciding(n)
+             and (is_real(n) or (takes_all and _is_number(n)))}
     for n in reversed(graph.nodes):
         if n in found:
             found |= {m for m in n.all_input_nodes if _is_number(m)}
@@ -84,7 +121,7 @@ def called_between(graph: Graph) -> set[Node]:
     for n in graph.nodes:
         is_drawn = n.op == "call_function" and _draws(n.target) and bool(hidden_symbols(n))      # a call in any plan
         is_item = n.target is operator.getitem and n.args[0] in found
-        if is_deciding(n) or wants_number(n) or is_drawn or is_item:
+        if is_deciding(n) or wants_number(n) or is_drawn or is_item or is_moving(n):
             found.add(n)
     return found
 
@@ -143,7 +180,10 @@ class Parted:
         for k in range(max(level.values()) + 1):
             nodes = [n for n in graph.nodes if level.get(n) == k]
             self.steps += [_Call(n) for n in nodes if n in numbers]
-            self.add_part([n for n in nodes if n not in deciding and n not in numbers], k)
+            rest = [n for n in nodes if n not in deciding and n not in numbers]
+            places = sorted({device_of(n) for n in rest}, key=_host_first) if is_spread(graph) else ()
+            for part in [[n for n in rest if device_of(n) == place] for place in places] or [rest]:
+                self.add_part(part, k)
             self.steps += [_Call(n) for n in nodes if n in deciding]
         last = {n: k for k, step in enumerate(self.steps) for n in (*step.inputs, *step.outputs)}
         kept = set(graph.output_node().all_input_nodes)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..devices.rehearsal import rehearsal
+from ..op.extern import called_into
 from .values import Value, is_value, map_values
 
 
@@ -23,9 +24,13 @@ def called(overload: Any, inputs: Sequence[Value], args: Any, single: bool, begi
         if begins is not None:
             begins(tensors[count], *given)
             return
-        fresh = overload.call(*given)
+        if not single or tensors[0].device.type == "cpu":
+            fresh = overload.call(*given)
+        else:
+            fresh = called_into(overload, tensors[count], given)
         for target, source in zip(tensors[count:], (fresh,) if single else fresh, strict=False):
-            target.copy_(source)
+            if target is not source:
+                target.copy_(source)
 
     return run
 

@@ -7,7 +7,8 @@ are computed on the host and the results copied back, so a new device starts com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from .. import _C
@@ -107,12 +108,45 @@ def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     own = handlers[device.type].own_or_report(name)
     if own is not None:
         shapes = compute(*_moved(args, "meta"))
-        outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))
+        outs = _room.taken(name, shapes) or _moved(
+            shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place)
+        )
         result = own(outs, *args)
         if result is not NotImplemented:
             return outs if result is None else result
         handlers[device.type].fall_back(name)
-    return _moved(compute(*_moved(args, "cpu")), device)
+    result = compute(*_moved(args, "cpu"))
+    out = _room.taken(name, result)
+    return _moved(result, device) if out is None else out.copy_(result)
+
+
+class _Room(threading.local):
+    """Where a plan wants the one result of a library op that it calls."""
+
+    name: str = ""
+    out: Any = None
+
+    def taken(self, name: str, like: Any) -> Any:
+        """The tensor to fill, once; None where another op is called, or what it gives lies otherwise."""
+        out = self.out
+        if out is None or name != self.name or not isinstance(like, _C.Tensor) or out.dtype is not like.dtype \
+                or out.shape != like.shape or out.stride() != like.stride():
+            return None
+        self.out = None
+        return out
+
+
+_room = _Room()
+
+
+def called_into(overload: Any, out: Any, args: Sequence[Any]) -> Any:
+    """The result of an op, which is `out` where the op calls a library that could write there."""
+    before = _room.name, _room.out
+    _room.name, _room.out = overload.definition.name, out
+    try:
+        return overload.call(*args)
+    finally:
+        _room.name, _room.out = before
 
 
 def _moved(value: Any, place: Any, move: Any = None) -> Any:

@@ -19,6 +19,7 @@ from ..devices import handlers
 from ..devices.private_use import is_private
 from ..loops.expr import Value, bitcast, const, load, var
 from ..loops.nest import For, Local, Nest, Operand, Store, rows
+from ..loops.together import BLOCKS, ITEMS, Part, together, written
 from ..loops.vocabulary import Scalars
 from .pack import compile_for
 from .registry import find_op
@@ -26,6 +27,8 @@ from .registry import find_op
 # bytes; where tensors lie at unlucky distances, AdamW took 1.40 ns an element without and takes 1.22 (Neoverse N1)
 AHEAD = 512
 FLOATS = ("f16", "bf16", "f32", "f64")
+MOST_OPERANDS = 40       # of a kernel over several parameters: each takes its time to compile
+BLOCK = 1 << 14          # elements that a thread takes at a time
 Body = Callable[[Scalars, list[Value], list[Value]], dict[int, Value]]
 
 
@@ -105,7 +108,31 @@ class DeviceUpdate:
         if key not in self.many_kernels:
             self.many_kernels[key] = self.load(device, codes, many=True)
         kernel = self.many_kernels[key]
-        return kernel is not None and _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers), self.has_table)
+        if kernel is None:
+            return not self.has_table and self.side_by_side(device, codes, tuples, numbers)
+        return _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers), self.has_table)
+
+    def side_by_side(self, device: Any, codes: tuple[str, ...], tuples: list[tuple], numbers: Sequence[Any]) -> bool:
+        """The same on a device without `load_many`: several parameters are parts of one kernel."""
+        most = min(len(tuples), max(1, MOST_OPERANDS // len(codes)))
+        way = ITEMS if device.type in handlers and handlers[device.type].scheduler == "gpu" else BLOCKS
+        key = (device.type, codes, most)
+        if most < 2 or device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
+            return False
+        if key not in self.many_kernels:
+            self.many_kernels[key] = self.load_rows(device, codes, most, way)
+        kernel, written = self.many_kernels[key]
+        return _C.update_many(kernel, tuples, written, tuple(numbers), False, most, 1 if way == ITEMS else BLOCK)
+
+    def load_rows(self, device: Any, codes: tuple[str, ...], count: int, way: str) -> tuple[Any, tuple[int, ...]]:
+        """A kernel over so many parameters. Its own parameters are the numbers, then how many elements each has."""
+        compute = "f64" if "f64" in codes else "f32"
+        nest = device_nest(self.name, list(codes), compute, self.num_numbers, self.body)
+        each = len(codes)
+        parts = [Part(nest, tuple(range(k * each, (k + 1) * each))) for k in range(count)]
+        known = {f"block{k}": BLOCK for k in range(count)}
+        whole = together(f"{self.name}_rows", parts, codes * count, way, known, nest.params)
+        return compile_for(device, whole), tuple(sorted(written(nest)))
 
     def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
         """Update parameter, gradient and state with the step's numbers; False, and nothing done,

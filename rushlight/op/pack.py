@@ -14,6 +14,7 @@ from ..codegen.schedule import Schedule, schedule
 from ..codegen.schedule.forms.wishes import NONE, Wishes
 from ..codegen.stored.cache import note_handle
 from ..devices import handlers
+from ..devices.failures import failure
 from ..loops.lowered import Lowered, Table
 from ..loops.nest import Nest
 from .step import Step
@@ -27,7 +28,16 @@ def compile_for(device: Any, nest: Any) -> Any:
         return (codegen.compile(nest) if isinstance(nest, Nest) else nest.compiled()).address
     if device.type == "meta":
         return None
-    return note_handle(_C.kernel_handle(handlers[device.type].load(nest)), nest)
+    handler = handlers[device.type]
+    try:
+        loaded = handler.load(nest)
+        if loaded is None:
+            raise TypeError("expected a kernel, which `launch` is given, got None")
+    except Exception as error:
+        if device.type == "cuda":      # which says itself what it could not load
+            raise
+        raise failure(handler, "load", error, nest) from error
+    return note_handle(_C.kernel_handle(loaded), nest)
 
 
 def as_step(kernel: Any) -> Any:

@@ -246,7 +246,7 @@ class Rule:
         groups: dict[tuple, list[int]] = {}
         others, names = [], self.state(choices)
         for i in left:
-            own = state.get(params[i])
+            own = state.get(params[i], None if names or self.scalars else {})
             cells = [own[key] for key in self.scalars] if own is not None else []
             if kernel is None or own is None or params[i].device.type in ("cpu", "meta"):
                 others.append(i)

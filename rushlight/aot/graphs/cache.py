@@ -22,6 +22,7 @@ from ...base.codec import CONSTANTS
 from ...base.digest import digest
 from ...base.disk_cache import NotKept
 from ...codegen.stored import graphs as stored_graphs
+from ...devices import told_apart
 from ...dispatch import table
 from ...dispatch.modes import state as modes
 from ...loops.record import Record
@@ -96,7 +97,8 @@ def inputs_text(inputs: Sequence[Any], dims: Sequence[tuple[int, ...]]) -> str:
         at = memory.setdefault(x.untyped_storage()._cdata, i)
         sizes = tuple(["a symbol" if d in dims[i] else n for d, n in enumerate(x.shape)]) if dims[i] else tuple(x.shape)
         strides = x.is_contiguous() or x.stride() if dims[i] else x.stride()
-        found.append((sizes, strides, x.storage_offset(), str(x.dtype), str(x.device), x.requires_grad, x.is_leaf, at))
+        found.append((sizes, strides, x.storage_offset(), str(x.dtype), told_apart(x.device), x.requires_grad,
+                      x.is_leaf, at))
     return repr(found)
 
 

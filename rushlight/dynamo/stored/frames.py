@@ -25,6 +25,7 @@ from ...base.digest import digest
 from ...base.disk_cache import NotKept
 from ...base.sources import PACKAGE, takes_part
 from ...codegen.stored import graphs as stored_graphs
+from ...devices import told_apart
 from ...loops.record import Record
 from ...nn import Buffer, Module, Parameter
 from ...nn.modules import hooks
@@ -114,7 +115,7 @@ def _shown(value: Any, dynamic: Any) -> Any:
     if isinstance(value, Tensor):
         dims = symbolic_dims(value, dynamic)
         sizes = tuple(["s" if d in dims else n for d, n in enumerate(value.shape)]) if dims else tuple(value.shape)
-        return str(value.dtype), sizes, None if dims else value.stride(), value.requires_grad
+        return str(value.dtype), sizes, None if dims else value.stride(), value.requires_grad, told_apart(value.device)
     if isinstance(value, Module):
         return type(value).__qualname__, value.training, [*_sizes_in(value)]
     if type(value) is int and dynamic and value > 1:
@@ -125,7 +126,7 @@ def _shown(value: Any, dynamic: Any) -> Any:
 def _sizes_in(module: Module) -> Any:
     own = module.__dict__
     for t in own["_parameters"].values():
-        yield None if t is None else (*t.shape, t.requires_grad)
+        yield None if t is None else (*t.shape, t.requires_grad, told_apart(t.device))
     for inner in own["_modules"].values():
         if inner is not None:
             yield from _sizes_in(inner)
