@@ -187,11 +187,11 @@ def test_an_illegal_instruction_names_the_kernel(riscv: Any, package: Any) -> No
 
 
 def test_an_interrupted_wait_leaves_nothing_behind(riscv: Any) -> None:
-    x = rl.ones(4, device="riscv")
-    x + 1
+    x = rl.zeros(50_000, device="riscv")
+    x.cpu()
     riscv.num_replies += 1
     riscv.post("reply", 0, 0, riscv.num_replies, 0)      # asked for, and then not read
-    assert (x * 4).sum().item() == 16.0
+    assert x.exp_()[-1].item() == 1.0, "the answer to an earlier question was taken"
 
 
 def test_events_are_reached_in_order(riscv: Any) -> None:
