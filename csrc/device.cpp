@@ -10,14 +10,14 @@
 namespace rl {
 
 PyObject *OutOfMemoryError, *AcceleratorError;
-thread_local uint8_t current_units[64];
+thread_local uint8_t current_units[kMostDevices];
 
 namespace {
 
 constexpr int kCells = 1024;       // checks a stream may have pending; one more waits for it
 constexpr size_t kMostStreams = 33;   // per unit, the first queue included; further ones share them, as in PyTorch
 
-std::vector<Unit*> units[64];      // by device type, then index
+std::vector<Unit*> units[kMostDevices];      // by device type, then index
 thread_local std::vector<Stream*> chosen_streams;   // where not a unit's first
 
 // A device in Python needs the lock, and without streams its copies are done when they return.

@@ -51,12 +51,15 @@ inline void scan_args(Overload* op, PyObject** args, Scan* scan, bool grad) {
   }
 }
 
+// Of a mask of device types: those past the 63rd share the last bit, and Python tells them apart.
+inline uint64_t device_bit(Device d) { return uint64_t{1} << (d.type < 63 ? d.type : 63); }
+
 // Whether a registered kernel concerns this call: one for a device where some argument lies. Without tensors, any does.
 inline bool is_overridden(Overload* op, PyObject** args) {
   uint64_t mask = op->overridden->load(std::memory_order_relaxed);
   if (!mask || mask == ~uint64_t{0}) return mask;
   uint64_t devices = 0;
-  auto visit = [&](PyObject* o) { return is_tensor(o) && (devices |= uint64_t{1} << as_tensor(o)->device.type); };
+  auto visit = [&](PyObject* o) { return is_tensor(o) && (devices |= device_bit(as_tensor(o)->device)); };
   for (size_t i = 0; i < op->params->size(); i++)
     if (!visit(args[i]) && PyTuple_Check(args[i]))
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args[i]); k++) visit(PyTuple_GET_ITEM(args[i], k));

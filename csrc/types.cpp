@@ -17,7 +17,7 @@ PyTypeObject* DTypeType;
 PyTypeObject* DeviceType;
 static PyObject* dtype_objects[static_cast<int>(DType::Count)];
 
-DeviceEntry kDevices[64];
+DeviceEntry kDevices[kMostDevices];
 int num_devices = 0;
 
 PyObject* dtype_object(DType d) { return dtype_objects[static_cast<int>(d)]; }
@@ -221,9 +221,10 @@ static PyObject* register_device(PyObject*, PyObject* args) {
     PyErr_Format(PyExc_RuntimeError, "register_device: a device named '%s' is already registered", name);
     return nullptr;
   }
-  if (named < 0 && (num_devices == 64 || strlen(name) >= sizeof(kDevices[0].name))) {
+  if (named < 0 && (num_devices == kMostDevices || strlen(name) >= sizeof(kDevices[0].name))) {
     PyErr_Format(PyExc_RuntimeError,
-                 "register_device: cannot register '%s': at most 64 devices with names under 32 characters", name);
+                 "register_device: cannot register '%s': at most %d devices with names under 32 characters", name,
+                 kMostDevices);
     return nullptr;
   }
   const RushlightDevice* table = native == Py_None ? python_device_table(handler) : native_device_table(native);

@@ -126,11 +126,12 @@ struct DeviceEntry {
   bool records = false;          // calls are written down (recording.h); it has no data then
   bool is_absent = false;        // a name PyTorch programs know, without a package here: devices can be named, not used
 };
-extern DeviceEntry kDevices[64];
+constexpr int kMostDevices = 256;
+extern DeviceEntry kDevices[kMostDevices];
 extern int num_devices;
 bool device_appears(uint8_t type);   // asks whoever may know how to find it; false with an exception where it stays away
 extern thread_local uint8_t
-    current_units[64];  // by device type: what a device named without an index means on this thread
+    current_units[kMostDevices];  // by device type: what a device named without an index means on this thread
 
 // Bits that leave the fast path. A tensor carries its own; a thread carries those of its modes.
 enum Key : uint32_t {

@@ -6,7 +6,6 @@ the kernel it was about, with what was raised as its cause. The device, and othe
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from .. import _C
@@ -25,10 +24,17 @@ def failure(handler: Any, method: str, error: Exception, kernel: Any = None) -> 
     return result
 
 
-@functools.cache
+_kinds: dict[type, type[Exception]] = {}
+
+
 def kind_of(raised: type[Exception]) -> type[Exception]:
     """AcceleratorError and another class in one, where Python lets them be."""
-    own = _C.AcceleratorError
+    if raised not in _kinds:
+        _kinds[raised] = _joined(_C.AcceleratorError, raised)
+    return _kinds[raised]
+
+
+def _joined(own: type[Exception], raised: type[Exception]) -> type[Exception]:
     if issubclass(own, raised) or issubclass(raised, own):
         return own
     try:

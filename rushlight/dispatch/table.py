@@ -87,7 +87,10 @@ def _types_of(key: Any) -> int:
 
 def _bits(names: list[str]) -> int:
     types = _C.device_types()
-    return sum(1 << types.index(name) for name in names)
+    mask = 0
+    for name in names:
+        mask |= 1 << min(types.index(name), 63)      # the last bit is shared (csrc/scan.h)
+    return mask
 
 
 def register(name: str, key: Any, function: Callable, keyset: bool = False) -> None:

@@ -117,7 +117,7 @@ class DeviceUpdate:
         most = min(len(tuples), max(1, MOST_OPERANDS // len(codes)))
         way = ITEMS if device.type in handlers and handlers[device.type].scheduler == "gpu" else BLOCKS
         key = (device.type, codes, most)
-        if most < 2 or device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
+        if most < 2 or device.type in ("cpu", "meta") or is_private(device) or any(c not in FLOATS for c in codes):
             return False
         if key not in self.many_kernels:
             self.many_kernels[key] = self.load_rows(device, codes, most, way)
