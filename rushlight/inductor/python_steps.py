@@ -24,7 +24,8 @@ def called(overload: Any, inputs: Sequence[Value], args: Any, single: bool, begi
         if begins is not None:
             begins(tensors[count], *given)
             return
-        if not single or tensors[0].device.type == "cpu":
+        writes_only = len(tensors) == count       # to what it is given: nothing comes out
+        if not single or writes_only or tensors[0].device.type == "cpu":
             fresh = overload.call(*given)
         else:
             fresh = called_into(overload, tensors[count], given)

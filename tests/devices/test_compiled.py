@@ -276,3 +276,15 @@ def test_what_is_kept_for_one_chip_is_not_anothers(tmp_path):
         run = subprocess.run([sys.executable, str(script), name, scheduler], env=env, cwd=root, capture_output=True,
                              text=True, check=False)
         assert run.stdout.split() == [f"{name}:0"], run.stderr
+
+
+def test_inputs_are_written_where_the_program_says():
+    def function(x, y):
+        x.add_(y)
+        y[0] = 7.0
+        return x * y
+
+    given = rl.arange(24.0).reshape(4, 6), rl.ones(4, 6)
+    here, there = [t.clone() for t in given], [t.clone().to("compiled_cpu") for t in given]
+    want, got = function(*here), rl.compile(function)(*there)
+    assert got.cpu().equal(want) and all(a.cpu().equal(b) for a, b in zip(there, here, strict=True))
