@@ -274,7 +274,8 @@ def test_what_is_kept_for_one_chip_is_not_anothers(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
     root = Path(__file__).parents[2]
-    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(root)}
+    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(root),
+           "RUSHLIGHT_GRAPH_CACHE": "1"}
     for name, scheduler in (("chipa", "cpu"), ("chipb", "gpu")):
         run = subprocess.run([sys.executable, str(script), name, scheduler], env=env, cwd=root, capture_output=True,
                              text=True, check=False)
