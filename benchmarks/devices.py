@@ -2,18 +2,25 @@
 
     python -m benchmarks.devices
 
-Prints, for devices in Python with and without n-d launches, the processor time of `x + y` and of other small calls, and
-their ratio to PyTorch's `x + y` on its CPU, measured in turns in the same run (0 where PyTorch is not installed).
+Prints, for devices in Python with and without n-d launches and for one whose functions are C (where there is a
+compiler), the processor time of `x + y` and of other small calls, and their ratios to `x + y` on our CPU and on
+PyTorch's, measured in turns in the same run (0 where PyTorch is not installed).
 """
 
 from __future__ import annotations
 
+import ctypes
+import pathlib
+import shutil
+import subprocess
+import tempfile
 import time
 import timeit
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import rushlight as rl
+from rushlight import devices
 from rushlight.devices import Device, register
 
 try:
@@ -28,9 +35,11 @@ class Nothing(Device):
     """Has addresses, and no memory behind them."""
 
     name = "nothing"
+    next = 1 << 20
 
     def allocate(self, nbytes: int, index: int) -> int:
-        return 1 << 20
+        self.next += (nbytes + 63) // 64 * 64
+        return self.next - (nbytes + 63) // 64 * 64
 
     def free(self, address: int, nbytes: int, index: int) -> None:
         """Nothing to free."""
@@ -69,10 +78,45 @@ class NothingAtOnce(Nothing):
         """Nothing to run."""
 
 
-def calls() -> dict[str, Callable[[], Any]]:
-    """The measured calls, by name."""
+TABLE = r"""
+#include "device_table.h"
+static uintptr_t next = 1 << 20;
+static int allocate(void* context, int unit, size_t nbytes, void** address) {
+  *address = (void*)next;
+  next += (nbytes + 63) / 64 * 64;
+  return 0;
+}
+static int release(void* context, int unit, void* address, size_t nbytes) { return 0; }
+static int copy(void* context, int unit, void* stream, int way, void* to, const void* from, size_t nbytes) { return 0; }
+static int launch(void* context, int unit, void* stream, const RushlightLaunch* launch) { return 0; }
+RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION, 1, 0, allocate, release, copy, launch};
+"""
+
+
+class NothingInC(Nothing):
+    """The same by a table of C functions."""
+
+    name = "nothing_c"
+
+    def __init__(self, compiler: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            source, library = pathlib.Path(folder, "table.c"), pathlib.Path(folder, "table.so")
+            source.write_text(TABLE)
+            include = f"-I{next(iter(devices.__path__))}"
+            subprocess.run([compiler, "-O2", "-shared", "-fPIC", include, str(source), "-o", str(library)], check=True)
+            self.table = ctypes.CDLL(str(library))
+
+    def native(self) -> int:
+        return ctypes.addressof(ctypes.c_char.in_dll(self.table, "table"))
+
+    def load(self, nest: Any) -> int:
+        return 1
+
+
+def calls(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """The measured calls on devices, by name."""
     result: dict[str, Callable[[], Any]] = {}
-    for name in ("nothing", "nothing_nd"):
+    for name in names:
         x, y = rl.empty(4, 4, device=name), rl.empty(4, 4, device=name)
         at = rl.zeros(2, dtype=rl.int64, device=name)
         result[f"{name}: x + y"] = lambda x=x, y=y: x + y
@@ -89,18 +133,21 @@ def calls() -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
-    for device in (Nothing(), NothingAtOnce()):
+    compiler = shutil.which("cc")
+    chips = [Nothing(), NothingAtOnce(), *([NothingInC(compiler)] if compiler else [])]
+    for device in chips:
         register(device)
-    measured = calls()
+    measured = calls([device.name for device in chips])
     best = dict.fromkeys(measured, float("inf"))
     for call in measured.values():
         call()
     for _ in range(ROUNDS):   # in turns: what else the machine does then meets all of them
         for name, call in measured.items():
             best[name] = min(best[name], timeit.timeit(call, number=CALLS, timer=time.process_time) / CALLS)
-    base = best.get("PyTorch, cpu: x + y", 0)
+    ours, theirs = best["cpu: x + y"], best.get("PyTorch, cpu: x + y", 0)
     for name, seconds in best.items():
-        print(f"{name:36} {seconds * 1e6:7.2f} us  {seconds / base if base else 0:6.2f} of PyTorch's add")
+        ratio = seconds / theirs if theirs else 0
+        print(f"{name:36} {seconds * 1e6:7.2f} us  {seconds / ours:6.2f} of our CPU's add  {ratio:6.2f} of PyTorch's")
 
 
 if __name__ == "__main__":
