@@ -594,7 +594,7 @@ PyObject* py_empty_unit_cache(PyObject*, PyObject* device) {
 PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
   if (!PyLong_Check(loaded)) return Py_NewRef(loaded);
   void* kernel = PyLong_AsVoidPtr(loaded);
-  if (!kernel && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "Device.load: expected a kernel, got 0");
+  if (!kernel && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "Device.load: expected a kernel, got 0, which stands for none: count kernels from 1");
   return kernel ? PyCapsule_New(kernel, "rushlight.kernel", nullptr) : nullptr;
 }
 

@@ -157,9 +157,15 @@ PyObject* operand_tuple(const RushlightLaunch& launch) {
   return tuple;
 }
 
+// The kernel as `load` returned it: an int is kept as a capsule (kernel_handle in device.cpp).
+PyObject* handle_of(PyObject* kernel) {
+  if (!PyCapsule_IsValid(kernel, "rushlight.kernel")) return Py_NewRef(kernel);
+  return PyLong_FromVoidPtr(PyCapsule_GetPointer(kernel, "rushlight.kernel"));
+}
+
 int launch(void* context, int unit, void* stream, const RushlightLaunch* what) {
   auto* device = self_of(context);
-  PyObject *handle = Py_NewRef(static_cast<PyObject*>(what->kernel)), *operands = operand_tuple(*what),
+  PyObject *handle = handle_of(static_cast<PyObject*>(what->kernel)), *operands = operand_tuple(*what),
            *index = PyLong_FromLong(unit);
   if (what->ndim < 0) {
     PyObject *params = tuple_of(what->params, what->num_params), *begin = PyLong_FromLongLong(what->begin),

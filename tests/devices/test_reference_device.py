@@ -309,3 +309,29 @@ def test_parameters_that_are_shared_stay_shared_when_a_module_moves():
     net(torch.tensor([1, 2]).to(DEVICE.name)).sum().backward()
     optimizer.step()
     assert (shared.detach().cpu() != before).any()      # the optimizer has the parameter that moved
+
+
+class Counted(ReferenceDevice):
+    """Its kernels are places in a list."""
+
+    launch_pointwise = None
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.kernels = [None]
+
+    def load(self, nest):
+        self.kernels.append(super().load(nest))
+        return len(self.kernels) - 1
+
+    def launch(self, handle, *rest):
+        assert type(handle) is int
+        return super().launch(self.kernels[handle], *rest)
+
+
+def test_kernels_may_be_numbers():
+    register(Counted("counted"))
+    x = rl.arange(12.0).reshape(3, 4)
+    y = x.to("counted")
+    assert ((y * 2 + 1) @ y.t()).cpu().equal((x * 2 + 1) @ x.t())
+    assert rl.compile(lambda a: (a + 1).sum(0))(y).cpu().equal((x + 1).sum(0))
