@@ -343,11 +343,11 @@ def check_name(device: Device) -> None:
         raise ValueError(f"register: expected a device's name to be a word, got {name!r} of {type(device).__name__}")
     if name == "cuda" and type(device).__module__.startswith(f"{__package__}.cuda"):
         return
-    if name in ("cpu", "meta", "cuda") or name in handlers or name in _C.device_types():
+    if name in ("cpu", "meta", "cuda") or name in handlers:
         own = type(device).__name__
         raise RuntimeError(f"register: there is a device '{name}' already. Choose another name for {own}.")
     taken = next((a for a in (name, f"is_{name}") if hasattr(Tensor, a)), None)
-    if taken is not None:
+    if taken is not None and name not in _C.device_types():      # programs name PyTorch's own where none is here
         raise ValueError(f"register: tensors have a '{taken}' already, so no device can be named '{name}'")
 
 

@@ -99,6 +99,17 @@ def own_or_reported(name: str, device: Any) -> Callable | None:
     return None if device.type in ("cpu", "meta") else handlers[device.type].own_or_report(name, expected=True)
 
 
+def recorded_transfer(target: Any, source: Any) -> bool:
+    """Elements to or from a device that writes calls down, by its own way; False where neither is such a device."""
+    if _C.records(source.device):
+        target.copy_(handlers[source.device.type].to_host(source))
+    elif _C.records(target.device):
+        handlers[target.device.type].from_host(target, source)
+    else:
+        return False
+    return True
+
+
 def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     """A library op on a plugged-in device: by the device's own function, or by `compute` on the host, copied back.
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.conform import AREAS, Chip, Report, cases_of
-from rushlight.conform.report import Area, Failure
-from rushlight.conform.runner import run_case
+from rushlight.conform import AREAS, Chip, cases_of
+from rushlight.conform.runner import Event, run_case
 from rushlight.devices import register
 
 from .faults import FAULTS
@@ -26,17 +25,12 @@ HANDFUL = ("seeds_cut", "state_of_its_own", "long_copies_cut", "strided_copies_a
            "queries_say_yes", "negative_times", "checks_not_written")
 
 
-def first_failure(name: str) -> Failure | None:
+def first_failure(name: str) -> Event | None:
     """The first case of the quick run that fails in the area that must find a chip's fault."""
     register(FAULTS[name]())
     chip, area = Chip.find(name, quick=True), FAULTS[name].area
-    report = Report(name, quick=True)
-    report.areas[area] = Area()
-    for one in cases_of(area, chip):
-        run_case(one, chip, report)
-        if report.failures:
-            return report.failures[0]
-    return None
+    events = (run_case(one, chip) for one in cases_of(area, chip))
+    return next((event for event in events if event.kind == "failed"), None)
 
 
 @pytest.mark.parametrize("name", HANDFUL)

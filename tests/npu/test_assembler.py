@@ -7,6 +7,7 @@ import pytest
 from .chip import chip
 
 pytest.importorskip("hypothesis")
+pytest.importorskip("rushlight_npu")
 from hypothesis import given, settings, strategies as st  # noqa: E402
 from rushlight_npu.isa import ARGUMENTS, INSTRUCTIONS, REGISTERS, TYPES  # noqa: E402
 

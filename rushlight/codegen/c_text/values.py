@@ -62,7 +62,7 @@ class Values:
         """A nest's name as the text spells it."""
         known = self.names.get(name)
         if known is None:
-            known = re.sub(r"\W", "_", name)
+            known = re.sub(r"\W|^(?=\d)", "_", name)
             if known in RESERVED or OURS.fullmatch(known):
                 known += "_"
             while known in self.used:

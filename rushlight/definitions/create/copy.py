@@ -13,9 +13,9 @@ from ...base.shape import (
     preserve_format,
     reaches,
 )
-from ...devices import handlers
 from ...loops.lowered import Memory, Piece
 from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
+from ...op.extern import recorded_transfer
 from ...op.factory import fresh
 from ...op.layout import Layout, channels_last_strides, prefers_channels_last, strides_like
 from ...op.view import elements
@@ -160,10 +160,8 @@ class CopyNumber(_Overwrite):
 def transfer(target: Any, source: Any, non_blocking: bool = False) -> None:
     """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device; `non_blocking`: between
     pinned memory and a device, without waiting."""
-    for place, way in ((source.device, "to_host"), (target.device, "from_host")):
-        if _C.records(place):
-            handler = handlers[place.type]
-            return target.copy_(handler.to_host(source)) if way == "to_host" else handler.from_host(target, source)
+    if recorded_transfer(target, source):
+        return
     if not _C.move_bytes(target, source, non_blocking):   # from one kind of device to another
         host = _C.empty(source.shape, None, source.dtype, None)
         transfer(host, source)
