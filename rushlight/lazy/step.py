@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from .cache import Cache, caches
 from .engines import engine_of
 from .graph import Program
 from .tape import read
+
+_compiling = threading.RLock()      # a trace takes what another thread's holds for its own
 
 
 def mark_step(device: str = "lazy", wait: bool = False) -> None:
@@ -87,7 +90,7 @@ def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any],
     metrics.tell("compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
     given = program.arguments(objects, values)
     raise_broken(given)
-    with metrics.timed("CompileTime"):
+    with _compiling, metrics.timed("CompileTime"):
         compiled = engine.compile(program, given) if program.outputs else None
     cache.keep(key, program, compiled, objects)
     return program, compiled, given
