@@ -36,6 +36,7 @@ def _only_refuses(node: ast.stmt) -> bool:
     return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
 
 
+@pytest.mark.slow
 def test_functions_that_only_refuse_are_listed():
     listed = {name for system in refusals.FUNCTIONS for names in system.names.values() for name in names}
     found = {
