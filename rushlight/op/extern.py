@@ -101,10 +101,13 @@ def own_or_reported(name: str, device: Any) -> Callable | None:
 
 def recorded_transfer(target: Any, source: Any) -> bool:
     """Elements to or from a device that writes calls down, by its own way; False where neither is such a device."""
+    handler: Any      # a lazy device, which has two methods more than others
     if _C.records(source.device):
-        target.copy_(handlers[source.device.type].to_host(source))
+        handler = handlers[source.device.type]
+        target.copy_(handler.to_host(source))
     elif _C.records(target.device):
-        handlers[target.device.type].from_host(target, source)
+        handler = handlers[target.device.type]
+        handler.from_host(target, source)
     else:
         return False
     return True
