@@ -168,13 +168,10 @@ def _weak(number: Any, call: Call) -> Any:
 
 def _as_written(overload: Any, args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     params = overload.definition.spec.params
-    places = [_host_device(a) for a in args]
+    host = _C.device("cpu")      # whatever device was named, or stood for none: programs run on the host
+    places = [host if p.type.lower().startswith("device") else a for p, a in zip(params, args, strict=True)]
     positional = [a for p, a in zip(params, places, strict=True) if not p.keyword_only]
     return positional, {p.name: a for p, a in zip(params, places, strict=True) if p.keyword_only}
-
-
-def _host_device(a: Any) -> Any:
-    return _C.device("cpu") if isinstance(a, _C.device) else a
 
 
 def _tensors(value: Any) -> list[Any]:

@@ -235,3 +235,16 @@ def test_threads_have_recordings_of_their_own():
     other.start()
     other.join()
     assert results["shared"] == [20.0] * 3
+
+
+def test_tensors_are_made_on_the_device_by_its_name():
+    made = [rl.ones(3, device="lazy"), rl.full((2,), 7, device="lazy"), rl.arange(4, device="lazy"),
+            rl.eye(2, device="lazy"), rl.zeros(2, device="lazy") + 1, rl.linspace(0, 1, 3, device="lazy")]
+    lazy.mark_step()
+    assert [t.tolist() for t in made] == [[1.0] * 3, [7, 7], [0, 1, 2, 3], [[1.0, 0.0], [0.0, 1.0]], [1.0] * 2,
+                                          [0.0, 0.5, 1.0]]
+    rl.set_default_device("lazy")
+    try:
+        assert rl.ones(2).device.type == "lazy" and (rl.ones(2) * 3).tolist() == [3.0, 3.0]
+    finally:
+        rl.set_default_device(None)
