@@ -1,0 +1,1 @@
+"""The `xla` device: a lazy device whose graphs XLA compiles and runs, through jaxlib."""
