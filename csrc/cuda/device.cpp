@@ -175,6 +175,7 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
     return done ? &none : nullptr;
   }
   Variant made{key, unit, nullptr, 1, 1};
+  made.shared = static_cast<unsigned>(kernel->shared);
   PyObject* answer = PyObject_CallMethod(kernel->maker, "variant", "iK", unit, static_cast<unsigned long long>(key));
   if (answer) {
     unsigned long long function = 0;
@@ -419,12 +420,19 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
     }
     arguments.add(&operands[k], sizeof(void*));
   }
-  for (int k = 0; k < l.num_params; k++) arguments.add(&l.params[k], sizeof(int64_t));
+  Map maps[kMostMaps];
+  for (int k = 0; k < kernel->maps; k++) {
+    if ((status = set_map(&maps[k], l.params + k * kMapWords, operands[k]))) return status;
+    arguments.add(&maps[k], sizeof(Map));
+  }
+  for (int k = kernel->maps * kMapWords; k < l.num_params; k++) arguments.add(&l.params[k], sizeof(int64_t));
   int64_t begin = l.begin, end = l.end, extent = end - begin;
   arguments.add(&begin, sizeof(begin));
   arguments.add(&end, sizeof(end));
   if (kernel->form == kRows) {
-    int threads = kept.vectors ? kept.threads : std::min(row_threads(kernel, l, variant->elements), variant->most);
+    int threads = kept.vectors    ? kept.threads
+                  : kernel->maps ? kernel->most_threads
+                                 : std::min(row_threads(kernel, l, variant->elements), variant->most);
     if (!kept.vectors && variant->key & kNarrow) threads = std::min(threads, kNarrowThreads);
     status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, unit, stream, arguments);
   } else if (key) {   // tiles of columns
@@ -728,17 +736,17 @@ PyObject* py_named(PyObject*, PyObject* call) {
   return result ? list.release() : nullptr;
 }
 
-// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): the address of
-// a kernel, which stays.
+// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0, maps=0, shared=0): the
+// address of a kernel, which stays.
 PyObject* py_kernel(PyObject*, PyObject* args) {
   PyObject *maker, *itemsizes, *multiples;
-  int form, vector, row_param, most_threads, peels, holds;
+  int form, vector, row_param, most_threads, peels, holds, maps = 0, shared = 0;
   unsigned long long copy = 0;
-  if (!PyArg_ParseTuple(args, "OiiOiOipi|K", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
-                        &peels, &holds, &copy))
+  if (!PyArg_ParseTuple(args, "OiiOiOipi|Kii", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
+                        &peels, &holds, &copy, &maps, &shared))
     return nullptr;
   auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, peels != 0, holds,
-                            reinterpret_cast<Kernel*>(copy), {}};
+                            reinterpret_cast<Kernel*>(copy), maps, shared, {}};
   if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
   return PyLong_FromVoidPtr(kernel);
 }
@@ -756,8 +764,8 @@ PyMethodDef functions[] = {
     {"cuda_named", guarded<py_named>, METH_O,
      "cuda_named(call): the variants of kernels that a call needs and that are new; nothing runs"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
-     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): a "
-     "kernel's address"},
+     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0, maps=0, "
+     "shared=0): a kernel's address"},
     {}};
 
 }  // namespace

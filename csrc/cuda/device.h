@@ -25,6 +25,7 @@ struct Variant {
   Handle exec = nullptr, node = nullptr;   // a graph of one launch, whose arguments are set anew for each
   bool has_graph = true;                   // or can have one
   int spilled = 0;                         // bytes of a thread that have no registers, and wait in memory
+  unsigned shared = 0;                     // bytes of shared memory that a launch asks for
   std::string called;                      // its name and how many registers a thread has, for errors
 };
 
@@ -40,6 +41,8 @@ struct Kernel {
   bool peels;                     // whether vectors may come after single elements, where rows start anywhere
   int holds;                      // vectors of a row that a thread can keep in registers; 0: rows cannot be kept
   Kernel* copy;                   // of a product with a bias: a pointwise copy
+  int maps;                       // how many operands, the first, the unit's copy engine reads by tensor maps
+  int shared;                     // bytes of shared memory, beyond what the kernel's text has
   std::deque<Variant> variants;   // which stay where they are
   Kernel* single = nullptr;       // of a product: the kernel for one row, once the maker was asked for it
   bool is_asked = false;

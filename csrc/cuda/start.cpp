@@ -5,6 +5,7 @@
 // graphs, and otherwise they are started early.
 #include "cuda/start.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "arena.h"
@@ -46,6 +47,7 @@ struct Driver {
   int (*set_node)(Handle, Handle, const void*);
   int (*launch_graph)(Handle, Handle);
   int (*forget_graph)(Handle);
+  int (*set_map)(void*, void*);
 } driver;
 
 bool has_graphs = false;
@@ -53,11 +55,11 @@ bool is_capturing = false;                   // a graph cannot be part of a grap
 std::atomic<int> small_in_a_row{0};
 SpinLock one_at_a_time;                      // who sets a node launches it before anybody sets it again
 
-int start(Handle function, unsigned blocks, unsigned threads, void* stream, void* const* arguments) {
+int start(Handle function, unsigned blocks, unsigned threads, unsigned shared, void* stream, void* const* arguments) {
   auto** given = const_cast<void**>(arguments);
-  if (!overlaps) return driver.launch(function, blocks, 1, 1, threads, 1, 1, 0, stream, given, nullptr);
+  if (!overlaps) return driver.launch(function, blocks, 1, 1, threads, 1, 1, shared, stream, given, nullptr);
   Attribute early{kStartsEarly, 0, {1}};
-  Configuration how{{blocks, 1, 1}, {threads, 1, 1}, 0, stream, &early, 1};
+  Configuration how{{blocks, 1, 1}, {threads, 1, 1}, shared, stream, &early, 1};
   return driver.launch_with(&how, function, given, nullptr);
 }
 
@@ -100,7 +102,7 @@ int start_queued(Job& job) {
   static char what[320];      // of the first failure, which is the one that is told
   void* arguments[Job::kMostArguments];
   for (int k = 0; k < job.count; k++) arguments[k] = job.bytes + job.offsets[k];
-  int code = start(job.function, job.blocks, job.threads, job.stream, arguments);
+  int code = start(job.function, job.blocks, job.threads, 0, job.stream, arguments);
   if (code == kOutOfResources) job.what = describe(what, sizeof(what), job.called, job.threads);
   return code;
 }
@@ -134,7 +136,8 @@ int start_batch(Job* const* jobs, int which) {
 }
 
 bool queue(const Variant* variant, unsigned blocks, unsigned threads, int unit, void* stream, const Arguments& a) {
-  if (a.count > static_cast<int>(Job::kMostArguments) || a.bytes > Job::kBytes) return drain(), false;
+  if (a.count > static_cast<int>(Job::kMostArguments) || a.bytes > Job::kBytes || variant->shared)
+    return drain(), false;
   Job* job = queue_room();
   if (!job) return false;
   job->call = start_queued, job->what = "launch", job->called = variant->called.c_str(), job->joins = blocks <= kFewBlocks;
@@ -161,12 +164,18 @@ int start_kernel(Variant* variant, int64_t blocks, int threads, int unit, void* 
   }
   int row = grid <= kFewBlocks ? small_in_a_row.load(std::memory_order_relaxed) + 1 : 0, code = 0;
   small_in_a_row.store(row, std::memory_order_relaxed);
-  bool as_graph = row > kManySmall && has_graphs && variant->has_graph && !is_capturing &&
+  bool as_graph = row > kManySmall && has_graphs && variant->has_graph && !variant->shared && !is_capturing &&
                   start_as_graph(variant, grid, block, stream, arguments.at, &code);
-  if (!as_graph) code = start(variant->function, grid, block, stream, arguments.at);
+  if (!as_graph) code = start(variant->function, grid, block, variant->shared, stream, arguments.at);
   char words[320];
   return status_of(code == kOutOfResources ? describe(words, sizeof(words), variant->called.c_str(), block) : "launch",
                    code);
+}
+
+int set_map(Map* map, const int64_t* words, void* address) {
+  constexpr int kNotSupported = 801;
+  std::copy(words, words + kMapWords, map->words);
+  return status_of("tensor map", driver.set_map ? driver.set_map(map, address) : kNotSupported);
 }
 
 void note_long_work() { small_in_a_row.store(0, std::memory_order_relaxed); }
@@ -194,7 +203,8 @@ bool find_launches() {
       FUNCTION(instantiate, "cuGraphInstantiateWithFlags"),
       FUNCTION(set_node, "cuGraphExecKernelNodeSetParams_v2"),
       FUNCTION(launch_graph, "cuGraphLaunch"),
-      FUNCTION(forget_graph, "cuGraphDestroy")};
+      FUNCTION(forget_graph, "cuGraphDestroy"),
+      FUNCTION(set_map, "cuTensorMapReplaceAddress")};
 #undef FUNCTION
   for (auto& entry : all) *entry.place = find_function(entry.name);
   has_graphs = driver.new_graph && driver.add_kernel && driver.instantiate && driver.set_node && driver.launch_graph &&

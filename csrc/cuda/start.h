@@ -19,6 +19,11 @@ struct Arguments {
   }
 };
 
+// How an operand lies, in the driver's own numbers, for the unit's copy engine.
+constexpr int kMostMaps = 4, kMapWords = 16;
+struct alignas(64) Map { int64_t words[kMapWords]; };
+int set_map(Map* map, const int64_t* words, void* address);   // the map of a step, of what lies elsewhere now; a status
+
 extern bool overlaps;      // kernels wait by themselves for those before them: they may start early
 bool can_overlap();        // whether the driver can start them early
 

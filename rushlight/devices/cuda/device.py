@@ -25,7 +25,7 @@ TRANSFORM, TRANSFORM_FORM = "transform", 5      # what `transform` says a kernel
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 RECURRENT = {"_recurrence_sizes": "sizes", "_recurrence": "forward", "_recurrence_backward": "backward"}
 # ops, and who does them in `light`
-NARROW = {"_scaled_product": "scaled_product", "_int_mm": "integer_product", "_wide_product": "wide_product"}
+NARROW = {"_int_mm": "integer_product", "_wide_product": "wide_product"}
 
 
 def is_used(unit: str) -> bool:
@@ -95,6 +95,14 @@ class CudaDevice(Device):
             from . import light  # opens the library, which few programs need
 
             return None if light.find() is None else getattr(light, NARROW[op])
+        if op == "_scaled_product":
+            from . import light
+
+            return None if light.find() is None else functools.partial(light.scaled_product, self.driver)
+        if op == "_grouped_product":
+            from . import sources, tile_products
+
+            return None if sources.find() is None else functools.partial(tile_products.grouped_product, self.driver)
         if op == "_small_factors":
             from . import small_factors, sources
 

@@ -17,7 +17,8 @@ from typing import Any
 from ... import _C
 from ..._C import Tensor
 from ..rehearsal import rehearsal
-from . import libraries
+from . import libraries, tile_products
+from .driver import Driver
 
 # As the library's interface counts them: types of numbers, what is computed in, attributes of a product.
 TYPES = {"f32": 0, "f16": 2, "i8": 3, "i32": 10, "bf16": 14, "f8e4m3fn": 28, "f8e5m2": 29}
@@ -204,7 +205,7 @@ def is_aligned(*tensors: Tensor | None) -> bool:
 
 
 def scaled_product(
-    out: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None, use_fast_accum: bool
+    driver: Driver, out: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None, use_fast_accum: bool
 ) -> Any:
     """Fill `out` with (a * scale_a) @ (b * scale_b) + bias."""
     check_layout("_scaled_mm", a, b)
@@ -216,6 +217,10 @@ def scaled_product(
         or not out.is_contiguous() or out.dtype.code not in TYPES
     ):
         return NotImplemented
+    if by_rows and not rehearsal.running and tile_products.scaled_by_rows(
+        driver, out, a, b, scale_a, scale_b, bias, use_fast_accum
+    ):
+        return out
     choices = [(FAST, int(use_fast_accum))]
     if by_rows:
         choices += [(mode, BY_ROWS) for mode in SCALE_MODES]

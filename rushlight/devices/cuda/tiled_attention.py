@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from . import sources
+from . import sources, warpgroup_attention
 from .attention import is_read_whole, readable
 from .driver import Driver
 from .random import bits
@@ -209,7 +209,9 @@ def kernels(driver: Driver, code: str, width: int) -> Any:
 def attend(
     driver: Driver, outs: tuple[Tensor, Tensor], query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float
 ) -> bool:
-    """Fill (result, logarithms); False where others must."""
+    """Fill (result, logarithms); False where others must. Units of capability 9.0 have faster kernels."""
+    if warpgroup_attention.attend(driver, outs, query, key, value, mask, scale):
+        return True
     (batch, heads, queries, width), keys = query.shape, key.shape[2]
     if (
         width not in WIDTHS or value.shape[3] != width or not is_read_whole(query, key, value) or not readable(outs[0])
