@@ -7,7 +7,6 @@ no worker runs or is about to (503); a job that was begun when its worker died i
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -84,7 +83,7 @@ class Served:
                  metrics: Metrics) -> None:
         self.name, self.version, self.url, self.wanted, self.settings = name, version, url, wanted, settings
         self.description: dict[str, Any] | None = None
-        self.counts, self.workers, self.metrics = Counts(), [], metrics
+        self.counts, self.metrics = Counts(), metrics
         self.waiting: deque[Job] = deque()
         self.waiting_rows = 0
         self._descriptors, self._together, self._apart = descriptors, together, apart
@@ -94,9 +93,9 @@ class Served:
         self._tasks: set[asyncio.Task] = set()
         self._scaled: list[asyncio.Future] = []
         self._is_closing = False
+        self.on_close: Callable[[], None] = lambda: None      # gives back what the model lay in
         self._failed_for_good = False
         self.workers: list[Worker] = []
-        self._idle: asyncio.Event = asyncio.Event()
 
     # --- workers ------------------------------------------------------------------------------------------------------
 
@@ -105,8 +104,9 @@ class Served:
         return any(w.is_ready for w in self.workers)
 
     @property
-    def is_language(self) -> bool:
-        return False
+    def is_handled(self) -> bool:
+        """Whether requests go to a handler as they come, not as tensors."""
+        return self.wanted["kind"] == "archive"
 
     async def scale(self, low: int, high: int | None = None) -> None:
         """So many workers. Waits until they run; LoadError where one cannot load the model."""
@@ -211,9 +211,7 @@ class Served:
         self._restarts.clear()
         self._refuse_waiting()
         await asyncio.gather(*(w.stop() for w in self.workers), *self._tasks, return_exceptions=True)
-        for fd in self._descriptors:
-            os.close(fd)
-        self._descriptors = ()
+        self.on_close()
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
