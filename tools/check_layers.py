@@ -155,10 +155,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("xla",),
     ("freestanding",),
     ("compat",),
-    ("serve",),
     ("torch_names.home_rows", "wiring"),
     ("",),
-    ("conform",),
+    ("conform", "serve"),
     ("__main__",),
 )
 NATIVE = ("_C", "_extras")
