@@ -93,3 +93,8 @@ class Blocks:
                 self.unused[block] = None
                 if self.names[block] is None:
                     self.unused.move_to_end(block, last=False)
+
+    def clear(self) -> None:
+        """Forget what blocks hold that nobody uses."""
+        for block in self.unused:
+            self.forget(block)
