@@ -6,11 +6,11 @@ or lists. Refuses: values that the type cannot hold, lists of uneven length, and
 
 from __future__ import annotations
 
-import math
 import struct
 from array import array
 from collections.abc import Sequence
 from itertools import chain
+from math import isfinite, isnan, prod as count
 from typing import Any
 
 from .refusals import Refusal
@@ -76,9 +76,9 @@ def _shown(value: Any) -> str:
 def _bfloat(value: float) -> bytes:
     """The nearest bfloat16, to even where two are."""
     bits = int.from_bytes(array("f", [value]).tobytes(), "little")
-    if math.isfinite(value):
+    if isfinite(value):
         bits += 0x7FFF + (bits >> 16 & 1)
-    return (bits >> 16 | (0x40 if math.isnan(value) else 0)).to_bytes(2, "little")
+    return (bits >> 16 | (0x40 if isnan(value) else 0)).to_bytes(2, "little")
 
 
 def decoded(data: bytes | memoryview, datatype: str) -> list[Any]:
@@ -102,7 +102,7 @@ def nested(values: list[Any], shape: Sequence[int]) -> Any:
     if not shape:
         return values[0]
     for size in reversed(shape[1:]):
-        rows = math.prod(shape) if not size else len(values) // size
+        rows = count(shape) if not size else len(values) // size
         values = [values[i * size : (i + 1) * size] for i in range(rows)] if size else [[] for _ in range(rows)]
     return values
 

@@ -243,12 +243,8 @@ def routes(repository: Repository) -> list[web.AbstractRouteDef]:
         return answered({})
 
     async def unload(request: web.Request) -> web.Response:
-        name = check_name(request.match_info["model"])
         await body(request)
-        if name in repository.language:
-            await repository.remove(name)
-        for version_ in list(repository.models.get(name) or ()) or (() if name in repository.language else (None,)):
-            await repository.remove(name, version_)
+        await repository.unload(check_name(request.match_info["model"]))
         return answered({})
 
     found = [web.get("/v2", about), web.get("/v2/", about), web.get("/v2/health/live", live),

@@ -190,6 +190,11 @@ class Repository:
         await model.close()
         self.metrics.forget(model)
 
+    async def unload(self, name: str) -> None:
+        """Serve no version of it any longer."""
+        for version in list(self.models.get(name, ())) or [None]:
+            await self.remove(name, version)
+
     def set_default(self, name: str, version: str) -> None:
         self.defaults[name] = self.get(name, version).version
 
