@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 HOMES = {
-    "routes": "routes", "Engine": "engine", "Settings": "settings", "Sampling": "sampling", "LanguageModel": "client", "load": "client",
+    "routes": "paths", "Engine": "engine", "Settings": "settings", "Sampling": "sampling", "LanguageModel": "client", "load": "client",
     "is_folder": "config",
 }
 
