@@ -52,8 +52,17 @@ class Worker(asyncio.Protocol):
         self.send(wanted)
 
     @property
+    def has_begun(self) -> bool:
+        return hasattr(self, "process")
+
+    @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def state(self) -> str:
+        """What it does, in TorchServe's words."""
+        return "UNLOADING" if self.is_stopping else "READY" if self.is_ready else "LOADING"
 
     # --- the socket ---------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ class Served:
         for worker in surplus:
             worker.is_stopping = True
         for worker in surplus:
-            self._spawn(self._retire(worker))
+            self.begin(self._retire(worker))
         done = asyncio.get_running_loop().create_future()
         self._scaled.append(done)
         self._fill()
@@ -129,7 +129,8 @@ class Served:
             await asyncio.sleep(0.01)
         await worker.stop()
 
-    def _spawn(self, work: Any) -> None:
+    def begin(self, work: Any) -> None:
+        """Run something that belongs to the model, and ends with it."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -141,13 +142,13 @@ class Served:
         """Start what is missing."""
         missing = self.settings.min_workers - len(self._live()) - len(self._restarts)
         for _ in range(0 if self._is_closing or self._failed_for_good else missing):
-            self._begin_worker(None)
+            self._begin_worker()
 
-    def _begin_worker(self, timer: asyncio.TimerHandle | None) -> None:
+    def _begin_worker(self) -> None:
         self._numbers += 1
         worker = Worker(self._numbers, self)
         self.workers.append(worker)
-        self._spawn(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
+        self.begin(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
 
     def _check_scaled(self) -> None:
         if sum(w.is_ready for w in self._live()) >= self.settings.min_workers:
@@ -332,8 +333,7 @@ class Served:
             return self._put_back(batch.jobs)
         self._count(batch, rows, took)
         if "error" in said:
-            status, message = said["error"]
-            return self._fail(batch.jobs[0], Refusal(status, message))
+            return self._fail(batch.jobs[0], Refusal(*said["error"]))
         try:
             results = self._apart(self, batch.jobs, said, buffers)
         except Refusal as refused:

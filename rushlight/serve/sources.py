@@ -35,10 +35,6 @@ class Source:
     folder: str | None = None
     said: dict[str, Any] = field(default_factory=dict)
 
-    def settings(self, are_free: bool) -> dict[str, Any]:
-        """The settings it brings, where nobody chose others."""
-        return self.said if are_free else {}
-
     def close(self) -> None:
         for fd in self.descriptors:
             os.close(fd)
