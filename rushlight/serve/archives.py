@@ -21,7 +21,7 @@ from typing import Any
 
 from . import handled
 from .refusals import LoadError
-from .sources import Source
+from .served import Source
 
 MANIFEST = "MAR-INF/MANIFEST.json"
 LARGEST = 1 << 36             # bytes of all members

@@ -77,4 +77,5 @@ def together(model: Served, jobs: list[Job]) -> tuple[dict[str, Any], Sequence[A
 
 def apart(model: Served, jobs: list[Job], said: dict[str, Any], buffers: list[memoryview]) -> list[Any]:
     """Each request's answer."""
-    return [(status, headers, bytes(buffer)) for (status, headers), buffer in zip(said["answers"], buffers, strict=True)]
+    answers = zip(said["answers"], buffers, strict=True)
+    return [(status, headers, bytes(buffer)) for (status, headers), buffer in answers]

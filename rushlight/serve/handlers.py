@@ -89,8 +89,8 @@ class Handled:
         answers = self._called(rows)
         if not isinstance(answers, (list, tuple)) or len(answers) != len(rows):
             got = f"{len(answers)} of them" if isinstance(answers, (list, tuple)) else type(answers).__name__
-            raise Refusal(503, f"the handler: expected a list with an answer for each of {len(rows)} requests, got {got}",
-                          FAILED)
+            raise Refusal(503, f"the handler: expected a list with an answer for each of {len(rows)} requests, "
+                               f"got {got}", FAILED)
         written = [_written(answer, self._context, at) for at, answer in enumerate(answers)]
         return {"answers": [(status, headers) for status, headers, _ in written]}, [data for _, _, data in written]
 

@@ -7,6 +7,8 @@ no worker runs or is about to (503); a job that was begun when its worker died i
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,6 +34,27 @@ class Settings:
     response_timeout: float = 120.0   # seconds
     min_workers: int = 1
     max_workers: int = 1
+
+
+@dataclass
+class Source:
+    """A file that was opened. `said` are settings that it brings itself."""
+
+    name: str
+    version: str
+    wanted: dict[str, Any]
+    together: Callable
+    apart: Callable
+    descriptors: tuple[int, ...] = ()
+    folder: str | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+        self.descriptors = ()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """TorchServe's protocol: predictions, and the management of models.
 
-Enters: predictions as any body or form, registrations by the name of a file. Leaves: what handlers gave, as JSON, text or
-bytes; descriptions of models and their workers. Refuses: what is wrong, with TorchServe's names for kinds of errors.
+Enters: predictions as any body or form, registrations by the name of a file. Leaves: what handlers gave, as JSON, text
+or bytes; descriptions of models and their workers. Refuses: what is wrong, with TorchServe's names for kinds of errors.
 """
 
 from __future__ import annotations
@@ -118,8 +118,10 @@ class Query:
 
 def _described(repository: Repository, model: Served) -> dict[str, Any]:
     settings = model.settings
-    workers = [{"id": str(9000 + w.number - 1), "status": w.state,
-                "startTime": datetime.datetime.fromtimestamp(w.started, datetime.UTC).isoformat(timespec="milliseconds"),
+    def since(seconds: float) -> str:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+
+    workers = [{"id": str(9000 + w.number - 1), "status": w.state, "startTime": since(w.started),
                 "memoryUsage": w.memory(), "pid": w.pid, "gpu": False, "gpuUsage": "N/A"}
                for w in model.workers if w.has_begun]
     return {"modelName": model.name, "modelVersion": model.version, "modelUrl": model.url, "runtime": "python",

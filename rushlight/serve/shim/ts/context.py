@@ -1,7 +1,7 @@
 """What a handler knows of its model and of the requests it answers.
 
-Enters: the manifest, the folder, the headers of each request of a batch. Leaves: the same to the handler, and its choice
-of headers and status to the server. Refuses: nothing; an index beyond the batch raises IndexError.
+Enters: the manifest, the folder, the headers of each request of a batch. Leaves: the same to the handler, and its
+choice of headers and status to the server. Refuses: nothing; an index beyond the batch raises IndexError.
 """
 
 from __future__ import annotations

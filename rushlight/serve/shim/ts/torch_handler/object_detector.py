@@ -1,7 +1,7 @@
 """Pictures to boxes.
 
-Enters: pictures. Leaves: for each the boxes that score above a threshold, with their labels. Refuses: what VisionHandler
-does.
+Enters: pictures. Leaves: for each the boxes that score above a threshold, with their labels. Refuses: what
+VisionHandler does.
 """
 
 from __future__ import annotations

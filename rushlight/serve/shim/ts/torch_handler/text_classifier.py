@@ -1,7 +1,7 @@
 """Text to labels.
 
-Enters: rows with text, of which each is one request. Leaves: for each the probabilities of all labels. Refuses: archives
-without a vocabulary.
+Enters: rows with text, of which each is one request. Leaves: for each the probabilities of all labels. Refuses:
+archives without a vocabulary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class TextClassifier(TextHandler):
                 text = text.get("text") or text.get("data")
             text = text.decode() if isinstance(text, (bytes, bytearray)) else text
             words = self._tokenize(self._remove_accented_characters(self._remove_html_tags(text)))
-            grams = [" ".join(words[at : at + n]) for n in range(1, self.ngrams + 1) for at in range(len(words) - n + 1)]
+            grams = [" ".join(words[at : at + n]) for n in range(1, self.ngrams + 1)
+                     for at in range(len(words) - n + 1)]
             starts.append(len(numbers))
             numbers += [self.source_vocab[g] for g in grams if g in self.source_vocab] or [0]
         return torch.as_tensor(numbers, device=self.device), torch.as_tensor(starts, device=self.device)

@@ -41,7 +41,8 @@ def load_label_mapping(mapping_file_path: str) -> Any:
     with open(mapping_file_path) as file:
         said = json.load(file)
     if not isinstance(said, dict):
-        raise TypeError(f"{os.path.basename(mapping_file_path)}: expected an object of labels, got {type(said).__name__}")
+        name = os.path.basename(mapping_file_path)
+        raise TypeError(f"{name}: expected an object of labels, got {type(said).__name__}")
     if "object_type_names" in said:
         return said["object_type_names"]
     return {key: str(value[-1]) if isinstance(value, list) else str(value) for key, value in said.items()}
