@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model-store", metavar="DIR", help="folder of .pt2 files, .mar archives and folders of language models")
     add("--models", nargs="+", default=[], metavar="NAME=FILE",
-        help="what to load at the start, from the store or by path; a file's own name will do, 'all' is all of the store")
+        help="what to load at the start, from the store or by path; 'all' is all of the store")
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
     add("--port", type=_port, default=8080, help="KServe, TorchServe, OpenAI (%(default)s); 0 finds a free one")
     add("--management-port", type=_port, default=8081, help="TorchServe's management (%(default)s)")

@@ -124,8 +124,8 @@ class Repository:
     async def add(self, path: Path, name: str | None, *, url: str | None = None, settings: Settings | None = None,
                   workers: int | None = None, handler: str | None = None, at_start: bool = False,
                   chosen: frozenset[str] = frozenset()) -> Served:
-        """A model of a file, with so many workers running. It may bring settings, but for those that were `chosen`. Refusal of what is
-        there already; LoadError of what does not load, and then nothing of it stays."""
+        """A model of a file, with so many workers running. It may bring settings, but for those that were `chosen`.
+        Refusal of what is there already; LoadError of what does not load, and then nothing of it stays."""
         source = await asyncio.to_thread(sources.opened, path, handler, self._may_install)
         name = check_name(name if name is not None else source.name)
         if source.version in self.models.get(name, {}) or name in self.language:
