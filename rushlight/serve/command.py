@@ -1,7 +1,7 @@
 """The command `python -m rushlight serve`.
 
-Enters: words of a command line. Leaves: a server that runs until it is told to end, and the status of the process: 0, or
-1 where it could not start. Refuses: options and models that cannot be, in one line.
+Enters: words of a command line. Leaves: a server that runs until it is told to end, and the status of the process: 0,
+or 1 where it could not start. Refuses: options and models that cannot be, in one line.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model-store", metavar="DIR", help="folder of .pt2 files, .mar archives and folders of language models")
     add("--models", nargs="+", default=[], metavar="NAME=FILE",
-        help="what to load at the start, from the store or by path; a file's own name will do, and 'all' is all there are")
+        help="what to load at the start, from the store or by path; 'all' is all of the store")
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
-    add("--port", type=_port, default=8080, help="inference: KServe, TorchServe, OpenAI (%(default)s); 0 finds a free one")
+    add("--port", type=_port, default=8080, help="KServe, TorchServe, OpenAI (%(default)s); 0 finds a free one")
     add("--management-port", type=_port, default=8081, help="TorchServe's management (%(default)s)")
     add("--metrics-port", type=_port, default=8082, help="Prometheus (%(default)s)")
     add("--grpc-port", type=_port, default=7070, help="KServe over gRPC (%(default)s)")
@@ -82,8 +82,8 @@ def serve(chosen: argparse.Namespace) -> int:
 
 def _wanted(chosen: argparse.Namespace) -> Any:
     from .refusals import LoadError
-    from .server import Wanted
     from .served import Settings
+    from .server import Wanted
 
     store = Path(chosen.model_store) if chosen.model_store is not None else None
     if store is not None and not store.is_dir():

@@ -1,7 +1,7 @@
 """HTTP around all protocols: who may ask, how much may be sent, and that every answer can be read by its asker.
 
 Enters: routes, keys, limits. Leaves: an aiohttp application per port. Refuses: requests without the key (401), bodies
-that are too large (413, before they are read) or too slow (408), and, in the words of the protocol, all that goes wrong.
+that are too large (413, before they are read) or too slow (408), and all that goes wrong in the protocol's words.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def answer_to(error: Exception, request: web.BaseRequest, largest: int) -> web.R
     elif isinstance(error, web.HTTPException):
         message = f"nothing answers at {request.path[:200]}" if error.status == 404 else error.reason
         refusal = Refusal(error.status, message)
-    elif isinstance(error, (ConnectionError, web.PayloadAccessError if hasattr(web, "PayloadAccessError") else OSError)):
+    elif isinstance(error, (OSError, web.RequestPayloadError)):
         refusal = Refusal(400, "the body was cut off")
     else:
         LOG.error("%s %s failed", request.method, request.path, exc_info=error)

@@ -38,7 +38,8 @@ def check_bytes(given: Named) -> Named:
     if given.datatype == BYTES:
         words = len(parted(given.data, f"input {given.name!r}"))
         if words != count(given.shape):
-            raise Refusal(400, f"input {given.name!r}: shape {given.shape} has {count(given.shape)} elements, got {words}")
+            raise Refusal(400, f"input {given.name!r}: shape {given.shape} has {count(given.shape)} elements, "
+                               f"got {words}")
     elif row is None:
         raise Refusal(400, f"input {given.name!r}: expected a datatype among {', '.join(NUMBERS)} and {BYTES}, "
                            f"got {given.datatype!r}")
@@ -57,7 +58,8 @@ def in_order(description: dict[str, Any], given: Sequence[Named]) -> list[Named]
         if one.name in found:
             raise Refusal(400, f"input {one.name!r} was given twice")
         if one.name not in names:
-            raise Refusal(400, f"input {one.name!r} is not one of this model's, which takes {', '.join(map(repr, names))}")
+            raise Refusal(400, f"input {one.name!r} is not one of this model's, which takes "
+                               f"{', '.join(map(repr, names))}")
         found[one.name] = one
     missing = [n for n in names if n not in found]
     if missing:
@@ -142,7 +144,8 @@ async def infer(model: Served, given: Sequence[Named], names: Sequence[str]) -> 
     if model.description is None:
         raise Refusal(503, f"model {model.name!r} is not loaded yet. Ask again later.")
     if model.is_handled:
-        raise Refusal(400, f"model {model.name!r} is an archive with a handler of its own: ask /predictions/{model.name}")
+        raise Refusal(400, f"model {model.name!r} is an archive with a handler of its own: "
+                           f"ask /predictions/{model.name}")
     asked_for(model, names)
     ordered = in_order(model.description, [check_bytes(one) for one in given])
     outputs = await model.run(job_for(model.description, ordered))

@@ -1,8 +1,8 @@
 """The messages of KServe's protocol over gRPC, as protocol buffers.
 
-Enters: a message's fields by name, or its bytes. Leaves: its bytes, or its fields by name, those that were not sent with
-the value the format gives them. Refuses: bytes that are no message of the kind; fields it does not know are skipped, as
-the format wants it.
+Enters: a message's fields by name, or its bytes. Leaves: its bytes, or its fields by name, those that were not sent
+with the value the format gives them. Refuses: bytes that are no message of the kind; fields it does not
+know are skipped, as the format wants it.
 """
 
 from __future__ import annotations

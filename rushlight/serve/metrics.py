@@ -25,7 +25,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         here = {"registry": self.registry}
         self._requests = Counter("ts_inference_requests", "Requests answered with a result", LABELS, **here)
-        # TorchServe's names of these have no `_total`, which this library gives every counter: they are gauges that grow.
+        # TorchServe's names of these have no `_total`, which this library gives every counter: gauges that grow.
         self._latency = Gauge("ts_inference_latency_microseconds", "Sum of the times of requests", LABELS, **here)
         self._queue = Gauge("ts_queue_latency_microseconds", "Sum of the times that requests waited", LABELS, **here)
         self._refused = Counter("ts_inference_refusals", "Requests answered with an error", (*LABELS, "status"), **here)

@@ -9,9 +9,9 @@ What `rushlight.serve.language` offers the server:
   `prometheus_client.CollectorRegistry` to count in.
 - A model has `name`, `is_ready`, `async start()` (returns when it answers, LoadError where it cannot), `async stop()`
   (ends its process; may be called at any time, also twice), and `processes()`: the ids of its processes.
-- `routes(models)` gives aiohttp routes. `models` is the server's own dict by name, which changes while it runs. A handler
-  raises `refusals.Refusal` (status, message, param=, code=) and reads bodies with `http.body`, JSON with `http.parsed`;
-  the server's middleware has checked the key and the size, and writes errors as OpenAI's clients read them.
+- `routes(models)` gives aiohttp routes. `models` is the server's own dict by name, which changes while it runs. A
+  handler raises `refusals.Refusal` (status, message, param=, code=) and reads bodies with `http.body`, JSON with
+  `http.parsed`; the server's middleware has checked key and size, and writes errors as OpenAI's clients read them.
 - `processes.Worker` starts a process under a module's name and speaks `wire` with it: its owner has `worker_ready`,
   `worker_answered`, `worker_failed`, `worker_gone`; `wire.Connection` is the process's end. `Worker` may be used by the
   engine as it is: `await worker.start("rushlight.serve.language.engine_process", {...})`.

@@ -1,7 +1,7 @@
 """A worker as the server sees it: a process, a socket, and the jobs it has not answered yet.
 
-Enters: what to load, and messages. Leaves: calls of the owner when the worker is ready, has answered, could not load, or
-has gone. Refuses: to wait for a process that hangs: it is killed, and its end is told like any other.
+Enters: what to load, and messages. Leaves: calls of the owner when the worker is ready, has answered, could not load,
+or has gone. Refuses: to wait for a process that hangs: it is killed, and its end is told like any other.
 """
 
 from __future__ import annotations
@@ -52,8 +52,17 @@ class Worker(asyncio.Protocol):
         self.send(wanted)
 
     @property
+    def has_begun(self) -> bool:
+        return hasattr(self, "process")
+
+    @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def state(self) -> str:
+        """What it does, in TorchServe's words."""
+        return "UNLOADING" if self.is_stopping else "READY" if self.is_ready else "LOADING"
 
     # --- the socket ---------------------------------------------------------------------------------------------------
 

@@ -124,8 +124,9 @@ class Program:
                   for k, v in self.exported.range_constraints.items()}
         ranges = {name: [low, None if high is None or high >= 2**62 else high] for name, (low, high) in ranges.items()}
         firsts = {(e["symbols"] or [None])[0] for e in (*inputs, *outputs) if not e.get("is_number")}
-        is_batched = len(firsts) == 1 and None not in firsts and not any(e.get("is_number") for e in (*inputs, *outputs))
-        return {"inputs": inputs, "outputs": outputs, "ranges": ranges, "batch": next(iter(firsts)) if is_batched else None}
+        has_numbers = any(e.get("is_number") for e in (*inputs, *outputs))
+        batch = next(iter(firsts)) if len(firsts) == 1 and inputs and not has_numbers else None
+        return {"inputs": inputs, "outputs": outputs, "ranges": ranges, "batch": batch}
 
     # --- running ------------------------------------------------------------------------------------------------------
 

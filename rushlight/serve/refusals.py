@@ -1,8 +1,8 @@
 """What is said to a client that asks for something that cannot be given, in the words of the protocol it speaks.
 
-Enters: a status, a sentence and, from whoever knows better, the name of the kind of error. Leaves: the JSON that KServe's,
-TorchServe's and OpenAI's clients read; which of them, the path tells. Refuses: to say anything about the inside: errors
-that are nobody's fault but ours become one sentence without a traceback.
+Enters: a status, a sentence and, from whoever knows better, the name of the kind of error. Leaves: the JSON that
+KServe's, TorchServe's and OpenAI's clients read; which of them, the path tells. Refuses: to say anything about the
+inside: errors that are nobody's fault but ours become one sentence without a traceback.
 """
 
 from __future__ import annotations

@@ -122,17 +122,19 @@ class Repository:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     async def add(self, path: Path, name: str | None, *, url: str | None = None, settings: Settings | None = None,
-                  workers: int | None = None, handler: str | None = None, at_start: bool = False) -> Served:
-        """A model of a file, with so many workers running. Refusal of what is there already; LoadError of what does not
-        load, and then nothing of it stays."""
+                  workers: int | None = None, handler: str | None = None, at_start: bool = False,
+                  chosen: frozenset[str] = frozenset()) -> Served:
+        """A model of a file, with so many workers running. It may bring settings, but for those that were `chosen`.
+        Refusal of what is there already; LoadError of what does not load, and then nothing of it stays."""
         source = await asyncio.to_thread(sources.opened, path, handler, self._may_install)
         name = check_name(name if name is not None else source.name)
         if source.version in self.models.get(name, {}) or name in self.language:
             source.close()
             raise Refusal(409, f"model {name!r} of version {source.version} is registered already")
-        chosen = dataclasses.replace(settings or self.settings, **source.settings(settings is None))
-        wanted = {**source.wanted, "name": name, "threads": self._threads, "batch_size": chosen.batch_size}
-        model = Served(name, source.version, url or path.name, wanted, source.descriptors, chosen, source.together,
+        brought = {key: value for key, value in source.said.items() if key not in chosen}
+        run_as = dataclasses.replace(settings or self.settings, **brought)
+        wanted = {**source.wanted, "name": name, "threads": self._threads, "batch_size": run_as.batch_size}
+        model = Served(name, source.version, url or path.name, wanted, source.descriptors, run_as, source.together,
                        source.apart, self.metrics)
         model.on_close = source.close
         self.models.setdefault(name, {})[source.version] = model
@@ -140,9 +142,9 @@ class Repository:
         self.metrics.watch(model)
         if at_start:
             self._at_start.add(name)
-        count = chosen.min_workers if workers is None else workers
+        count = run_as.min_workers if workers is None else workers
         try:
-            await model.scale(count, max(count, chosen.max_workers) if workers is None else count)
+            await model.scale(count, max(count, run_as.max_workers) if workers is None else count)
         except BaseException:
             await self.remove(name, source.version)
             raise

@@ -7,6 +7,8 @@ no worker runs or is about to (503); a job that was begun when its worker died i
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,6 +34,27 @@ class Settings:
     response_timeout: float = 120.0   # seconds
     min_workers: int = 1
     max_workers: int = 1
+
+
+@dataclass
+class Source:
+    """A file that was opened. `said` are settings that it brings itself."""
+
+    name: str
+    version: str
+    wanted: dict[str, Any]
+    together: Callable
+    apart: Callable
+    descriptors: tuple[int, ...] = ()
+    folder: str | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+        self.descriptors = ()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(slots=True)
@@ -116,7 +139,7 @@ class Served:
         for worker in surplus:
             worker.is_stopping = True
         for worker in surplus:
-            self._spawn(self._retire(worker))
+            self.begin(self._retire(worker))
         done = asyncio.get_running_loop().create_future()
         self._scaled.append(done)
         self._fill()
@@ -129,7 +152,8 @@ class Served:
             await asyncio.sleep(0.01)
         await worker.stop()
 
-    def _spawn(self, work: Any) -> None:
+    def begin(self, work: Any) -> None:
+        """Run something that belongs to the model, and ends with it."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -141,13 +165,13 @@ class Served:
         """Start what is missing."""
         missing = self.settings.min_workers - len(self._live()) - len(self._restarts)
         for _ in range(0 if self._is_closing or self._failed_for_good else missing):
-            self._begin_worker(None)
+            self._begin_worker()
 
-    def _begin_worker(self, timer: asyncio.TimerHandle | None) -> None:
+    def _begin_worker(self) -> None:
         self._numbers += 1
         worker = Worker(self._numbers, self)
         self.workers.append(worker)
-        self._spawn(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
+        self.begin(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
 
     def _check_scaled(self) -> None:
         if sum(w.is_ready for w in self._live()) >= self.settings.min_workers:
@@ -332,8 +356,7 @@ class Served:
             return self._put_back(batch.jobs)
         self._count(batch, rows, took)
         if "error" in said:
-            status, message = said["error"]
-            return self._fail(batch.jobs[0], Refusal(status, message))
+            return self._fail(batch.jobs[0], Refusal(*said["error"]))
         try:
             results = self._apart(self, batch.jobs, said, buffers)
         except Refusal as refused:

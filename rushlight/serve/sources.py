@@ -11,40 +11,13 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from . import inference
 from .refusals import LoadError, Refusal
+from .served import Source
 
 LARGEST_FETCHED = 1 << 36
-
-
-@dataclass
-class Source:
-    """A file that was opened. `said` are settings that it brings itself."""
-
-    name: str
-    version: str
-    wanted: dict[str, Any]
-    together: Callable
-    apart: Callable
-    descriptors: tuple[int, ...] = ()
-    folder: str | None = None
-    said: dict[str, Any] = field(default_factory=dict)
-
-    def settings(self, are_free: bool) -> dict[str, Any]:
-        """The settings it brings, where nobody chose others."""
-        return self.said if are_free else {}
-
-    def close(self) -> None:
-        for fd in self.descriptors:
-            os.close(fd)
-        self.descriptors = ()
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def opened(path: Path, handler: str | None = None, may_install: bool = False) -> Source:
@@ -63,7 +36,7 @@ def opened(path: Path, handler: str | None = None, may_install: bool = False) ->
             raise Refusal(400, "handler: a .pt2 file needs none, and takes none")
         fd = _copied(path)
         return Source(path.stem, "1", {"kind": "program", "fd": fd}, inference.together, inference.apart, (fd,))
-    from . import archives        # few servers have any
+    from . import archives  # few servers have any
 
     return archives.opened(path, handler, may_install)
 

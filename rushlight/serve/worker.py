@@ -66,10 +66,11 @@ def _answer(connection: Connection, model: Any, said: dict[str, Any], buffers: l
     try:
         answer, results = model.answer(said, buffers)
     except Refusal as refused:
-        answer, results = {"error": [refused.status, refused.message]}, []
+        answer, results = {"error": [refused.status, refused.message, refused.kind]}, []
     except Exception as error:
         traceback.print_exc()
-        answer = {"error": [500, f"the model failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"]}
+        why = f"the model failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        answer = {"error": [500, why, None]}
         results = []
     connection.send({"id": said["id"], **answer, "took": time.perf_counter_ns() - begun}, results)
 
