@@ -113,7 +113,8 @@ def _models(words: list[str], store: Path | None) -> list[tuple[str, Path]]:
             continue
         name, equals, file = word.partition("=")
         file = file if equals else word
-        path = next((p for p in ((store or Path()) / file, Path(file)) if p.exists()), None)
+        places = [folder / (file + end) for folder in (store or Path(), Path()) for end in ("", *SUFFIXES)]
+        path = next((p for p in places if p.is_file() or is_language_folder(p)), None)
         if path is None:
             where = f" in {store} or" if store is not None else ""
             raise LoadError(f"--models: there is no {file!r}{where} here")

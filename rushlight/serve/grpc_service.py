@@ -7,6 +7,8 @@ refuses, by gRPC's codes: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, UNAVAILA
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -87,9 +89,13 @@ class Service:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
+            # gRPC writes of a port that is taken to standard error, in words of its own: ask before.
+            with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+                pass
             self.number = self._server.add_insecure_port(address)
-        except RuntimeError:
-            raise LoadError(f"port {port} of {host} cannot be listened at: Address already in use") from None
+        except (OSError, RuntimeError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is taken"
+            raise LoadError(f"port {port} of {host} cannot be listened at: {why}") from None
         await self._server.start()
 
     async def close(self, patience: float) -> None:

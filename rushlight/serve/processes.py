@@ -32,6 +32,7 @@ class Worker(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
         self.timed_out = False
         self._frames, self._watched = Frames(), None
+        self._transport: Any = None
         self._finished = asyncio.get_running_loop().create_future()
 
     async def start(self, module: str, wanted: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
@@ -83,14 +84,24 @@ class Worker(asyncio.Protocol):
         self._end()
 
     def send(self, said: dict[str, Any], buffers: Any = ()) -> None:
-        if not self._transport.is_closing():
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(packed(said, buffers))
 
     # --- its end ------------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        if not self.is_gone:
+        if self.has_begun and not self.is_gone:
             self.process.kill()
+
+    def end_late(self) -> None:
+        """It took too long."""
+        self.timed_out = True
+        self.kill()
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
     def _end(self) -> None:
         """The process has ended, or has closed its socket and is ended now."""
@@ -102,9 +113,9 @@ class Worker(asyncio.Protocol):
         if self._watched is not None:
             asyncio.get_running_loop().remove_reader(self._watched)
             os.close(self._watched)
-        if self.timer is not None:
-            self.timer.cancel()
-        self._transport.close()
+        self.stop_timer()
+        if self._transport is not None:
+            self._transport.close()
         if not self._finished.done():
             self._finished.set_result(None)
         self.owner.worker_gone(self)
@@ -112,7 +123,7 @@ class Worker(asyncio.Protocol):
     async def stop(self, patience: float = 3.0) -> None:
         """Let it finish what it does, and end it."""
         self.is_stopping = True
-        if self.is_gone:
+        if self.is_gone or not self.has_begun:
             return
         self.send({"do": "stop"})
         try:

@@ -50,7 +50,7 @@ class Repository:
         self.language_options = language_options or {}
         self._allowed = [re.compile(p) for p in allowed_urls]
         self._threads, self._may_install = threads, may_install
-        self._at_start: set[str] = set()
+        self._at_start: set[tuple[str, str]] = set()
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Repository:
         return found
 
     def was_at_start(self, model: Served) -> bool:
-        return model.name in self._at_start
+        return (model.name, model.version) in self._at_start
 
     def all(self) -> list[Served]:
         return [model for versions in self.models.values() for model in versions.values()]
@@ -141,7 +141,7 @@ class Repository:
         self.defaults.setdefault(name, source.version)
         self.metrics.watch(model)
         if at_start:
-            self._at_start.add(name)
+            self._at_start.add((name, source.version))
         count = run_as.min_workers if workers is None else workers
         try:
             await model.scale(count, max(count, run_as.max_workers) if workers is None else count)

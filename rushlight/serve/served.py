@@ -21,6 +21,7 @@ from .refusals import LoadError, Refusal, no_worker
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)     # before a worker is started again, by deaths in a row
 SETTLED = 20.0        # a worker that lived so many seconds ends a row of deaths
+SLOWEST_LOAD = 600.0  # seconds until a worker must be ready
 MAX_WAITING = 10_000  # jobs of one model
 WORKER_MODULE = "rushlight.serve.worker"
 
@@ -138,13 +139,12 @@ class Served:
         surplus = self.workers[self.settings.max_workers:]
         for worker in surplus:
             worker.is_stopping = True
-        for worker in surplus:
-            self.begin(self._retire(worker))
+        retired = [self.begin(self._retire(worker)) for worker in surplus]
         done = asyncio.get_running_loop().create_future()
         self._scaled.append(done)
         self._fill()
         self._check_scaled()
-        await done
+        await asyncio.gather(done, *retired)
 
     async def _retire(self, worker: Worker) -> None:
         """End a worker when it has answered what it was given."""
@@ -152,11 +152,12 @@ class Served:
             await asyncio.sleep(0.01)
         await worker.stop()
 
-    def begin(self, work: Any) -> None:
+    def begin(self, work: Any) -> asyncio.Task:
         """Run something that belongs to the model, and ends with it."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _live(self) -> list[Worker]:
         return [w for w in self.workers if not w.is_gone and not w.is_stopping]
@@ -171,6 +172,7 @@ class Served:
         self._numbers += 1
         worker = Worker(self._numbers, self)
         self.workers.append(worker)
+        worker.timer = asyncio.get_running_loop().call_later(SLOWEST_LOAD, worker.end_late)
         self.begin(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
 
     def _check_scaled(self) -> None:
@@ -182,14 +184,19 @@ class Served:
 
     def worker_ready(self, worker: Worker, description: dict[str, Any]) -> None:
         self.description = description
+        worker.stop_timer()
         self._check_scaled()
         self._pump()
 
     def worker_failed(self, worker: Worker, why: str) -> None:
         """A worker that says it cannot load: nobody waits for it any longer."""
-        waiting, self._scaled = self._scaled, []
         if self.description is None:       # it never could, so that trying again would change nothing
             self._failed_for_good = True
+        self._disappoint(why)
+
+    def _disappoint(self, why: str) -> None:
+        """Tell those who wait for workers that there will be none."""
+        waiting, self._scaled = self._scaled, []
         for done in waiting:
             if not done.done():
                 done.set_exception(LoadError(why))
@@ -210,7 +217,7 @@ class Served:
         self.metrics.deaths.labels(self.name, self.version).inc()
         lived = time.time() - worker.started
         self._deaths = 1 if lived > SETTLED else self._deaths + 1
-        if self.description is None and self._deaths >= 3:      # it dies of loading
+        if self._deaths >= 3:      # it dies of loading
             self.worker_failed(worker, f"its worker {worker.why()} while loading")
         if not self._failed_for_good and len(self._live()) + len(self._restarts) < self.settings.min_workers:
             self._restart_after(PAUSES[min(self._deaths, len(PAUSES)) - 1])
@@ -234,6 +241,7 @@ class Served:
             timer.cancel()
         self._restarts.clear()
         self._refuse_waiting()
+        self._disappoint("it is served no longer")
         await asyncio.gather(*(w.stop() for w in self.workers), *self._tasks, return_exceptions=True)
         self.on_close()
 
@@ -331,18 +339,12 @@ class Served:
         worker.send({"do": "run", "id": batch.number, **said}, buffers)
 
     def _watch(self, worker: Worker) -> None:
-        def late() -> None:
-            worker.timed_out = True
-            worker.kill()
-
-        worker.timer = asyncio.get_running_loop().call_later(self.settings.response_timeout, late)
+        worker.timer = asyncio.get_running_loop().call_later(self.settings.response_timeout, worker.end_late)
 
     def worker_answered(self, worker: Worker, said: dict[str, Any], buffers: list[memoryview]) -> None:
         batch: Batch = worker.jobs.popleft()
         assert batch.number == said["id"], "a worker answers in order"
-        if worker.timer is not None:
-            worker.timer.cancel()
-            worker.timer = None
+        worker.stop_timer()
         if worker.jobs:
             self._watch(worker)
         self._settle(batch, said, buffers)
