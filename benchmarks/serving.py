@@ -77,13 +77,20 @@ torch.export.save(torch.export.export(net, (torch.randn(3, 3, 64, 64),), dynamic
 '''
 
 
+def environment() -> dict[str, str]:
+    """Both sides keep the bytecode of what they import, as programs do that were started before."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(ROOT),
+            "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "rushlight_benchmark_bytecode")}
+
+
 class Started:
     """A server process that is ready, and how long that took."""
 
     def __init__(self, command: list[str], first: str = "") -> None:
         began = time.perf_counter()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, cwd=ROOT,
-                                        env={**os.environ, "PYTHONPATH": str(ROOT)})
+                                        env=environment())
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(first)
         self.process.stdin.flush()
@@ -167,7 +174,7 @@ def starts(path: str) -> None:
 
 
 def rates(path: str, shape: list[int], name: str, what: str) -> None:
-    with ours(path, "--threads", 1) as one, peer(path, shape) as other:
+    with ours(path, "--threads", 1, "--batch-size", CLIENTS, "--max-batch-delay", 0) as one, peer(path, shape) as other:
         found: list[list[tuple[float, float]]] = [[], []]
         for _ in range(4):
             for at, server in enumerate((one, other)):
