@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+MOST_EARLY = 4      # workers that start before it is known what they are for
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
@@ -65,19 +67,25 @@ def _delay(text: str) -> float:
 def serve(chosen: argparse.Namespace) -> int:
     """Run the server as the command line says."""
     from .refusals import LoadError, Refusal
+    from .spares import Spares
 
+    spares = Spares()
+    spares.fill(min(MOST_EARLY, chosen.workers * sum(word.endswith((".pt2", ".mar")) for word in chosen.models)))
     try:
         wanted = _wanted(chosen)
         import asyncio
 
         from .server import serve as run
+
+        return asyncio.run(run(wanted, spares))
     except (LoadError, Refusal) as refused:
         print(f"rushlight serve: {refused}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as missing:
         print(f"rushlight serve: needs {missing.name}; pip install 'rushlight[serve]'", file=sys.stderr)
         return 1
-    return asyncio.run(run(wanted))
+    finally:
+        spares.close()
 
 
 def _wanted(chosen: argparse.Namespace) -> Any:

@@ -43,20 +43,15 @@ def flat(values: Any, what: str) -> tuple[list[Any], list[int]]:
     return values, shape
 
 
-def _kind(values: Sequence[Any], allowed: tuple[type, ...]) -> Any:
-    """The first value of another kind; None without one."""
-    return next((v for v in values if type(v) not in allowed), None)
-
-
 def encoded(values: list[Any], datatype: str, what: str) -> bytes:
     """Values, as bytes of their type."""
     if datatype == BYTES:
-        wrong = _kind(values, (str,))
-        if wrong is not None:
+        wrong = next((v for v in values if type(v) is not str), None)
+        if not all(type(v) is str for v in values):
             raise Refusal(400, f"{what}: expected strings as BYTES, got {_shown(wrong)}")
         return joined([v.encode() for v in values])
-    kinds = (bool,) if datatype == "BOOL" else (int, float) if datatype in ("FP16", "BF16", "FP32", "FP64") else (int,)
-    if not all(type(v) in kinds for v in values):
+    kinds = {bool} if datatype == "BOOL" else {int, float} if datatype in ("FP16", "BF16", "FP32", "FP64") else {int}
+    if not kinds.issuperset(map(type, values)):
         wrong = next(v for v in values if type(v) not in kinds)
         raise Refusal(400, f"{what}: expected values of {datatype}, got {_shown(wrong)}")
     code = NUMBERS[datatype][1]

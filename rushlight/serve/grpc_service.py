@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from . import kserve, messages as m
+from .bodies import NOT_DONE
 from .datatypes import BYTES, NUMBERS, encoded, joined
 from .http import LOG, Keys
 from .inference import Named, infer, shape_of
@@ -58,7 +59,7 @@ def _given(said: dict[str, Any], raw: list[memoryview] | None, at: int) -> Named
 def _refuse_parameters(entries: list[dict[str, Any]], what: str) -> None:
     for entry in entries:
         value = next((v for v in (entry["value"] or {}).values() if v is not None), None)
-        if entry["key"] in kserve.NOT_DONE and value not in (None, 0, False, ""):
+        if entry["key"] in NOT_DONE and value not in (None, 0, False, ""):
             raise Refusal(400, f"{what}: the parameter {entry['key']!r} is not supported here")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
+from .bodies import parsed as parsed
 from .refusals import LoadError, Refusal, written
 
 LOG = logging.getLogger("rushlight.serve")
@@ -127,14 +128,6 @@ async def body(request: web.Request) -> bytes:
         raise Refusal(408, f"the body did not come within {SLOWEST_BODY:g} seconds") from None
     except web.RequestPayloadError as error:
         raise Refusal(400, f"the body was cut off or is not encoded as it says: {error}") from None
-
-
-def parsed(text: bytes, what: str = "the body") -> Any:
-    """JSON, or a refusal."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"{what}: expected JSON, got what is none ({str(error)[:120]})") from None
 
 
 class Connections(web.RequestHandler):

@@ -24,6 +24,11 @@ class Named(NamedTuple):
     shape: list[int]
     data: Any
 
+    def rows(self, first: int, last: int, of: int) -> Named:
+        """Some rows of a tensor that has so many."""
+        size = len(self.data) // of
+        return self._replace(shape=[last - first, *self.shape[1:]], data=self.data[first * size : last * size])
+
 
 def shape_of(said: Any, what: str) -> list[int]:
     """Sizes as a client wrote them."""
@@ -118,20 +123,14 @@ def apart(model: Served, jobs: list[Job], said: dict[str, Any], buffers: list[me
         return [whole]
     rows, found, at = sum(job.rows for job in jobs), [], 0
     for job in jobs:
-        found.append([_rows(one, at, at + job.rows, rows) for one in whole])
+        found.append([one.rows(at, at + job.rows, rows) for one in whole])
         at += job.rows
     return found
 
 
-def _rows(whole: Named, first: int, last: int, rows: int) -> Named:
-    size = len(whole.data) // rows
-    return whole._replace(shape=[last - first, *whole.shape[1:]], data=whole.data[first * size : last * size])
-
-
-def asked_for(model: Served, names: Sequence[str]) -> None:
+def asked_for(description: dict[str, Any], names: Sequence[str]) -> None:
     """Refuses outputs that the model has not."""
-    assert model.description is not None
-    known = [entry["name"] for entry in model.description["outputs"]]
+    known = [entry["name"] for entry in description["outputs"]]
     for name in names:
         if known and name not in known:
             raise Refusal(400, f"output {name!r} is not one of this model's, which gives {', '.join(map(repr, known))}")
@@ -146,7 +145,7 @@ async def infer(model: Served, given: Sequence[Named], names: Sequence[str]) -> 
     if model.is_handled:
         raise Refusal(400, f"model {model.name!r} is an archive with a handler of its own: "
                            f"ask /predictions/{model.name}")
-    asked_for(model, names)
+    asked_for(model.description, names)
     ordered = in_order(model.description, [check_bytes(one) for one in given])
     outputs = await model.run(job_for(model.description, ordered))
     if not names:

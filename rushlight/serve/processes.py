@@ -10,15 +10,12 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from typing import Any
 
+from .spares import Spares, started
 from .wire import Frames, packed
-
-PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Worker(asyncio.Protocol):
@@ -35,16 +32,17 @@ class Worker(asyncio.Protocol):
         self._transport: Any = None
         self._finished = asyncio.get_running_loop().create_future()
 
-    async def start(self, module: str, wanted: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Start the process, and tell it what to load."""
-        ours, theirs = socket.socketpair()
-        path = os.environ.get("PYTHONPATH")
-        environment = {**os.environ, "PYTHONPATH": PACKAGE_HOME + (os.pathsep + path if path else "")}
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno())], stdin=subprocess.DEVNULL, env=environment,
-                pass_fds=(theirs.fileno(), *descriptors), start_new_session=True,
-            )
+    async def start(self, module: str, wanted: dict[str, Any], descriptors: tuple[int, ...] = (),
+                    spares: Spares | None = None) -> None:
+        """Start a process, or take a spare one, and tell it what to load. Descriptors go to spares alone."""
+        if spares is None:
+            self.process, ours = started(module)
+        else:
+            self.process, ours = spares.take()
+            if descriptors:
+                socket.send_fds(ours, [b"F"], descriptors)
+            else:
+                ours.send(b"F")
         loop = asyncio.get_running_loop()
         if hasattr(os, "pidfd_open"):       # children of a handler may keep the socket open; this tells the end anyway
             self._watched = os.pidfd_open(self.process.pid)

@@ -18,6 +18,7 @@ from . import sources
 from .metrics import Metrics
 from .refusals import Refusal, unknown_model, unknown_version
 from .served import Served, Settings
+from .spares import Spares
 
 NAME = re.compile(r"[A-Za-z0-9][\w.\-]{0,199}", re.ASCII)
 SUFFIXES = (".pt2", ".mar")
@@ -42,14 +43,15 @@ class Repository:
     runs, by name; `options` what the command was told of them."""
 
     def __init__(self, store: Path | None, settings: Settings, metrics: Metrics, *, allowed_urls: list[str],
-                 threads: int, may_install: bool = False, language_options: dict[str, Any] | None = None) -> None:
+                 threads: int, spares: Spares, may_install: bool = False,
+                 language_options: dict[str, Any] | None = None) -> None:
         self.store, self.settings, self.metrics = store, settings, metrics
         self.models: dict[str, dict[str, Served]] = {}
         self.defaults: dict[str, str] = {}
         self.language: dict[str, Any] = {}
         self.language_options = language_options or {}
         self._allowed = [re.compile(p) for p in allowed_urls]
-        self._threads, self._may_install = threads, may_install
+        self._threads, self._may_install, self._spares = threads, may_install, spares
         self._at_start: set[tuple[str, str]] = set()
 
     # --- finding ------------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ class Repository:
         run_as = dataclasses.replace(settings or self.settings, **brought)
         wanted = {**source.wanted, "name": name, "threads": self._threads, "batch_size": run_as.batch_size}
         model = Served(name, source.version, url or path.name, wanted, source.descriptors, run_as, source.together,
-                       source.apart, self.metrics)
+                       source.apart, self.metrics, self._spares)
         model.on_close = source.close
         self.models.setdefault(name, {})[source.version] = model
         self.defaults.setdefault(name, source.version)
@@ -202,6 +204,7 @@ class Repository:
 
     async def close(self, patience: float = 30.0) -> None:
         """Finish, and leave no process."""
+        self._spares.close()
         await asyncio.gather(*(m.close(patience) for m in self.all()), *(m.stop() for m in self.language.values()),
                              return_exceptions=True)
 

@@ -18,12 +18,12 @@ from typing import Any
 from .metrics import Metrics
 from .processes import Worker
 from .refusals import LoadError, Refusal, no_worker
+from .spares import WORKER, Spares
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)     # before a worker is started again, by deaths in a row
 SETTLED = 20.0        # a worker that lived so many seconds ends a row of deaths
 SLOWEST_LOAD = 600.0  # seconds until a worker must be ready
 MAX_WAITING = 10_000  # jobs of one model
-WORKER_MODULE = "rushlight.serve.worker"
 
 
 @dataclass
@@ -104,13 +104,13 @@ class Served:
     def __init__(self, name: str, version: str, url: str, wanted: dict[str, Any], descriptors: tuple[int, ...],
                  settings: Settings, together: Callable[[Served, list[Job]], tuple[dict[str, Any], Sequence[Any]]],
                  apart: Callable[[Served, list[Job], dict[str, Any], list[memoryview]], list[Any]],
-                 metrics: Metrics) -> None:
+                 metrics: Metrics, spares: Spares) -> None:
         self.name, self.version, self.url, self.wanted, self.settings = name, version, url, wanted, settings
         self.description: dict[str, Any] | None = None
         self.counts, self.metrics = Counts(), metrics
         self.waiting: deque[Job] = deque()
         self.waiting_rows = 0
-        self._descriptors, self._together, self._apart = descriptors, together, apart
+        self._descriptors, self._together, self._apart, self._spares = descriptors, together, apart, spares
         self._numbers = self._batches = self._deaths = 0
         self._timer: asyncio.TimerHandle | None = None
         self._restarts: set[asyncio.TimerHandle] = set()
@@ -173,7 +173,7 @@ class Served:
         worker = Worker(self._numbers, self)
         self.workers.append(worker)
         worker.timer = asyncio.get_running_loop().call_later(SLOWEST_LOAD, worker.end_late)
-        self.begin(worker.start(WORKER_MODULE, self.wanted, self._descriptors))
+        self.begin(worker.start(WORKER, self.wanted, self._descriptors, self._spares))
 
     def _check_scaled(self) -> None:
         if sum(w.is_ready for w in self._live()) >= self.settings.min_workers:
@@ -187,6 +187,7 @@ class Served:
         worker.stop_timer()
         self._check_scaled()
         self._pump()
+        self._spares.fill(1)
 
     def worker_failed(self, worker: Worker, why: str) -> None:
         """A worker that says it cannot load: nobody waits for it any longer."""

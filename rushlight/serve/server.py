@@ -20,6 +20,7 @@ from .metrics import Metrics
 from .refusals import LoadError, Refusal
 from .repository import Repository, is_language_folder
 from .served import Settings
+from .spares import Spares
 
 PATIENCE = 30.0       # seconds that running requests have when the server ends
 
@@ -47,13 +48,13 @@ class Wanted:
 class Server:
     """Ports and models of one process."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, spares: Spares) -> None:
         self.wanted, self.metrics = wanted, Metrics()
         self.keys = Keys.read(wanted.keys) if wanted.keys is not None else None
         workers = max(1, wanted.settings.min_workers)
         threads = wanted.threads or max(1, (os.cpu_count() or 1) // workers)
         self.repository = Repository(wanted.store, wanted.settings, self.metrics,
-                                     allowed_urls=list(wanted.allowed_urls), threads=threads,
+                                     allowed_urls=list(wanted.allowed_urls), threads=threads, spares=spares,
                                      may_install=wanted.may_install, language_options=wanted.language)
         self.ports: dict[str, Port] = {}
         self._grpc: Any = None
@@ -135,13 +136,13 @@ def _taken(host: str, number: int, error: OSError) -> LoadError:
     return LoadError(f"port {number} of {host} cannot be listened at: {os.strerror(error.errno or 0)}")
 
 
-async def serve(wanted: Wanted) -> int:
+async def serve(wanted: Wanted, spares: Spares) -> int:
     """Serve until a signal comes; the status that the process ends with."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     try:
-        server = Server(wanted)
+        server = Server(wanted, spares)
         starting = asyncio.ensure_future(server.start())
         waiting = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)

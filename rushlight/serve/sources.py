@@ -35,7 +35,7 @@ def opened(path: Path, handler: str | None = None, may_install: bool = False) ->
         if handler is not None:
             raise Refusal(400, "handler: a .pt2 file needs none, and takes none")
         fd = _copied(path)
-        return Source(path.stem, "1", {"kind": "program", "fd": fd}, inference.together, inference.apart, (fd,))
+        return Source(path.stem, "1", {"kind": "program"}, inference.together, inference.apart, (fd,))
     from . import archives  # few servers have any
 
     return archives.opened(path, handler, may_install)

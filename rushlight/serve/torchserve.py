@@ -13,8 +13,9 @@ from typing import Any
 from aiohttp import web
 
 from . import handled
+from .bodies import parsed
 from .datatypes import decoded, encoded, flat, nested
-from .http import LOG, answered, body, parsed
+from .http import LOG, answered, body
 from .inference import Named, infer
 from .metrics import Metrics
 from .refusals import LoadError, Refusal

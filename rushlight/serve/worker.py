@@ -1,12 +1,13 @@
 """A worker: a process that holds one model and runs it for the server.
 
-Enters: the number of its end of a pair of sockets, and over that first what to load, then requests. Leaves: what the
-model takes and gives, then answers, one at a time in the order of the requests. Refuses: to live on when the server has
-gone; what a model prints goes to the server's standard error.
+Enters: the number of its end of a pair of sockets, and over that first what to load (with the descriptor of memory that
+holds it), then requests. Leaves: what the model takes and gives, then answers, one at a time in the order of the
+requests. Refuses: to live on when the server has gone; what a model prints goes to the server's standard error.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import socket
@@ -23,9 +24,15 @@ def main(descriptor: int) -> int:
     os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)      # a terminal's Ctrl-C is for the server, which lets workers finish
     os.dup2(2, 1)
-    connection = Connection(socket.socket(fileno=descriptor))
+    sock = socket.socket(fileno=descriptor)
+    connection = Connection(sock)
+    importlib.import_module("rushlight.serve.programs")      # while nobody has said what to load yet
     try:
+        begun, given, _, _ = socket.recv_fds(sock, 1, 1)
+        if not begun:
+            return 0
         wanted, _ = connection.receive()
+        wanted["fd"] = next(iter(given), None)
         model = _loaded(wanted, connection)
         while model is not None:
             said, buffers = connection.receive()

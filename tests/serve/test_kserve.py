@@ -13,10 +13,7 @@ np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 import rushlight as rl
-
 from tests.serve import models, running
-
-
 
 NUMPY = {"bool": bool, "bfloat16": ml_dtypes.bfloat16}
 
@@ -149,7 +146,7 @@ def test_configuration_says_the_largest_batch(client):
 
 
 def test_a_stream_answers_each_request(served):
-    values, inputs = given(over_grpc)
+    _, inputs = given(over_grpc)
     found = []
     with over_grpc.InferenceServerClient(f"127.0.0.1:{served.grpc}") as client:
         client.start_stream(callback=lambda result, error: found.append((result, error)))

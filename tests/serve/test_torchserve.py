@@ -14,7 +14,6 @@ pytest.importorskip("prometheus_client")
 pytest.importorskip("grpc")
 
 import rushlight as rl
-
 from tests.serve import models, running
 
 ECHO = """
@@ -109,7 +108,8 @@ def test_queries_and_forms_are_named(served):
     sent = served.ask("/predictions/echo", form, headers={"Content-Type": "application/x-www-form-urlencoded"})
     assert sent[1] == {"data": ["bytes", "word"]}
     parts = ('--B\r\nContent-Disposition: form-data; name="data"; filename="x"\r\n\r\n\x01\x02\r\n'
-             '--B\r\nContent-Disposition: form-data; name="more"\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n')
+             '--B\r\nContent-Disposition: form-data; name="more"\r\nContent-Type: application/json\r\n\r\n'
+             '[1]\r\n--B--\r\n')
     sent = served.ask("/predictions/echo", parts.encode(), headers={"Content-Type": "multipart/form-data; boundary=B"})
     assert sent[1] == {"data": ["bytes", "\x01\x02"], "more": [1]}
     broken = served.ask("/predictions/echo", b"nothing", headers={"Content-Type": "multipart/form-data"})
