@@ -4,6 +4,7 @@
     rushlight run -m package.train --lr 0.1   a module, as with `python -m`
     rushlight run --nproc 2 script.py         the same in several processes, as torchrun does
     rushlight profile script.py --epochs 3    the same, and a report of where its time and memory went
+    rushlight serve --models net=net.pt2      models behind HTTP and gRPC: KServe, TorchServe, OpenAI
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
     rushlight check --device NAME             whether a device computes what the host computes
     rushlight info                            versions, processor, devices
@@ -38,6 +39,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     for one in (run, profile):
         one.add_argument("program", help="path of the script, or name of the module")
         one.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
+    serving = commands.add_parser(
+        "serve", help="serve models over HTTP and gRPC",
+        description="Serve .pt2 files, .mar archives and language models to clients of KServe, TorchServe and OpenAI.",
+    )
+    add_serving(serving)
     check = commands.add_parser(
         "check", help="list the torch names a program mentions that Rushlight lacks or refuses; or check a device",
         description="With files: list the torch names they mention that Rushlight lacks or refuses. With --device: run"
@@ -47,6 +53,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_device_check(check)
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
+
+
+def add_serving(serving: argparse.ArgumentParser) -> None:
+    """The options of `serve`."""
+    from .serve.command import add_options
+
+    add_options(serving)
 
 
 def add_device_check(check: argparse.ArgumentParser) -> None:
@@ -123,6 +136,10 @@ def main(arguments: list[str]) -> int:
         return check(chosen)
     if chosen.command == "profile":
         return profile(chosen)
+    if chosen.command == "serve":
+        from .serve.command import serve
+
+        return serve(chosen)
     if chosen.nproc:
         return run_processes(chosen)
     from .compat import run

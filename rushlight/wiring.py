@@ -71,7 +71,7 @@ late.provide({
     "private out": "aten_view.private_use.kernels:run_out",
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
-    "serve torch": "compat:install",                                 # workers on Ray that import torch
+    "torch served": "compat:install",                                 # workers on Ray that import torch
     # modules that are observed and converted within the call that makes them
     "quantization.prepare": "ao.quantization.quantize:prepare",
     "quantization.prepare_qat": "ao.quantization.quantize:prepare_qat",

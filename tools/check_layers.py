@@ -155,10 +155,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("xla",),
     ("freestanding",),
     ("compat",),
-    ("serve",),
     ("torch_names.home_rows", "wiring"),
     ("",),
-    ("conform",),
+    ("conform", "serve"),
     ("__main__",),
 )
 NATIVE = ("_C", "_extras")
@@ -166,7 +165,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2925,
+    LOOSE: 2945,
     "_decomp": 2000,
     "aten_view": 2860,
     "ao": 18500,
@@ -229,6 +228,8 @@ PUBLIC_NAMES = {
     "rushlight/ao/nn/sparse/quantized/utils",
     "rushlight/distributed/algorithms/model_averaging/utils",
     "rushlight/distributions/utils",
+    "rushlight/serve/shim/ts/utils",
+    "rushlight/serve/shim/ts/utils/util",
     "tests/utils",
     "rushlight/cuda/amp/common",
     "rushlight/fx/passes/utils",

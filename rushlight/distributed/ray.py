@@ -58,7 +58,7 @@ class _Worker:
         """The environment that `init_process_group` reads; and `torch`, for programs that import that."""
         adopt(variables)
         if serves_torch:
-            late.provided("serve torch")()
+            late.provided("torch served")()
 
     def call(self, function: Callable, args: tuple, kwargs: dict) -> tuple[bool, Any]:
         """(whether it went well, the result or what was raised, in words)."""

@@ -17,6 +17,7 @@ from .. import _C
 from .._C import Tensor
 from ..nn import Parameter
 from ..serialization import _open_zipfile_reader, _open_zipfile_writer, load as load_file, save as save_file
+from ..tensors.interop import frombuffer
 from . import codes
 from .exported_program import ExportedProgram
 from .reading import read
@@ -169,8 +170,10 @@ def _tensor(reader: Any, folder: str, entry: Mapping[str, Any], storages: dict[s
     return Parameter(t, bool(meta["requires_grad"])) if entry["is_param"] else t
 
 
-def _storage(data: bytes) -> Any:
-    """Bytes as memory of a tensor."""
+def _storage(data: bytes | memoryview) -> Any:
+    """Bytes as memory of a tensor; memory that can be written to (a mapped file) is taken as it is."""
+    if isinstance(data, memoryview) and len(data):
+        return frombuffer(data, dtype=_C.uint8).untyped_storage()
     result = _C.empty((len(data),), None, _C.uint8, _C.device("cpu"))
     memoryview(result.numpy())[:] = data
     return result.untyped_storage()

@@ -1,0 +1,45 @@
+"""Text to labels.
+
+Enters: rows with text, of which each is one request. Leaves: for each the probabilities of all labels. Refuses:
+archives without a vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..utils.util import map_class_to_label
+from .text_handler import TextHandler
+
+
+class TextClassifier(TextHandler):
+    """Models that take the numbers of words, one text behind the other, and where each begins."""
+
+    ngrams = 2
+
+    def preprocess(self, data: Any) -> Any:
+        if self.source_vocab is None:
+            raise RuntimeError("the archive holds no vocabulary: expected source_vocab.json or source_vocab.pt")
+        numbers: list[int] = []
+        starts: list[int] = []
+        for row in data:
+            text = row.get("data") or row.get("body")
+            if isinstance(text, dict):
+                text = text.get("text") or text.get("data")
+            text = text.decode() if isinstance(text, (bytes, bytearray)) else text
+            words = self._tokenize(self._remove_accented_characters(self._remove_html_tags(text)))
+            grams = [" ".join(words[at : at + n]) for n in range(1, self.ngrams + 1)
+                     for at in range(len(words) - n + 1)]
+            starts.append(len(numbers))
+            numbers += [self.source_vocab[g] for g in grams if g in self.source_vocab] or [0]
+        return torch.as_tensor(numbers, device=self.device), torch.as_tensor(starts, device=self.device)
+
+    def inference(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch.inference_mode():
+            return self.model(*data)
+
+    def postprocess(self, data: Any) -> list[Any]:
+        chances = torch.nn.functional.softmax(data, dim=-1).tolist()
+        return map_class_to_label(chances, self.mapping, [list(range(len(row))) for row in chances])

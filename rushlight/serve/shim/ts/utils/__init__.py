@@ -1,0 +1,1 @@
+"""`ts.utils`: see util.py."""
