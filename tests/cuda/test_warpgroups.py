@@ -143,7 +143,7 @@ def test_groups(form, m, n, k, ends, turned, dtype):
         handlers["cuda"].driver, rl.empty(rl._grouped_mm(a, b, offs).shape, device="cuda", dtype=dtype), a, b, offs)
     steps = [t.stride()[-2:] for t in (a, b)]
     lies = all((near == 1 and far % 8 == 0) or (far == 1 and near % 8 == 0) for far, near in steps)
-    assert used == lies
+    assert used == (lies and form == "rows" and not turned[0])
     rl.testing.assert_close(rl._grouped_mm(a, b, offs).float(), grouped(a, b, offs), rtol=2e-2, atol=2e-2 * k**0.5)
 
 
