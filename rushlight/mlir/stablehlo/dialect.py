@@ -7,6 +7,7 @@ Refuses: ops that have none of these, naming them and the user's line.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from ...fx.node import Node, map_aggregate
 from ...loops.lowered import Memory, NotLowerable
 from ...op.factory import Factory
 from ...op.fused import Fused
+from ...op.pack import BY_CODE
 from ...op.view import View
 from ..errors import UnsupportedOp
 from ..printing import Value
@@ -36,7 +38,8 @@ from .places import seen
 from .rules import RANDOM, RULES
 from .table import Call
 
-BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take"))
+BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take",
+                    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"))
 """Ops that are neither composite nor loops, and written with others all the same."""
 SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
@@ -70,7 +73,7 @@ class StableHlo(Walk):
         definition = overload.definition
         given, traced = self.given(args), meta_of(args)
         fakes = map_aggregate(traced, self.in_order)
-        result = node.meta.get("val")
+        result = seen_result(node)
         if definition.name in RANDOM:
             raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
                                 f"inputs.{line_of(self.node)}")
@@ -125,7 +128,9 @@ class StableHlo(Walk):
             lowered = definition.lower(map_aggregate(tuple(fakes), without_elements))
         values = [v for v in flattened(given) if isinstance(v, Value)]
         if lowered.scatter is not None:
-            return scattered(self.b, lowered, values, values[0])
+            sizes, code = lowered.scatter.target.sizes, lowered.scatter.target.code
+            target = self.b.constant(0, BY_CODE[code], sizes) if lowered.scatter.cleared else values[0]
+            return self.b.reshape(scattered(self.b, lowered, values, target), tuple(lowered.shape))
         made = Loops(self.b, lowered, values).results()
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -219,8 +224,17 @@ class StableHlo(Walk):
                 made = self.b.reshape(made, tuple(fake.shape))
             return cast(self.b, made, fake.dtype)
         if isinstance(made, (list, tuple)) and isinstance(fake, (list, tuple)):
-            return tuple([self.settled(m, f) for m, f in zip(made, fake, strict=True)])
+            fakes = [*fake, *[None] * (len(made) - len(fake))]
+            return tuple([self.settled(m, f) for m, f in zip(made, fakes, strict=True)])
         return made
+
+
+def seen_result(node: Node) -> Any:
+    """What tracing saw of a call: of several results, where nothing else is noted, those that somebody uses."""
+    if node.meta.get("val") is not None:
+        return node.meta["val"]
+    parts = {user.args[1]: user.meta.get("val") for user in node.users if user.target is operator.getitem}
+    return [parts.get(k) for k in range(max(parts) + 1)] if parts else None
 
 
 def without_elements(a: Any) -> Any:
