@@ -19,6 +19,7 @@ from .types import CODES, TensorType
 ALIKE = {"si8": "i8", "si16": "i16", "si32": "i32", "si64": "i64", "index": "i64"}
 _REFUSED_ELEMENT = re.compile(r"(?:[us]?i\d+|f\d+\w*|bf16|tf32)\Z")
 _DIMENSIONS = re.compile(r"\s*((?:(?:\d{1,40}|\?)\s*x\s*)*)")
+_NEGATIVE_FLOAT = re.compile(r"-\s*\d+\.")
 _FORMAT = re.compile(r"e(\d+)m(\d+)\Z")
 _OPENING, _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}, (")", "]", "}", ">")
 TOKEN = ScalarType("!stablehlo.token")
@@ -173,8 +174,7 @@ class AttributeParser(Lexer):
 
     def number(self) -> Number:
         """A number, and its type if one follows."""
-        if self.kind == "float" or (self.here("-") and "." in self.source[self.at:self.at + 64].split(",", 1)[0][:64]
-                                    and re.match(r"-\s*\d+\.", self.source[self.at:self.at + 120])):
+        if self.kind == "float" or _NEGATIVE_FLOAT.match(self.source, self.at):
             negative = self.take("-")
             value: int | float = float(self.expect_kind("float", "a number"))
             value = -value if negative else value
