@@ -14,7 +14,7 @@ from ...nn import Module as NNModule
 from ..parsing import parse
 from ..syntax import Module, Operation, TupleType
 from ..types import TensorType
-from . import control, elementwise, shapes  # noqa: F401 - they register what they can write
+from . import control, elementwise, reductions, shapes  # noqa: F401 - they register what they can write
 from .verify import verify
 from .writer import Writer, dtype
 
@@ -61,6 +61,7 @@ class LoadedModule(NNModule):
         arguments = [placeholder(w, v.type, [i]) for i, v in enumerate(block.arguments)]
         found = w.apply(block, arguments)
         w.graph.output(found[0] if len(found) == 1 else tuple(found))
+        w.graph.eliminate_dead_code()
         self.graph_module = GraphModule(w.attributes, w.graph)
         self.checked = [check_of(kind) for kind in self.argument_types]
 

@@ -220,6 +220,7 @@ class Writer:
                 found[i] = inside("clone.default", node)
             seen.add(found[i])
         inside.graph.output(found[0] if alone else tuple(found))
+        inside.graph.eliminate_dead_code()
         return self.named(prefix, GraphModule(inside.attributes, inside.graph))
 
     def replaced(self, value: Any, inside: Writer, outside: dict[Node, Node]) -> Any:
