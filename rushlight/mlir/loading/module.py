@@ -14,7 +14,7 @@ from ...nn import Module as NNModule
 from ..parsing import parse
 from ..syntax import Module, Operation, TupleType
 from ..types import TensorType
-from . import control, elementwise, reductions, shapes  # noqa: F401 - they register what they can write
+from . import control, elementwise, indexing, library, products, reductions, shapes, sorting  # noqa: F401 - they register what they can write
 from .verify import verify
 from .writer import Writer, dtype
 
