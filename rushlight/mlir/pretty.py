@@ -34,7 +34,7 @@ PATTERNS: dict[str, list[tuple[str, str, str]]] = {
     "broadcast": [("sizes", "broadcast_sizes", "integers")],
     "broadcast_in_dim": [("dims", "broadcast_dimensions", "integers")],
     "dynamic_broadcast_in_dim": [("dims", "broadcast_dimensions", "integers")],
-    "cholesky": [("lower", "lower", "attribute")],
+    "cholesky": [("lower", "lower", "truth")],
     "concatenate": [("dim", "dimension", "integer")],
     "dynamic_iota": [("dim", "iota_dimension", "integer")],
     "dynamic_slice": [("sizes", "slice_sizes", "integers")],
@@ -85,8 +85,10 @@ def assigned(p: Parser, kind: str) -> Any:
         return Number(p.integer())
     if kind == "string":
         return p.string()
-    if kind == "attribute":
-        return p.attribute()
+    if kind == "truth":
+        if not p.here("true", "false"):
+            p.fail("true or false")
+        return p.advance() == "true"
     return Keyword(kind, p.expect_kind("name", "a value"))
 
 

@@ -53,11 +53,8 @@ def fft(w: Writer, o: Operation, x: Node) -> Node:
     dims = list(range(rank - len(lengths), rank))
     if 0 in o.type.shape:
         return w("full.default", list(o.type.shape), 0, dtype=dtype(o.type.element), device=w.device)
-    if how == "RFFT":
-        return w("_fft_r2c.default", x, dims, 0, True)
-    if how == "IRFFT":
-        return w("_fft_c2r.default", x, dims, 2, lengths[-1])
-    return w("_fft_c2c.default", x, dims, 0 if how == "FFT" else 2, how == "FFT")
+    name = {"FFT": "fft_fftn", "IFFT": "fft_ifftn", "RFFT": "fft_rfftn", "IRFFT": "fft_irfftn"}[how]
+    return w(f"{name}.default", x, lengths, dims)
 
 
 # --- factorizations ---------------------------------------------------------------------------------------------------

@@ -9,31 +9,42 @@ that vary under a body without a name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from ...fx import Node
+from ..constants import width
 from ..syntax import Block, Operation
 from ..types import TensorType
 from .scattering import scattered, single
 from .shapes import padded
-from .table import body, compatible, counted, distinct, op, regions, require, scalar, tensors
+from .table import FLOATS, UNSIGNED, body, compatible, counted, distinct, op, regions, require, scalar, tensors
 from .writer import Writer, dtype
 
 Combine = Callable[[list[Node], list[Node], list[int]], list[Node]]
 
-NEUTRAL = {"add": 0, "multiply": 1, "or": 0, "and": 1}
+def neutral(name: str | None, element: str) -> Any:
+    """The number that changes nothing, for an operation that has one."""
+    if name in ("add", "or"):
+        return 0
+    if name == "multiply":
+        return 1
+    if name == "and":
+        return 1 if element == "i1" else (1 << width(element)) - 1 if element in UNSIGNED else -1
+    if name not in ("maximum", "minimum"):
+        return None
+    if element in FLOATS:
+        return -math.inf if name == "maximum" else math.inf
+    bits = width(element)
+    low, high = (0, 1) if element == "i1" else (0, (1 << bits) - 1) if element in UNSIGNED else (
+        -(1 << bits - 1), (1 << bits - 1) - 1)
+    return low if name == "maximum" else high
 
 
 def is_neutral(w: Writer, init: Node, name: str | None, element: str) -> bool:
     """Whether a starting value changes nothing."""
-    if init not in w.literals or name is None:
-        return False
-    value = w.literals[init]
-    if name in NEUTRAL:
-        return bool(value == (-1 if name == "and" and element != "i1" else NEUTRAL[name]))
-    if element.startswith(("f", "bf")):
-        return bool(value == {"maximum": -math.inf, "minimum": math.inf}.get(name))
-    return False
+    wanted = neutral(name, element)
+    return init in w.literals and wanted is not None and bool(w.literals[init] == wanted)
 
 
 # --- whole ------------------------------------------------------------------------------------------------------------
@@ -69,18 +80,19 @@ def reduce(w: Writer, o: Operation, *operands: Node) -> list[Node]:
     dims, block = sorted(o.integers("dimensions")), o.blocks[0]
     kept = [d for d in range(len(kinds[0].shape)) if d not in dims]
     shape = [w.size(values[0], kinds[0], d) for d in kept]
+    if not dims:
+        return values
     if any(kinds[0].shape[d] == 0 for d in dims):
         return [w("expand.default", init, shape) if shape else init for init in inits]
     name = single(block, 0, 1) if count == 1 else None
-    found = named(w, name, values[0], kinds[0].element, dims) if dims and name else None
+    found = named(w, name, values[0], kinds[0].element, dims) if name else None
     if found is not None:
         if is_neutral(w, inits[0], name, kinds[0].element):
             return [found]
         return w.lift(block, [inits[0], found], shape)
-    folded = [whole(w, o, x, t, dims, kept, shape) for x, t in zip(values, kinds, strict=True)] if dims else values
+    folded = [whole(w, o, x, t, dims, kept, shape) for x, t in zip(values, kinds, strict=True)]
     total = math.prod(kinds[0].shape[d] or 0 for d in dims)
-    if dims:
-        folded = halves(w, folded, total, shape, lifting(w, block))
+    folded = halves(w, folded, total, shape, lifting(w, block))
     return w.lift(block, [*inits, *folded], shape)
 
 
@@ -180,7 +192,9 @@ def reduce_window(w: Writer, o: Operation, *operands: Node) -> list[Node]:
         return [w("expand.default", init, shape) for init in inits]
     lows, highs = [p[0] for p in window.padding], [p[1] for p in window.padding]
     gaps = [b - 1 for b in window.base]
-    values = [padded(w, x, t, init, lows, highs, gaps) for x, t, init in zip(operands, kinds, inits, strict=False)]
+    number = neutral(single(block, 0, 1), kinds[0].element) if count == 1 else None
+    fills = inits if number is None else [w.scalar(number, kinds[0].element)]
+    values = [padded(w, x, t, fill, lows, highs, gaps) for x, t, fill in zip(operands, kinds, fills, strict=False)]
     folded = slid(w, values, window, known, lifting(w, block))
     if count == 1 and is_neutral(w, inits[0], single(block, 0, 1), kinds[0].element):
         return folded
