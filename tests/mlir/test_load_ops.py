@@ -122,7 +122,8 @@ case("reduce_window dilated", "7x6xf32 f32", "5x3xf32", WINDOW.format(
     attributes="window_dimensions = array<i64: 3, 5>, window_strides = array<i64: 2, 2>, base_dilations = "
     "array<i64: 2, 1>, window_dilations = array<i64: 2, 1>, padding = dense<[[0, 0], [1, 2]]> : tensor<2x2xi64>",
     body=f32(ADD), x="7x6xf32", r="5x3xf32"))
-case("reduce_window cumulative", "37xf32 f32", "37xf32", WINDOW.format(
+case("reduce_window cumulative", "37xf32", "37xf32", "%z = stablehlo.constant dense<0.0> : T<f32>\n" + WINDOW.replace(
+    "%a1", "%z").format(
     attributes="window_dimensions = array<i64: 37>, padding = dense<[[36, 0]]> : tensor<1x2xi64>",
     body=f32(ADD), x="37xf32", r="37xf32"))
 case("reduce_window none", "3xf32 f32", "0xf32", WINDOW.format(
