@@ -83,9 +83,11 @@ EXACT = [(n, k, c) for n, k, c in CASES if n in """ceil floor round_nearest_even
 def test_edges(name, kind, count):
     values = edges(kind)
     pairs = [values] if count == 1 else [a.reshape(-1) for a in np.meshgrid(values, values)]
+    if name == "power" and kind in INTEGERS:      # of larger powers XLA looks at the last six bits
+        pairs = [p[pairs[1] < 64] for p in pairs]
     text = program(name, kind, count, result_of(name, kind), pairs[0].size)
     wanted, got = loading.numbers(loading.by_xla(text, pairs)[0]), loading.by_us(text, pairs)[0]
-    np.testing.assert_allclose(got, wanted, rtol=1e-6 if kind in ("f32", "f64") else 1e-2)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6 if kind in ("f32", "f64") else 1e-2, atol=1e-37)
     if name in ("ceil", "floor", "round_nearest_even", "round_nearest_afz", "sign"):
         np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
 
