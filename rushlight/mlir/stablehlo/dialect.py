@@ -7,11 +7,13 @@ Refuses: ops that have none of these, naming them and the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ..._decomp.core import core_rule
 from ..._higher_order_ops.core import HigherOrderOp
 from ...aot.functional_graph import functionalized
 from ...autograd.grad_mode import no_grad
@@ -22,11 +24,12 @@ from ...fx.node import Node, map_aggregate
 from ...loops.lowered import Memory, NotLowerable
 from ...op.factory import Factory
 from ...op.fused import Fused
+from ...op.pack import BY_CODE
 from ...op.view import View
 from ..errors import UnsupportedOp
 from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
-from .building import Hlo
+from .building import Hlo, is_fixed
 from .control import case, loop, scanned
 from .creation import made as by_factory
 from .elements import cast
@@ -35,6 +38,9 @@ from .places import seen
 from .rules import RANDOM, RULES
 from .table import Call
 
+BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take",
+                    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"))
+"""Ops that are neither composite nor loops, and written with others all the same."""
 SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
 
@@ -67,7 +73,7 @@ class StableHlo(Walk):
         definition = overload.definition
         given, traced = self.given(args), meta_of(args)
         fakes = map_aggregate(traced, self.in_order)
-        result = node.meta.get("val")
+        result = seen_result(node)
         if definition.name in RANDOM:
             raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
                                 f"inputs.{line_of(self.node)}")
@@ -84,10 +90,18 @@ class StableHlo(Walk):
         else:
             made = self.by_loops(definition, fakes, given)
         if made is None:
-            if not (definition.is_composite or isinstance(definition, Fused)) or definition.only_inplace:
-                raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
-            made = self.expanded(definition.run, given, {})
+            made = self.by_body(overload, definition, given, node)
         return self.settled(made, result)
+
+    def by_body(self, overload: Any, definition: Any, given: tuple, node: Node) -> Any:
+        """What the op is written with, or core ATen has for it."""
+        if (definition.is_composite or isinstance(definition, Fused) or definition.name in BODIES) and not (
+                definition.only_inplace):
+            return self.expanded(definition.run, given, {})
+        written = core_rule(node.target)
+        if written is None:
+            raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
+        return self.expanded(written, self.given(node.args), self.given(node.kwargs))
 
     def from_numbers(self, overload: Any, definition: Any, args: tuple, given: tuple) -> Any:
         """What an op makes of numbers alone."""
@@ -109,9 +123,14 @@ class StableHlo(Walk):
             lowered = definition.lower(tuple(fakes))
         except NotLowerable:
             return None
+        if lowered.body is None and lowered.folding is None and lowered.scatter is None and is_fixed(lowered.ranges):
+            # Tables of windows are made for tensors that have elements, whatever these are.
+            lowered = definition.lower(map_aggregate(tuple(fakes), without_elements))
         values = [v for v in flattened(given) if isinstance(v, Value)]
         if lowered.scatter is not None:
-            return scattered(self.b, lowered, values, values[0])
+            sizes, code = lowered.scatter.target.sizes, lowered.scatter.target.code
+            target = self.b.constant(0, BY_CODE[code], sizes) if lowered.scatter.cleared else values[0]
+            return self.b.reshape(scattered(self.b, lowered, values, target), tuple(lowered.shape))
         made = Loops(self.b, lowered, values).results()
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -180,7 +199,7 @@ class StableHlo(Walk):
                                                                               _own_ops=True)()
             graph = functionalized(graph, mode, mode.shape_env)
         values = iter(self.inner().run(graph, leaves))
-        return map_aggregate(results[0], lambda r: next(values) if isinstance(r, Tensor) else r)
+        return taken(results[0], values)
 
     # --- what tracing saw ---------------------------------------------------------------------------------------------
 
@@ -205,8 +224,22 @@ class StableHlo(Walk):
                 made = self.b.reshape(made, tuple(fake.shape))
             return cast(self.b, made, fake.dtype)
         if isinstance(made, (list, tuple)) and isinstance(fake, (list, tuple)):
-            return tuple([self.settled(m, f) for m, f in zip(made, fake, strict=True)])
+            fakes = [*fake, *[None] * (len(made) - len(fake))]
+            return tuple([self.settled(m, f) for m, f in zip(made, fakes, strict=True)])
         return made
+
+
+def seen_result(node: Node) -> Any:
+    """What tracing saw of a call: of several results, where nothing else is noted, those that somebody uses."""
+    if node.meta.get("val") is not None:
+        return node.meta["val"]
+    parts = {user.args[1]: user.meta.get("val") for user in node.users if user.target is operator.getitem}
+    return [parts.get(k) for k in range(max(parts) + 1)] if parts else None
+
+
+def without_elements(a: Any) -> Any:
+    """A tensor of memory that nobody wrote to, for a fake: of its sizes."""
+    return _C.empty(tuple(a.shape), None, a.dtype, _C.device("cpu")) if isinstance(a, Tensor) else a
 
 
 class Hole:
@@ -214,6 +247,13 @@ class Hole:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def taken(made: Any, values: Iterator[Any]) -> Any:
+    """What a function returned, with values for its tensors."""
+    if isinstance(made, (list, tuple)):
+        return tuple([taken(m, values) for m in made])
+    return next(values) if isinstance(made, Tensor) else made
 
 
 def flattened(args: Any) -> list[Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from . import (  # noqa: F401 - they fill the table
+    attention,
     convolutions,
     creation,
     ordering,
     products,
+    resampling,
     shapes,
     transforms,
 )
