@@ -21,7 +21,7 @@ _WORD = re.compile(
     rf"""(?P<value>%{_SUFFIX}(?:\#\d+)?)
     |(?P<label>\^{_SUFFIX})
     |(?P<symbol>@(?:[A-Za-z_][\w$.]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"))
-    |(?P<attribute>\#{_SUFFIX})
+    |(?P<attribute>\#(?!-\}}){_SUFFIX})
     |(?P<type>!{_SUFFIX})
     |(?P<float>\d+\.\d*(?:[eE][+-]?\d+)?)
     |(?P<hex>0x[0-9a-fA-F]+)
