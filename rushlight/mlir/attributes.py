@@ -13,7 +13,7 @@ from typing import Any
 
 from .constants import ElementError, dense, scalar, width
 from .lexer import Lexer
-from .syntax import Dense, FunctionType, Keyword, Number, Opaque, ScalarType, Struct, Symbol, TupleType
+from .syntax import Array, Dense, FunctionType, Keyword, Number, Opaque, ScalarType, Struct, Symbol, TupleType
 from .types import CODES, TensorType
 
 ALIKE = {"si8": "i8", "si16": "i16", "si32": "i32", "si64": "i64", "index": "i64"}
@@ -180,7 +180,11 @@ class AttributeParser(Lexer):
             value = -value if negative else value
         else:
             value = self.integer()
+        at = self.at
         kind = self.type() if self.take(":") else None
+        if isinstance(kind, ScalarType) and kind.name.startswith(("f", "bf")) and isinstance(value, int) and (
+                "0x" not in self.source[at - 40:at]):
+            raise self.error(f"a number of type {kind} is written with a point", at)
         return Number(value, kind)
 
     def dictionary(self) -> dict[str, Any]:
@@ -241,7 +245,8 @@ class AttributeParser(Lexer):
         kind = self.type()
         if not isinstance(kind, ScalarType):
             raise self.error(f"an array has elements of a plain type, got {kind}", at)
-        found: list[Any] = []
+        found = Array()
+        found.element = kind.name
         if self.take(">"):
             return found
         self.expect(":")

@@ -460,6 +460,14 @@ def module(p: Parser, name: str, at: int) -> Operation:
     return p.made(name, [], [], found, [p.region(isolated=True)], at)
 
 
+def mesh(p: Parser, name: str, at: int) -> Operation:
+    """`sdy.mesh @mesh = <[...]>`: how devices are laid out, which one device need not know."""
+    found: dict[str, Any] = {"sym_name": p.symbol()}
+    p.expect("=")
+    p.balanced(p.at)
+    return p.made(name, [], [], found, [], at)
+
+
 FORMS: dict[str, Form] = {
     **{f"stablehlo.{n}": plain for n in ELEMENTWISE},
     **{f"stablehlo.{n}": patterned for n in PATTERNS},
@@ -469,5 +477,5 @@ FORMS: dict[str, Form] = {
     "stablehlo.return": returned, "func.return": returned, "stablehlo.optimization_barrier": barrier,
     "stablehlo.tuple": tuple_of, "stablehlo.get_tuple_element": element_of, "func.call": call,
     "stablehlo.custom_call": custom_call, "stablehlo.composite": composite, "func.func": function,
-    "builtin.module": module,
+    "builtin.module": module, "sdy.mesh": mesh,
 }

@@ -55,6 +55,12 @@ class Number:
     type: Any = None
 
 
+class Array(list[Any]):
+    """The elements of `array<i64: 1, 2>`, and the name of their type."""
+
+    element = ""
+
+
 class Bits(int):
     """A floating-point number as its bits."""
 
@@ -147,9 +153,11 @@ class Operation:
 
     # --- attributes ---------------------------------------------------------------------------------------------------
 
-    def integer(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None, bits: int = 64) -> int:
         found = self._attribute(name, default)
         if isinstance(found, Number) and isinstance(found.value, int):
+            if found.type not in (None, ScalarType(f"i{bits}")):
+                raise self.error(f"the attribute '{name}' must be of type i{bits}, got {found.type}")
             return found.value
         if type(found) is int:
             return found
@@ -207,6 +215,8 @@ class Operation:
             if len(found.type.shape) != rank or not found.type.element.startswith("i"):
                 raise self.error(f"the attribute '{name}' must be a list of whole numbers")
             found = self._spread(found, name)
+        if isinstance(found, Array) and found.element not in ("i64", "i1"):
+            raise self.error(f"the attribute '{name}' must have elements of i64, got {found.element}")
         if isinstance(found, list):
             plain = [v.value if isinstance(v, Number) else v for v in found]
             if rank == 1 and all(isinstance(v, int) for v in plain):

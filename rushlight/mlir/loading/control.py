@@ -53,14 +53,14 @@ def _item(o: Operation) -> list[Any]:
     kind = o.types[0] if len(o.operands) == 1 else None
     if not isinstance(kind, TupleType):
         raise o.error("expected one tuple as operand")
-    index = o.integer("index")
+    index = o.integer("index", bits=32)
     require(o, 0 <= index < len(kind.items), f"a tuple of {len(kind.items)} has no element {index}")
     return [kind.items[index]]
 
 
 @op("get_tuple_element", _item, lifts=True)
 def get_tuple_element(w: Writer, o: Operation, given: Any) -> Any:
-    return [given[o.integer("index")]]
+    return [given[o.integer("index", bits=32)]]
 
 
 def _barrier(o: Operation) -> list[Any]:

@@ -412,8 +412,8 @@ def bitcast_convert(w: Writer, o: Operation, x: Node) -> Node:
 
 def _reduced(o: Operation) -> list[TensorType]:
     kind = same(1, ("f16", "bf16", "f32", "f64"))(o)
-    require(o, o.integer("exponent_bits") >= 1, "expected at least one bit of exponent")
-    require(o, o.integer("mantissa_bits") >= 0, "expected at least no bits of mantissa")
+    require(o, o.integer("exponent_bits", bits=32) >= 1, "expected at least one bit of exponent")
+    require(o, o.integer("mantissa_bits", bits=32) >= 0, "expected at least no bits of mantissa")
     return kind
 
 
@@ -426,7 +426,7 @@ def reduce_precision(w: Writer, o: Operation, x: Node) -> Node:
     kind, bits = element(o), width(element(o))
     integers, mantissa = f"ui{bits}", MANTISSAS[kind]
     exponent = bits - 1 - mantissa
-    drop, narrow = max(0, mantissa - o.integer("mantissa_bits")), min(exponent, o.integer("exponent_bits"))
+    drop, narrow = max(0, mantissa - o.integer("mantissa_bits", bits=32)), min(exponent, o.integer("exponent_bits", bits=32))
 
     def number(value: int) -> Node:
         return w.scalar(value, integers)

@@ -48,6 +48,9 @@ class Dims:
         distinct(o, self.indices_batching, len(indices.shape), "batching dimensions of the indices")
         counted(o, self.indices_batching, len(self.batching), "batching dimensions of the indices")
         require(o, self.vector not in self.indices_batching, "index_vector_dim is not among the batching dimensions")
+        for d, i in zip(self.batching, self.indices_batching, strict=True):
+            require(o, size_fits(operand.shape[d], indices.shape[i]),
+                    f"batching dimension {d} of {operand} and {i} of {indices} differ")
         width = indices.shape[self.vector] if self.vector < len(indices.shape) else 1
         require(o, size_fits(width, len(self.map)), f"an index has {width} numbers, for {len(self.map)} dimensions")
         for d, n in enumerate(window):
@@ -240,6 +243,7 @@ def _scatter_parts(o: Operation) -> tuple[int, Dims, list[int | None]]:
     operand, updates = types[0], types[count + 1]
     dims = Dims(o, "scatter_dimension_numbers", SCATTER)
     distinct(o, dims.offset, len(updates.shape), "update_window_dims")
+    distinct(o, [*dims.collapsed, *dims.batching], len(operand.shape), "inserted_window_dims and input_batching_dims")
     sizes = iter([updates.shape[d] for d in dims.offset])
     left_out = {*dims.collapsed, *dims.batching}
     counted(o, dims.offset, len(operand.shape) - len(left_out), "update_window_dims")
