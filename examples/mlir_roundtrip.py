@@ -106,7 +106,8 @@ def main() -> None:
     for name, (model, example) in models().items():
         begin = time.perf_counter()
         text, loaded, apart = round_trip(model, example)
-        print(f"{name}: {len(text.splitlines())} lines of StableHLO, {len(loaded.graph_module.graph.nodes)} nodes of ATen,"
+        nodes = len(loaded.graph_module.graph.nodes)
+        print(f"{name}: {len(text.splitlines())} lines of StableHLO, {nodes} nodes of ATen,"
               f" at most {apart:.1e} apart, {time.perf_counter() - begin:.2f} s")
         compiled = torch.compile(loaded)
         print(f"  compiled: at most {(compiled(example) - loaded(example)).abs().max().item():.1e} apart")

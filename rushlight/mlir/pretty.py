@@ -134,7 +134,8 @@ def plain(p: Parser, name: str, at: int) -> Operation:
 
 
 def patterned(p: Parser, name: str, at: int) -> Operation:
-    used, found = operands(p), {}
+    used = operands(p)
+    found: dict[str, Any] = {}
     for i, (word, attribute, kind) in enumerate(PATTERNS[name.partition(".")[2]]):
         if used or i:
             p.expect(",")
@@ -203,7 +204,8 @@ def crossed(p: Parser) -> tuple[list[int], list[int]]:
 
 
 def products(p: Parser, name: str, at: int) -> Operation:
-    used, found = operands(p), {}
+    used = operands(p)
+    found: dict[str, Any] = {}
     fields: dict[str, Any] = {"lhs_batching_dimensions": [], "rhs_batching_dimensions": [],
                               "lhs_contracting_dimensions": [], "rhs_contracting_dimensions": []}
     while p.take(","):

@@ -8,7 +8,6 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.mlir import loading
-
 from tests.mlir import judges
 
 NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i1": "bool",

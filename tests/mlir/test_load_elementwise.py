@@ -27,7 +27,8 @@ BINARY = {
     **dict.fromkeys(("subtract", "divide", "power"), INEXACT + INTEGERS),
     **dict.fromkeys(("maximum", "minimum"), FLOATS + INTEGERS + BOOL),
     **dict.fromkeys(("and", "or", "xor"), INTEGERS + BOOL), "remainder": FLOATS + INTEGERS, "atan2": INEXACT,
-    **dict.fromkeys(("shift_left", "shift_right_logical", "shift_right_arithmetic"), INTEGERS), "complex": ["f32", "f64"],
+    **dict.fromkeys(("shift_left", "shift_right_logical", "shift_right_arithmetic"), INTEGERS), "complex": ["f32",
+        "f64"],
 }
 CASES = [(name, kind, count) for count, table in ((1, UNARY), (2, BINARY)) for name, kinds in table.items()
          for kind in kinds]
@@ -73,7 +74,8 @@ def edges(kind: str) -> np.ndarray:
         return np.array(values).astype(loading.NAMES[kind])
 
 
-EXACT = [(n, k, c) for n, k, c in CASES if n in """ceil floor round_nearest_even round_nearest_afz abs sign negate not popcnt
+EXACT = [(n, k, c) for n, k, c in CASES if n in """ceil floor round_nearest_even round_nearest_afz abs sign negate
+  not popcnt
     count_leading_zeros is_finite add subtract multiply divide remainder maximum minimum and or xor shift_left
     shift_right_logical shift_right_arithmetic power""".split() and k not in COMPLEX]
 
@@ -112,18 +114,21 @@ def test_comparisons_of_numbers_that_are_none(direction, how):
     values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan], np.float32)
     a, b = (x.reshape(-1) for x in np.meshgrid(values, values))
     kind = f"tensor<{a.size}xf32>"
-    text = loading.function([kind, kind], [kind.replace("f32", "i1")], f"%r = stablehlo.compare {direction}, %a0, %a1{how}"
+    text = loading.function([kind, kind], [kind.replace("f32", "i1")], f"%r = stablehlo.compare {direction}, %a0,"
+        f" %a1{how}"
                             f" : ({kind}, {kind}) -> tensor<{a.size}xi1>")
     loading.compare(text, [a, b])
 
 
-@pytest.mark.parametrize(("kind", "how"), [("ui8", ", UNSIGNED"), ("i1", ", UNSIGNED"), ("i64", ", SIGNED"), ("bf16", "")])
+@pytest.mark.parametrize(("kind", "how"), [("ui8", ", UNSIGNED"), ("i1", ", UNSIGNED"), ("i64", ", SIGNED"), ("bf16",
+    "")])
 def test_comparisons_of_other_types(kind, how):
     values = edges(kind)
     a, b = (x.reshape(-1) for x in np.meshgrid(values, values))
     given = f"tensor<{a.size}x{kind}>"
     for direction in ("EQ", "LT", "GE"):
-        text = loading.function([given, given], [f"tensor<{a.size}xi1>"], f"%r = stablehlo.compare {direction}, %a0, %a1"
+        text = loading.function([given, given], [f"tensor<{a.size}xi1>"], f"%r = stablehlo.compare {direction}, %a0,"
+            f" %a1"
                                 f"{how} : ({given}, {given}) -> tensor<{a.size}xi1>")
         loading.compare(text, [a, b], forms=False)
 
@@ -132,7 +137,8 @@ def test_a_clamp_keeps_numbers_that_are_none():
     kind = "tensor<5xf32>"
     text = loading.function([kind] * 3, [kind], f"%r = stablehlo.clamp %a0, %a1, %a2 : {kind}")
     nan, inf = np.nan, np.inf
-    loading.compare(text, [np.array(v, np.float32) for v in ([0, 0, nan, 3, -inf], [nan, -5, 1, 2, inf], [1, 1, 2, 1, 9])])
+    loading.compare(text, [np.array(v, np.float32) for v in ([0, 0, nan, 3, -inf], [nan, -5, 1, 2, inf], [1, 1, 2, 1,
+        9])])
 
 
 @pytest.mark.parametrize("form", ["e5m10", "e8m7", "e4m3", "e2m1"])

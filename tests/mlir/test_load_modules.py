@@ -8,7 +8,8 @@ import pytest
 import rushlight as torch
 from rushlight import mlir
 
-DYNAMIC = """func.func @main(%x: tensor<?x3xf32>, %b: tensor<3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>, tensor<?xf32>) {
+DYNAMIC = """func.func @main(%x: tensor<?x3xf32>, %b: tensor<3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>,
+  tensor<?xf32>) {
   %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
   %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
   %three = stablehlo.constant dense<3> : tensor<1xi32>
@@ -19,7 +20,8 @@ DYNAMIC = """func.func @main(%x: tensor<?x3xf32>, %b: tensor<3xf32>) -> (tensor<
   %flat = stablehlo.dynamic_reshape %y, %total : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
   %i = stablehlo.dynamic_iota %n1, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
   %z = stablehlo.constant dense<0.0> : tensor<f32>
-  %s = stablehlo.reduce(%y init: %z) applies stablehlo.add across dimensions = [1] : (tensor<?x3xf32>, tensor<f32>) -> tensor<?xf32>
+  %s = stablehlo.reduce(%y init: %z) applies stablehlo.add across dimensions = [1] : (tensor<?x3xf32>, tensor<f32>)
+    -> tensor<?xf32>
   %r = stablehlo.add %s, %i : tensor<?xf32>
   return %y, %flat, %r : tensor<?x3xf32>, tensor<?xf32>, tensor<?xf32>
 }"""
@@ -44,10 +46,13 @@ def test_sizes_that_vary_are_compiled():
 
 
 def test_slices_and_paddings_with_sizes_as_operands():
-    text = """func.func @main(%x: tensor<?x?xf32>, %v: tensor<f32>, %a: tensor<2xi64>, %b: tensor<2xi64>, %c: tensor<2xi64>)
+    text = """func.func @main(%x: tensor<?x?xf32>, %v: tensor<f32>, %a: tensor<2xi64>, %b: tensor<2xi64>, %c:
+      tensor<2xi64>)
      -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-      %s = stablehlo.real_dynamic_slice %x, %a, %b, %c : (tensor<?x?xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<?x?xf32>
-      %p = stablehlo.dynamic_pad %x, %v, %a, %b, %c : (tensor<?x?xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<?x?xf32>
+      %s = stablehlo.real_dynamic_slice %x, %a, %b, %c : (tensor<?x?xf32>, tensor<2xi64>, tensor<2xi64>,
+        tensor<2xi64>) -> tensor<?x?xf32>
+      %p = stablehlo.dynamic_pad %x, %v, %a, %b, %c : (tensor<?x?xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>,
+        tensor<2xi64>) -> tensor<?x?xf32>
       return %s, %p : tensor<?x?xf32>, tensor<?x?xf32> }"""
     x = torch.arange(20.0).reshape(4, 5)
     cut, padded = mlir.load(text)(x, torch.tensor(9.0), *[torch.tensor(v) for v in ([1, 0], [3, 5], [1, 2])])
@@ -61,7 +66,8 @@ def test_a_gather_whose_window_is_an_operand():
     text = """func.func @main(%x: tensor<6x5xf32>, %i: tensor<3x2xi32>) -> tensor<3x2x4xf32> {
       %n = stablehlo.constant dense<[2, 4]> : tensor<2xi32>
       %r = "stablehlo.dynamic_gather"(%x, %i, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2],
-        start_index_map = [0, 1], index_vector_dim = 1>}> : (tensor<6x5xf32>, tensor<3x2xi32>, tensor<2xi32>) -> tensor<3x2x4xf32>
+        start_index_map = [0, 1], index_vector_dim = 1>}> : (tensor<6x5xf32>, tensor<3x2xi32>, tensor<2xi32>) ->
+          tensor<3x2x4xf32>
       return %r : tensor<3x2x4xf32> }"""
     x = torch.randn(6, 5)
     found = mlir.load(text)(x, torch.tensor([[0, 0], [9, -4], [3, 1]], dtype=torch.int32))
@@ -85,11 +91,14 @@ func.func @main() -> (!mine, tensor<3xi16>, tensor<2xi1>) {
 
 
 def test_constants_of_every_type_and_spelling():
-    kinds = {"bf16": "[1.5, 0x7F80, -2.0e0]", "f8E4M3FN": "[0.5, 0x7F, 448.0]", "f64": "[0x7FF8000000000000, 1.0e300, -0.0]",
-             "ui64": "[18446744073709551615, 0, 0xFF]", "i8": "[255, -128, 127]", "complex<f32>": "[(1.0, -2.0), (0.0, 3.0), (0x7F800000, 1.0)]",
+    kinds = {"bf16": "[1.5, 0x7F80, -2.0e0]", "f8E4M3FN": "[0.5, 0x7F, 448.0]", "f64": "[0x7FF8000000000000, 1.0e300,"
+        " -0.0]",
+             "ui64": "[18446744073709551615, 0, 0xFF]", "i8": "[255, -128, 127]", "complex<f32>": "[(1.0, -2.0),"
+                 " (0.0, 3.0), (0x7F800000, 1.0)]",
              "i1": "[true, false, true]"}
     for kind, values in kinds.items():
-        text = f"func.func @main() -> tensor<3x{kind}> {{\n%c = stablehlo.constant dense<{values}> : tensor<3x{kind}>\nreturn %c : tensor<3x{kind}>\n}}"
+        text = (f"func.func @main() -> tensor<3x{kind}> {{\n%c = stablehlo.constant dense<{values}> : tensor<3x{kind}>\n"
+                f"return %c : tensor<3x{kind}>\n}}")
         found = mlir.load(text)()
         assert found.shape == (3,)
         if kind == "i8":
@@ -117,7 +126,8 @@ TRAINED = """func.func @main(%w: tensor<3x4xf32>, %x: tensor<5x3xf32>, %n: tenso
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
-  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<5x3xf32>, tensor<3x4xf32>) -> tensor<5x4xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<5x3xf32>, tensor<3x4xf32>) ->
+    tensor<5x4xf32>
   %l:2 = stablehlo.while(%i = %zero, %v = %y) : tensor<i32>, tensor<5x4xf32> cond {
     %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1> } do {
@@ -126,8 +136,10 @@ TRAINED = """func.func @main(%w: tensor<3x4xf32>, %x: tensor<5x3xf32>, %n: tenso
     stablehlo.return %j, %t : tensor<i32>, tensor<5x4xf32> }
   %q = stablehlo.compare GT, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
   %c = "stablehlo.if"(%q) ({ %e = stablehlo.multiply %l#1, %l#1 : tensor<5x4xf32>
-    stablehlo.return %e : tensor<5x4xf32> }, { stablehlo.return %y : tensor<5x4xf32> }) : (tensor<i1>) -> tensor<5x4xf32>
-  %s = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<5x4xf32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %e : tensor<5x4xf32> }, { stablehlo.return %y : tensor<5x4xf32> }) : (tensor<i1>) ->
+      tensor<5x4xf32>
+  %s = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<5x4xf32>,
+    tensor<f32>) -> tensor<f32>
   return %s : tensor<f32> }"""
 
 
@@ -156,7 +168,8 @@ def test_the_graph_is_one_of_aten_calls():
 def test_a_random_number_lies_between_its_bounds():
     text = """func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<100xf32> {
       %n = stablehlo.constant dense<100> : tensor<1xi64>
-      %r = stablehlo.rng %a, %b, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<100xf32>
+      %r = stablehlo.rng %a, %b, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) ->
+        tensor<100xf32>
       return %r : tensor<100xf32> }"""
     found = mlir.load(text)(torch.tensor(2.0), torch.tensor(3.0))
     assert 2 <= found.min() < found.max() <= 3
@@ -195,7 +208,8 @@ def program(rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
             line = f"stablehlo.transpose {x}, dims = {dims} : ({t}) -> {kind(new)}"
         elif what == 4:
             new = (int(rng.integers(1, 3)), *shape)
-            line = (f"stablehlo.broadcast_in_dim {x}, dims = {[d + 1 for d in range(len(shape))]} : ({t}) -> {kind(new)}")
+            line = (f"stablehlo.broadcast_in_dim {x}, dims = {[d + 1 for d in range(len(shape))]} : ({t}) ->"
+                f" {kind(new)}")
         elif what == 5 and shape:
             dim = int(rng.integers(len(shape)))
             new = shape[:dim] + shape[dim + 1:]
@@ -205,7 +219,8 @@ def program(rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
         elif what == 6 and shape:
             low, high, inner = (rng.integers(0, 2, len(shape)) for _ in range(3))
             new = tuple(int(n + a + b + (n - 1) * c) for n, a, b, c in zip(shape, low, high, inner, strict=True))
-            line = (f"stablehlo.pad {x}, %zero, low = {low.tolist()}, high = {high.tolist()}, interior = {inner.tolist()} :"
+            line = (f"stablehlo.pad {x}, %zero, low = {low.tolist()}, high = {high.tolist()}, interior ="
+                f" {inner.tolist()} :"
                     f" ({t}, tensor<f32>) -> {kind(new)}")
         elif what == 7 and shape:
             dim = int(rng.integers(len(shape)))

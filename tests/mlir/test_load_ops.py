@@ -63,7 +63,8 @@ case("concatenate", "2x3xf32 2x0xf32 2x1xf32", "2x4xf32",
 case("slice", "6x7xf32", "2x3xf32", "%r = stablehlo.slice %a0 [1:5:2, 1:7:2] : (T<6x7xf32>) -> T<2x3xf32>")
 case("slice nothing", "6xf32", "0xf32", "%r = stablehlo.slice %a0 [3:3] : (T<6xf32>) -> T<0xf32>")
 case("pad", "3x4xf32 f32", "8x4xf32",
-     "%r = stablehlo.pad %a0, %a1, low = [2, -1], high = [1, -2], interior = [1, 1] : (T<3x4xf32>, T<f32>) -> T<8x4xf32>")
+     "%r = stablehlo.pad %a0, %a1, low = [2, -1], high = [1, -2], interior = [1, 1] : (T<3x4xf32>, T<f32>) ->"
+         " T<8x4xf32>")
 case("pad past", "1xf32 f32", "3xf32",
      "%r = stablehlo.pad %a0, %a1, low = [-3], high = [5], interior = [0] : (T<1xf32>, T<f32>) -> T<3xf32>")
 case("pad empty", "0x2xi32 i32", "3x4xi32",
@@ -92,7 +93,8 @@ for text in ("and", "or", "xor"):
              f"%r = stablehlo.reduce(%a0 init: %a1) applies stablehlo.{text} across dimensions = [1] :"
              f" (T<3x7x{kind}>, T<{kind}>) -> T<3x{kind}>")
 case("reduce nothing", "3xf32 f32", "3xf32",
-     "%r = stablehlo.reduce(%a0 init: %a1) applies stablehlo.add across dimensions = [] : (T<3xf32>, T<f32>) -> T<3xf32>")
+     "%r = stablehlo.reduce(%a0 init: %a1) applies stablehlo.add across dimensions = [] : (T<3xf32>, T<f32>) ->"
+         " T<3xf32>")
 case("reduce empty", "3x0xf32 f32", "3xf32", "%r = stablehlo.reduce(%a0 init: %a1) applies stablehlo.maximum across"
      " dimensions = [1] : (T<3x0xf32>, T<f32>) -> T<3xf32>")
 case("reduce to the largest and its place", "4x7xf32", "4xf32 4xi32", """%i = stablehlo.iota dim = 1 : T<4x7xi32>
@@ -145,7 +147,8 @@ case("select_and_scatter padded", "5x5xi32 3x3xi32 i32", "5x5xi32",
 
 # --- sorts ------------------------------------------------------------------------------------------------------------
 
-BEFORE = """({ ^bb0(%x: tensor<E>, %y: tensor<E>): %p = stablehlo.compare WAY, %x, %y HOW : (tensor<E>, tensor<E>) -> tensor<i1>
+BEFORE = """({ ^bb0(%x: tensor<E>, %y: tensor<E>): %p = stablehlo.compare WAY, %x, %y HOW : (tensor<E>, tensor<E>)
+  -> tensor<i1>
  "stablehlo.return"(%p) : (tensor<i1>) -> () })"""
 for kind, way, how in (("f32", "LT", ", TOTALORDER"), ("f32", "GT", ""), ("i32", "LT", ", SIGNED"), ("ui8", "GT", ""),
                        ("f16", "GT", ", TOTALORDER"), ("i1", "LT", "")):
@@ -168,7 +171,8 @@ for n in (1, 2, 13):
  %q = stablehlo.compare GT, %k, %l : (T<f32>, T<f32>) -> T<i1>
  %s = stablehlo.and %e, %q : T<i1>
  %t = stablehlo.or %p, %s : T<i1>
- "stablehlo.return"(%t) : (T<i1>) -> () }}) : (T<{n}xi1>, T<{n}xf32>, T<{n}xi32>) -> (T<{n}xi1>, T<{n}xf32>, T<{n}xi32>)""")
+ "stablehlo.return"(%t) : (T<i1>) -> () }}) : (T<{n}xi1>, T<{n}xf32>, T<{n}xi32>) -> (T<{n}xi1>, T<{n}xf32>,
+   T<{n}xi32>)""")
 
 # --- gathers and scatters ---------------------------------------------------------------------------------------------
 
@@ -230,9 +234,11 @@ case("scatter once", "8x9xf32 2xi32 2x3xf32", "8x9xf32", scatter(
 
 # --- products ---------------------------------------------------------------------------------------------------------
 
-case("dot_general", "2x3x4xf32 5x2x4xf32", "2x3x5xf32", "%r = stablehlo.dot_general %a0, %a1, batching_dims = [0] x [1],"
+case("dot_general", "2x3x4xf32 5x2x4xf32", "2x3x5xf32", "%r = stablehlo.dot_general %a0, %a1, batching_dims = [0] x"
+    " [1],"
      " contracting_dims = [2] x [2] : (T<2x3x4xf32>, T<5x2x4xf32>) -> T<2x3x5xf32>")
-case("dot_general several", "2x3x4x5xf64 4x3x6x2xf64", "3x5x6xf64", "%r = stablehlo.dot_general %a0, %a1, batching_dims ="
+case("dot_general several", "2x3x4x5xf64 4x3x6x2xf64", "3x5x6xf64", "%r = stablehlo.dot_general %a0, %a1,"
+    " batching_dims ="
      " [1] x [1], contracting_dims = [0, 2] x [3, 0], precision = [HIGHEST, DEFAULT] :"
      " (T<2x3x4x5xf64>, T<4x3x6x2xf64>) -> T<3x5x6xf64>")
 case("dot_general outer", "3xi32 4xi32", "3x4xi32",
@@ -249,7 +255,8 @@ case("einsum", "3x4xf32 4x5xf32", "5x3xf32",
 
 
 def conv(x: str, k: str, r: str, dims: str, window: str, groups: int = 1, batches: int = 1) -> None:
-    case(f"convolution {len(CASES)}", f"{x} {k}", r, f"%r = stablehlo.convolution(%a0, %a1) dim_numbers = {dims}, window ="
+    case(f"convolution {len(CASES)}", f"{x} {k}", r, f"%r = stablehlo.convolution(%a0, %a1) dim_numbers = {dims},"
+        f" window ="
          f" {{{window}}} {{batch_group_count = {batches} : i64, feature_group_count = {groups} : i64}} :"
          f" (T<{x}>, T<{k}>) -> T<{r}>")
 
@@ -257,7 +264,8 @@ def conv(x: str, k: str, r: str, dims: str, window: str, groups: int = 1, batche
 NCHW, NHWC = "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
 conv("2x3x8x9xf32", "4x3x3x2xf32", "2x4x8x4xf32", NCHW, "stride = [1, 2], pad = [[1, 1], [0, 0]]")
 conv("2x8x9x3xf32", "3x2x3x4xf32", "2x8x5x4xf32", NHWC, "stride = [1, 2], pad = [[1, 1], [0, 1]]")
-conv("2x4x8x9xf32", "6x2x3x3xf32", "2x6x4x6xf32", NCHW, "pad = [[0, 0], [2, -1]], rhs_dilate = [2, 2], reverse = [1, 0]", 2)
+conv("2x4x8x9xf32", "6x2x3x3xf32", "2x6x4x6xf32", NCHW, "pad = [[0, 0], [2, -1]], rhs_dilate = [2, 2], reverse = [1,"
+    " 0]", 2)
 conv("2x4x5x5xf32", "4x6x3x3xf32", "2x6x11x10xf32", "[b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
      "pad = [[2, 2], [2, 1]], lhs_dilate = [2, 2], reverse = [true, true]")
 conv("6x3x8x8xf32", "4x3x3x3xf32", "3x4x6x6xf32", NCHW, "", 1, 2)
@@ -317,14 +325,17 @@ case("tuples", "3xf32 i32", "3xf32 i32", """%t = stablehlo.tuple %a0, %a1 : tupl
 # --- libraries --------------------------------------------------------------------------------------------------------
 
 C64 = "complex<f32>"
-case("fft", f"3x8x{C64}", f"3x8x{C64}", f"%r = stablehlo.fft %a0, type = FFT, length = [8] : (T<3x8x{C64}>) -> T<3x8x{C64}>")
+case("fft", f"3x8x{C64}", f"3x8x{C64}", f"%r = stablehlo.fft %a0, type = FFT, length = [8] : (T<3x8x{C64}>) ->"
+    f" T<3x8x{C64}>")
 case("ifft", f"4x8x{C64}", f"4x8x{C64}",
      f"%r = stablehlo.fft %a0, type = IFFT, length = [4, 8] : (T<4x8x{C64}>) -> T<4x8x{C64}>")
 case("rfft", "2x4x7xf32", f"2x4x4x{C64}",
      f"%r = stablehlo.fft %a0, type = RFFT, length = [4, 7] : (T<2x4x7xf32>) -> T<2x4x4x{C64}>")
-case("irfft", f"4x5x{C64}", "4x8xf32", f"%r = stablehlo.fft %a0, type = IRFFT, length = [8] : (T<4x5x{C64}>) -> T<4x8xf32>")
+case("irfft", f"4x5x{C64}", "4x8xf32", f"%r = stablehlo.fft %a0, type = IRFFT, length = [8] : (T<4x5x{C64}>) ->"
+    f" T<4x8xf32>")
 for lower in ("true", "false"):
-    case(f"cholesky {lower}", "2x4x4xf64", "2x4x4xf64", f"""%s = stablehlo.dot_general %a0, %a0, batching_dims = [0] x [0],
+    case(f"cholesky {lower}", "2x4x4xf64", "2x4x4xf64", f"""%s = stablehlo.dot_general %a0, %a0, batching_dims =
+      [0] x [0],
  contracting_dims = [2] x [2] : (T<2x4x4xf64>, T<2x4x4xf64>) -> T<2x4x4xf64>
 %c = stablehlo.cholesky %s, lower = {lower} : T<2x4x4xf64>
 %i = stablehlo.iota dim = 1 : T<2x4x4xi32>
@@ -341,9 +352,11 @@ for lower in ("true", "false"):
                  f" -> T<{x}xcomplex<f64>>")
 X, P = "T<3x4x5xf32>", "T<4xf32>"
 case("batch_norm_training", "3x4x5xf32 4xf32 4xf32", "3x4x5xf32 4xf32 4xf32",
-     '%r0, %r1, %r2 = "stablehlo.batch_norm_training"(%a0, %a1, %a2) <{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}>'
+     '%r0, %r1, %r2 = "stablehlo.batch_norm_training"(%a0, %a1, %a2) <{epsilon = 1.0e-3 : f32, feature_index = 1 :'
+         ' i64}>'
      f" : ({X}, {P}, {P}) -> ({X}, {P}, {P})")
-case("batch_norm_inference", "3x4x5xf32 4xf32 4xf32 4xf32 4xf32", "3x4x5xf32", """%v = stablehlo.multiply %a4, %a4 : T<4xf32>
+case("batch_norm_inference", "3x4x5xf32 4xf32 4xf32 4xf32 4xf32", "3x4x5xf32", """%v = stablehlo.multiply %a4, %a4
+  : T<4xf32>
 %r = "stablehlo.batch_norm_inference"(%a0, %a1, %a2, %a3, %v) <{epsilon = 1.0e-2 : f32, feature_index = 1 : i64}> """
      f": ({X}, {P}, {P}, {P}, {P}) -> {X}")
 case("batch_norm_grad", "3x4x5xf32 4xf32 4xf32 4xf32 3x4x5xf32", "3x4x5xf32 4xf32 4xf32",
@@ -361,7 +374,8 @@ case("bitcast_convert wide", "2x3x2xui16", "2x3xf32",
      "%r = stablehlo.bitcast_convert %a0 : (T<2x3x2xui16>) -> T<2x3xf32>")
 case("bitcast_convert", "3xf32", "3xi32", "%r = stablehlo.bitcast_convert %a0 : (T<3xf32>) -> T<3xi32>")
 for form in ("e5m10", "e8m7", "e4m3", "e11m52", "e2m0"):
-    case(f"reduce_precision {form}", "50xf32", "50xf32", f"%r = stablehlo.reduce_precision %a0, format = {form} : T<50xf32>")
+    case(f"reduce_precision {form}", "50xf32", "50xf32", f"%r = stablehlo.reduce_precision %a0, format = {form} :"
+        f" T<50xf32>")
 
 
 @pytest.mark.parametrize("name", CASES)

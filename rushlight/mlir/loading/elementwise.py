@@ -290,7 +290,8 @@ def _compared(o: Operation) -> list[TensorType]:
     kind = alike(o, types)
     direction = o.keyword("comparison_direction", tuple(ORDER))
     how = o.keyword("compare_type", ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "NOTYPE"), "NOTYPE")
-    require(o, how != "TOTALORDER" or kind.element in FLOATS, f"a total order is one of floating-point numbers, got {kind}")
+    require(o, how != "TOTALORDER" or kind.element in FLOATS, f"a total order is one of floating-point numbers, got"
+        f" {kind}")
     require(o, kind.element not in COMPLEX or direction in ("EQ", "NE"), "complex numbers are equal or not: EQ or NE")
     return [TensorType(kind.shape, "i1")]
 
@@ -391,7 +392,8 @@ def _reinterpreted(o: Operation) -> list[TensorType] | None:
         return [TensorType(kind.shape, target.element)]
     if a > b:
         return [TensorType((*kind.shape, a // b), target.element)]
-    require(o, bool(kind.shape) and kind.shape[-1] in (b // a, None), f"the last dimension must be {b // a}, got {kind}")
+    require(o, bool(kind.shape) and kind.shape[-1] in (b // a, None), f"the last dimension must be {b // a}, got"
+        f" {kind}")
     return [TensorType(kind.shape[:-1], target.element)]
 
 
@@ -426,7 +428,8 @@ def reduce_precision(w: Writer, o: Operation, x: Node) -> Node:
     kind, bits = element(o), width(element(o))
     integers, mantissa = f"ui{bits}", MANTISSAS[kind]
     exponent = bits - 1 - mantissa
-    drop, narrow = max(0, mantissa - o.integer("mantissa_bits", bits=32)), min(exponent, o.integer("exponent_bits", bits=32))
+    drop = max(0, mantissa - o.integer("mantissa_bits", bits=32))
+    narrow = min(exponent, o.integer("exponent_bits", bits=32))
 
     def number(value: int) -> Node:
         return w.scalar(value, integers)

@@ -17,7 +17,18 @@ from ..types import TensorType
 from .scattering import scattered
 from .shapes import sizes_operand
 from .table import (
-    INTEGERS, body, compatible, counted, distinct, of_elements, op, regions, require, scalar, size_fits, tensors,
+    INTEGERS,
+    body,
+    compatible,
+    counted,
+    distinct,
+    of_elements,
+    op,
+    regions,
+    require,
+    scalar,
+    size_fits,
+    tensors,
 )
 from .writer import Writer, dtype
 
@@ -42,7 +53,8 @@ class Dims:
         """The sizes of the batch, and of the window as it appears; errors where numbers do not fit."""
         rank = len(operand.shape)
         of_elements(o, [indices], INTEGERS)
-        require(o, 0 <= self.vector <= len(indices.shape), f"index_vector_dim {self.vector} is no dimension of {indices}")
+        require(o, 0 <= self.vector <= len(indices.shape), f"index_vector_dim {self.vector} is no dimension of"
+            f" {indices}")
         distinct(o, [*self.collapsed, *self.batching], rank, "collapsed, inserted and batching dimensions")
         distinct(o, [*self.map, *self.batching], rank, "mapped and batching dimensions")
         distinct(o, self.indices_batching, len(indices.shape), "batching dimensions of the indices")
@@ -144,8 +156,8 @@ class Places:
         if total is None:
             total = w.scalar(0, "i64")
         elif shown:
-            total = w("view.default", w("expand.default", total, self.batch_sizes), [*self.batch_sizes, *[1] * len(shown)]
-                      ) if self.batch_sizes else total
+            total = w("expand.default", total, self.batch_sizes) if self.batch_sizes else total
+            total = w("view.default", total, [*self.batch_sizes, *[1] * len(shown)])
         for i, d in enumerate(shown):
             if self.window[d] == 1:
                 continue
@@ -385,7 +397,8 @@ def dynamic_update_slice(w: Writer, o: Operation, x: Node, update: Node, *starts
     return w("index_put.default", x, indices, update)
 
 
-def written(w: Writer, x: Node, update: Node, begins: Sequence[int], sizes: Sequence[int], total: Sequence[Any]) -> Node:
+def written(w: Writer, x: Node, update: Node, begins: Sequence[int], sizes: Sequence[int],
+        total: Sequence[Any]) -> Node:
     """An update at places that the text has: slices of slices, put back from the innermost."""
     cut = [d for d in range(len(sizes)) if sizes[d] != total[d]]
     outer = [x]

@@ -16,7 +16,19 @@ from ..types import TensorType
 from .elementwise import converted
 from .shapes import sizes_operand
 from .table import (
-    BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, compatible, counted, distinct, of_elements, op, require, scalar, size_fits,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    compatible,
+    counted,
+    distinct,
+    of_elements,
+    op,
+    require,
+    scalar,
+    size_fits,
     tensors,
 )
 from .writer import Writer, dtype
@@ -38,7 +50,8 @@ def _transformed(o: Operation) -> list[TensorType]:
     for n, size in zip(lengths, others, strict=False):
         require(o, size_fits(size, n), f"a length of {n} does not fit {kind}")
     half = lengths[-1] // 2 + 1
-    require(o, size_fits(last, half if how == "IRFFT" else lengths[-1]), f"a length of {lengths[-1]} does not fit {kind}")
+    require(o, size_fits(last, half if how == "IRFFT" else lengths[-1]), f"a length of {lengths[-1]} does not fit"
+        f" {kind}")
     if how == "RFFT":
         return [TensorType((*kind.shape[:-1], half), f"complex<{kind.element}>")]
     if how == "IRFFT":
@@ -62,7 +75,8 @@ def fft(w: Writer, o: Operation, x: Node) -> Node:
 
 def _square(o: Operation, kind: TensorType) -> None:
     of_elements(o, [kind], FLOATING)
-    require(o, len(kind.shape) >= 2 and size_fits(kind.shape[-1], kind.shape[-2]), f"expected square matrices, got {kind}")
+    require(o, len(kind.shape) >= 2 and size_fits(kind.shape[-1], kind.shape[-2]), f"expected square matrices, got"
+        f" {kind}")
 
 
 def _factored(o: Operation) -> list[TensorType]:
@@ -176,12 +190,14 @@ def batch_norm_training(w: Writer, o: Operation, x: Node, scale: Node, offset: N
 
 
 @op("batch_norm_inference", _inferred)
-def batch_norm_inference(w: Writer, o: Operation, x: Node, scale: Node, offset: Node, mean: Node, variance: Node) -> Node:
+def batch_norm_inference(w: Writer, o: Operation, x: Node, scale: Node, offset: Node, mean: Node,
+        variance: Node) -> Node:
     return Features(w, o).scaled(x, scale, offset, mean, variance)
 
 
 @op("batch_norm_grad", _graded)
-def batch_norm_grad(w: Writer, o: Operation, x: Node, scale: Node, mean: Node, variance: Node, grad: Node) -> list[Node]:
+def batch_norm_grad(w: Writer, o: Operation, x: Node, scale: Node, mean: Node, variance: Node,
+        grad: Node) -> list[Node]:
     f = Features(w, o)
     inverse = w("rsqrt.default", w("add.Scalar", f.wide(variance), f.epsilon))
     normal = w("mul.Tensor", w("sub.Tensor", x, f.wide(mean)), inverse)

@@ -26,7 +26,8 @@ def load(text: str | bytes, entry: str | None = None, device: str = "cpu") -> Lo
     are made, and so where the arguments must be.
     """
     if isinstance(text, (bytes, bytearray)):
-        raise TypeError("mlir.load: expected the text of a module as str, got bytes. Bytecode is not read; decode text.")
+        raise TypeError("mlir.load: expected the text of a module as str, got bytes. Bytecode is not read; decode"
+            " text.")
     module = parse(text)
     verify(module)
     function = entry_of(module, entry)

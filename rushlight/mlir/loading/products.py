@@ -25,11 +25,11 @@ SIDES = ("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_
 
 def product_dims(o: Operation) -> list[list[int]]:
     fields = o.struct("dot_dimension_numbers", "dot")
-    found = []
+    found: list[list[int]] = []
     for name in SIDES:
         numbers = [n.value if isinstance(n, Number) else n for n in fields.get(name, [])]
         require(o, all(isinstance(n, int) for n in numbers), f"{name} must be whole numbers")
-        found.append(numbers)
+        found.append([int(n) for n in numbers])
     return found
 
 
@@ -103,7 +103,8 @@ def grouped(w: Writer, x: Node, kind: TensorType, groups: Sequence[Sequence[int]
     shape: list[Any] = []
     for g in kept:
         known = [sizes[d] for d in g]
-        shape.append(math.prod(known) if all(isinstance(n, int) for n in known) else known[0] if len(known) == 1 else -1)
+        fixed = all(isinstance(n, int) for n in known)
+        shape.append(math.prod(known) if fixed else known[0] if len(known) == 1 else -1)
     if shape.count(-1) > 1:
         raise AssertionError("two groups of sizes that vary")
     return w("reshape.default", x, shape)
@@ -117,7 +118,7 @@ def _einsum(o: Operation) -> list[TensorType]:
     letters: dict[str, int | None] = {}
     fits = bool(arrow) and len(parts) == len(types)
     for part, t in zip(parts, types, strict=False):
-        fits = fits and part.isalpha() and len(part) == len(t.shape) or (not part and not t.shape)
+        fits = (fits and part.isalpha() and len(part) == len(t.shape)) or (not part and not t.shape)
         for letter, n in zip(part, t.shape, strict=False):
             fits = fits and size_fits(letters.setdefault(letter, n), n)
     fits = fits and len(set(output)) == len(output) and all(letter in letters for letter in output)
@@ -139,7 +140,8 @@ class Convolution:
     def __init__(self, o: Operation) -> None:
         numbers = o.attributes.get("dimension_numbers")
         if not isinstance(numbers, Struct) or numbers.name != "conv":
-            raise o.error("the attribute 'dimension_numbers' must be like #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>")
+            raise o.error("the attribute 'dimension_numbers' must be like #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f,"
+                " 0]>")
         f = numbers.fields
         self.input = [f["input_batch"], f["input_feature"], *f["input_spatial"]]
         self.kernel = [f["kernel_output_feature"], f["kernel_input_feature"], *f["kernel_spatial"]]
@@ -222,8 +224,8 @@ def convolved(w: Writer, o: Operation, x: Node, kernel: Node, padding: Sequence[
         kernel = w("flip.default", kernel, flipped)
     even = all(isinstance(a, int) and a == b and a >= 0 for a, b in padding) and set(c.base) <= {1}
     if not even:
-        around = [[0, 0, *[p[side] for p in padding]] for side in (0, 1)]
-        x = stretched(w, x, *around, [0, 0, *[b - 1 for b in c.base]], False if element == "i1" else 0)
+        low, high = ([0, 0, *[p[side] for p in padding]] for side in (0, 1))
+        x = stretched(w, x, low, high, [0, 0, *[b - 1 for b in c.base]], False if element == "i1" else 0)
     groups = c.groups
     if c.batch_groups > 1:      # the groups of the batch stand side by side as channels
         x = w("unflatten.int", x, 0, [c.batch_groups, -1])

@@ -135,7 +135,8 @@ def halves(w: Writer, values: list[Node], count: int, shape: list[int], combine:
             values = [w("slice.Tensor", x, 0, 0, count - 1) for x in values]
         count //= 2
         pairs = [w("unflatten.int", x, 0, [count, 2]) for x in values]
-        values = combine(*[[w("select.int", x, 1, side) for x in pairs] for side in (0, 1)], [count, *shape])
+        first, second = ([w("select.int", x, 1, side) for x in pairs] for side in (0, 1))
+        values = combine(first, second, [count, *shape])
     values = [w("select.int", x, 0, 0) for x in values]
     for last in reversed(waiting):
         values = combine(values, last, shape)

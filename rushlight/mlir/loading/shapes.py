@@ -98,7 +98,8 @@ def _reshaped(o: Operation) -> list[TensorType]:
     target = only_result(o)
     require(o, None not in target.shape or None in kind.shape, "sizes that vary need dynamic_reshape")
     if None not in kind.shape and None not in target.shape:
-        require(o, math.prod(kind.shape) == math.prod(target.shape), f"{kind} and {target} have not as many elements")
+        sizes = [math.prod(n or 0 for n in t.shape) for t in (kind, target)]
+        require(o, sizes[0] == sizes[1], f"{kind} and {target} have not as many elements")
     return [TensorType(target.shape, kind.element)]
 
 
@@ -153,8 +154,8 @@ def broadcast(w: Writer, x: Node, rank: int, dims: Sequence[int], shape: Sequenc
 
 @op("broadcast_in_dim", _broadcast_in_dim, lifts=True)
 def broadcast_in_dim(w: Writer, o: Operation, x: Node) -> Node:
-    if not o.type.shape or o.type.shape == o.types[0].shape and o.integers("broadcast_dimensions") == list(
-            range(len(o.type.shape))):
+    if not o.type.shape or (o.type.shape == o.types[0].shape and o.integers("broadcast_dimensions") == list(
+            range(len(o.type.shape)))):
         return x
     return broadcast(w, x, len(o.types[0].shape), o.integers("broadcast_dimensions"), o.type.shape)
 

@@ -128,5 +128,6 @@ def exchanged(w: Writer, block: Block, values: list[Node], around: list[Any], si
         row = w("view.default", w("mul.Scalar", w.arange(rows), 2 * apart), [rows, 1])
         upward = w("eq.Scalar", w("bitwise_and.Scalar", row, run), 0)
         ordered = w("eq.Tensor", ordered, upward)
-    pairs = [(w("where.self", ordered, x, y), w("where.self", ordered, y, x)) for x, y in zip(first, second, strict=True)]
+    pairs = [(w("where.self", ordered, x, y), w("where.self", ordered, y, x))
+             for x, y in zip(first, second, strict=True)]
     return [w("flatten.using_ints", w("stack.default", list(pair), -2), -3, -1) for pair in pairs]

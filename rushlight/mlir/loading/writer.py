@@ -256,7 +256,7 @@ def free_values(blocks: Sequence[Block]) -> list[Value]:
 
 def where(op: Operation) -> str | None:
     """The place of an operation in the program that it was made from, as tracebacks write it."""
-    found, aliases = op.location, op.lexer.attribute_aliases
+    found, aliases = op.location, getattr(op.lexer, "attribute_aliases", {})
     for _ in range(8):
         if not isinstance(found, str):
             break
