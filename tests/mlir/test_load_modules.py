@@ -97,8 +97,8 @@ def test_constants_of_every_type_and_spelling():
                  " (0.0, 3.0), (0x7F800000, 1.0)]",
              "i1": "[true, false, true]"}
     for kind, values in kinds.items():
-        text = (f"func.func @main() -> tensor<3x{kind}> {{\n%c = stablehlo.constant dense<{values}> : tensor<3x{kind}>\n"
-                f"return %c : tensor<3x{kind}>\n}}")
+        text = (f"func.func @main() -> tensor<3x{kind}> {{\n%c = stablehlo.constant dense<{values}> :"
+                f" tensor<3x{kind}>\nreturn %c : tensor<3x{kind}>\n}}")
         found = mlir.load(text)()
         assert found.shape == (3,)
         if kind == "i8":
@@ -241,13 +241,14 @@ def program(rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
     return text, arrays
 
 
-def test_random_programs_give_what_xla_gives():
+@pytest.mark.parametrize("count", [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_random_programs_give_what_xla_gives(count):
     hypothesis = pytest.importorskip("hypothesis")
     pytest.importorskip("jaxlib")
     pytest.importorskip("torch_mlir")
     from tests.mlir import loading
 
-    @hypothesis.settings(max_examples=25, deadline=None, derandomize=True, database=None)
+    @hypothesis.settings(max_examples=count, deadline=None, derandomize=True, database=None)
     @hypothesis.given(hypothesis.strategies.integers(0, 2**32 - 1))
     def agree(seed: int) -> None:
         loading.compare(*program(np.random.default_rng(seed)))

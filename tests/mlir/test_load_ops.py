@@ -378,6 +378,7 @@ for form in ("e5m10", "e8m7", "e4m3", "e11m52", "e2m0"):
         f" T<50xf32>")
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_gives_what_xla_gives(name):
     arguments, results, body = CASES[name]
