@@ -35,7 +35,7 @@ from .creation import made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
 from .places import lies_in_order, seen
-from .rules import RANDOM, RULES
+from .rules import RULES
 from .table import Call
 
 BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take",
@@ -75,9 +75,6 @@ class StableHlo(Walk):
         given, traced = self.given(args), meta_of(args)
         fakes = map_aggregate(traced, self.in_order)
         result = seen_result(node)
-        if definition.name in RANDOM:
-            raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
-                                f"inputs.{line_of(self.node)}")
         names = [p.name for p in definition.spec.params]
         rule = RULES.get(definition.name)
         if rule is not None:
