@@ -1,6 +1,6 @@
 """PyTorch's op records as StableHLO: what leaves is run by XLA, and gives what eager mode gives.
 
-`stablehlo_left_out.txt` lists the records that do not; `python -m tests.mlir.sweep stablehlo` counts all of them.
+`stablehlo_left_out.txt` lists the records that do not; `python -m tests.mlir.op_records stablehlo` counts all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ pytest.importorskip("expecttest", reason="PyTorch's op records need it")
 pytest.importorskip("jaxlib")
 
 from tests.mlir import judges  # noqa: E402
-from tests.mlir.sweep import RANDOM, counted, judged  # noqa: E402
+from tests.mlir.op_records import RANDOM, counted, judged  # noqa: E402
 
 LEFT_OUT = frozenset((Path(__file__).parent / "stablehlo_left_out.txt").read_text().split())
 

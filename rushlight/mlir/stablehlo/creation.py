@@ -69,7 +69,7 @@ def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1, **rest: A
 
 def made(b: Hlo, definition: Factory, args: tuple) -> Value | None:
     """What a definition makes of numbers: by its loops."""
-    own, dtype, device, _ = definition.split(args)
+    own, dtype, _, _ = definition.split(args)
     if not hasattr(definition, "spec_and_content"):
         return None
     spec, content = definition.spec_and_content(own, dtype, _C.device("cpu"))

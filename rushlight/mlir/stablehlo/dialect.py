@@ -148,8 +148,9 @@ class StableHlo(Walk):
         """What a view shows, or several."""
         found = definition.geometry(*fakes)
         x = given[0]
-        shown = [seen(self.b, x, Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset))
-                 for g in (found if isinstance(found, list) else [found])]
+        memories = [Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset)
+                    for g in (found if isinstance(found, list) else [found])]
+        shown = [seen(self.b, x, memory) for memory in memories]
         return tuple(shown) if isinstance(found, list) else shown[0]
 
     def control(self, op: HigherOrderOp, args: tuple, node: Node) -> Any:
@@ -269,7 +270,7 @@ def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
         return _C.empty(tuple([number(n) for n in a.shape]), None, a.dtype, _C.device("cpu"))
 
     def back(shape: Sequence[int]) -> tuple:
-        return tuple([next((s * (n // prime) for prime, s in symbols.items() if n and n % prime == 0), n) for n in shape])
+        return tuple([next((s * (n // k) for k, s in symbols.items() if n and n % k == 0), n) for n in shape])
 
     def as_read(read: Any) -> Any:
         if not isinstance(read, Memory) or isinstance(read, Table):
