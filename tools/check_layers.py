@@ -190,7 +190,7 @@ CEILINGS = {
     "jit": 2300,
     "loops": 6900,
     "nn": 10800,
-    "mlir": 7500,
+    "mlir": 12000,
     "onnx": 13000,
     "quantized": 4500,
     "op": 4560,
