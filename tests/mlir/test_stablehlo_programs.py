@@ -55,9 +55,15 @@ def check(model, *args, **options):
     return str(module)
 
 
-def test_models():
+def test_a_network_of_images():
     check(Net().eval(), torch.rand(2, 3, 8, 8))
+
+
+def test_a_transformer():
     check(Block().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+
+
+def test_a_recurrent_network():
     check(nn.LSTM(3, 4, bidirectional=True), torch.rand(5, 2, 3))
 
 
