@@ -115,6 +115,10 @@ class CudaDevice(Device):
             from . import sources, tiled_attention
 
             return None if sources.find() is None else functools.partial(tiled_attention.attend, self.driver)
+        if op == "_paged_attention":
+            from . import paged_attention, sources
+
+            return None if sources.find() is None else functools.partial(paged_attention.attend, self.driver)
         if op == "_ctc_recursion":
             from . import alignments, sources
 
