@@ -40,7 +40,7 @@ def case_flips_and_turns_of_the_toolbelt() -> dict:
         augment, undo = getattr(tta, f"{name}_image_augment"), getattr(tta, f"{name}_image_deaugment")
         found[name] = augment(pictures)
         found[f"{name} back"] = undo(net(found[name]))
-        for reduction in ("sum", "max", "min", "gmean", "hmean"):
+        for reduction in ("sum", "gmean", "hmean", "harmonic1p", "logodd", "log1p"):
             values = net(found[name]).sigmoid()
             found[f"{name} {reduction}"] = undo(values, reduction=reduction)
     return found
@@ -79,7 +79,8 @@ def case_tiles_with_weights() -> dict:
 
 def case_tiles_of_a_volume() -> dict:
     volume = np.random.default_rng(0).standard_normal((11, 14, 17)).astype(np.float32)
-    slicer = VolumeSlicer(volume.shape, voxel_size=(8, 8, 8), voxel_step=(4, 4, 4), weight="mean")
+    slicer = VolumeSlicer(volume.shape, voxel_size=(8, 8, 8), voxel_step=(4, 4, 4),
+                          weight=np.ones((8, 8, 8), np.float32))
     pieces = torch.from_numpy(np.stack(slicer.split(volume)))[:, None]
     merger = VolumeMerger(slicer.target_shape, 1, slicer.weight)
     merger.integrate_batch(pieces * 2 + 1, slicer.crops)
@@ -108,8 +109,8 @@ def case_averaged_checkpoints() -> dict:
         paths = []
         for number in range(3):
             paths.append(os.path.join(folder, f"{number}.pt"))
-            torch.save(network().state_dict(), paths[-1])
-        return dict(average_checkpoints(paths))
+            torch.save({"model_state_dict": network().state_dict()}, paths[-1])
+        return dict(average_checkpoints(paths)["model_state_dict"])
 
 
 def of_loss(loss: torch.nn.Module, scores: torch.Tensor, target: torch.Tensor) -> dict:
