@@ -4,7 +4,7 @@ Enters: nothing. Leaves: a table of ratios; PyTorch stands behind the same HTTP 
 no more than it must: JSON in, `torch.export.load`'s module, JSON out. Refuses: to compare runs of different times; both
 sides of a ratio are run in turns, and client and servers share one machine.
 
-    python -m benchmarks serving
+    python -m benchmarks serving [start] [rate] [recovery] [batching]
 """
 
 from __future__ import annotations
