@@ -4,7 +4,7 @@ Enters: nothing. Leaves: a table of ratios; PyTorch stands behind the same HTTP 
 no more than it must: JSON in, `torch.export.load`'s module, JSON out. Refuses: to compare runs of different times; both
 sides of a ratio are run in turns, and client and servers share one machine.
 
-    python -m benchmarks serving
+    python -m benchmarks serving [start] [rate] [recovery] [batching]
 """
 
 from __future__ import annotations
@@ -69,9 +69,23 @@ torch.export.save(torch.export.export(net, (torch.randn(3, 64),), dynamic_shapes
 '''
 RESNET = '''
 import sys
-import torch, torchvision
+import torch
+from torch import nn
 torch.manual_seed(0)
-net = torchvision.models.resnet18().eval()
+class Block(nn.Module):
+    def __init__(self, inner, outer, stride):
+        super().__init__()
+        self.one = nn.Sequential(nn.Conv2d(inner, outer, 3, stride, 1, bias=False), nn.BatchNorm2d(outer), nn.ReLU())
+        self.two = nn.Sequential(nn.Conv2d(outer, outer, 3, 1, 1, bias=False), nn.BatchNorm2d(outer))
+        self.short = nn.Identity() if stride == 1 and inner == outer else nn.Sequential(
+            nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+    def forward(self, x):
+        return torch.relu(self.two(self.one(x)) + self.short(x))
+layers, inner = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
+for outer, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+    layers += [Block(inner, outer, stride), Block(outer, outer, 1)]
+    inner = outer
+net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)).eval()
 rows = torch.export.Dim("rows")
 torch.export.save(torch.export.export(net, (torch.randn(3, 3, 64, 64),), dynamic_shapes=({0: rows},)), sys.argv[1])
 '''
@@ -233,7 +247,7 @@ def run(only: set[str] | None = None) -> None:
         if not only or "recovery" in only:
             recovery(mlp)
         if not only or "batching" in only:
-            batching(made(RESNET, Path(folder) / "resnet.pt2"), [1, 3, 64, 64], "x", "ResNet-18 at 64")
+            batching(made(RESNET, Path(folder) / "resnet.pt2"), [1, 3, 64, 64], "input", "ResNet-18 at 64")
 
 
 if __name__ == "__main__":
