@@ -69,9 +69,9 @@ def lengths(count: int) -> list[int]:
 
 
 def run_clients(engine: Engine, is_static: bool) -> tuple[float, float]:
-    """Clients ask again when they are answered. Static, as a server around `generate` is: a batch is computed whole until
-    the last of it is done, then its words are told and the next one begins. (Tokens a second that were asked for, median
-    seconds to the first one.)"""
+    """Clients ask again when they are answered. Static, as a server around `generate` is: a batch is computed whole
+    until the last of it is done, then its words are told and the next one begins. (Tokens a second that were asked
+    for, median seconds to the first one.)"""
     left = list(enumerate(lengths(REQUESTS)))
     asked: dict[int, float] = {}
     firsts: list[float] = []

@@ -4,8 +4,8 @@
     python examples/gpt.py --save gpt.pt           some minutes; or none of it: then 50 steps are made here
     python examples/serve/talk.py gpt.pt
 
-The checkpoint of `examples/gpt.py` becomes a folder in Hugging Face's form (a GPT-2 whose words are letters), the server is
-started on it, and three clients ask at once.
+The checkpoint of `examples/gpt.py` becomes a folder in Hugging Face's form (a GPT-2 whose words are letters), the
+server is started on it, and three clients ask at once.
 """
 
 from __future__ import annotations

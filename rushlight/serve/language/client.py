@@ -1,8 +1,8 @@
 """A language model as the server sees it: engines in processes, and what is asked of them and not answered yet.
 
-Enters: prompts as words, and how to continue them. Leaves: `Open` requests, which give events as they come. An engine that
-dies is started again, after pauses that grow; requests of which it had told nothing are asked again, others are refused
-with 503. Refuses: folders that cannot be loaded (LoadError), and prompts that no engine takes.
+Enters: prompts as words, and how to continue them. Leaves: `Open` requests, which give events as they come. An engine
+that dies is started again, after pauses that grow; requests of which it had told nothing are asked again, others are
+refused with 503. Refuses: folders that cannot be loaded (LoadError), and prompts that no engine takes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class Open:
 class LanguageModel:
     """The engines of one folder."""
 
-    def __init__(self, name: str, folder: str | os.PathLike[str], options: dict[str, Any], registry: Any = None) -> None:
+    def __init__(
+        self, name: str, folder: str | os.PathLike[str], options: dict[str, Any], registry: Any = None
+    ) -> None:
         self.name, self.folder = name, os.fspath(folder)
         known = {k: v for k, v in options.items() if v is not None}
         self.count = max(1, int(known.pop("workers", 1)))

@@ -1,8 +1,8 @@
 """Steps of a model, from lists of numbers to logits: as they come, or captured once and replayed.
 
-Enters: a `Decoder`, its pages, and the tokens of a step. Leaves: logits, and where each row is largest. Steps are filled
-up to one of a few sizes, so that what was prepared for a size serves again. On CUDA a step of a size whose sequences all
-decode is captured into a graph and replayed from then on. Refuses: nothing.
+Enters: a `Decoder`, its pages, and the tokens of a step. Leaves: logits, and where each row is largest. Steps are
+filled up to one of a few sizes, so that what was prepared for a size serves again. On CUDA a step of a size whose
+sequences all decode is captured into a graph and replayed from then on. Refuses: nothing.
 """
 
 from __future__ import annotations
