@@ -50,7 +50,8 @@ class Open:
         self.names, self.afters = list(names), list(afters)
         self.left = set(self.names)
         self.events: asyncio.Queue[Told | Refusal] = asyncio.Queue()
-        self.has_begun, self.engine = False, None
+        self.has_begun = False
+        self.engine: Worker | None = None
         self.started = self.latest = time.perf_counter()
 
     def messages(self) -> list[dict[str, Any]]:

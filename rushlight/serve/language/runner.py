@@ -76,8 +76,9 @@ class Runner:
         return self.computed(size, numbers.to(self.decoder.device))
 
     def computed(self, size: int, numbers: Any) -> tuple[Any, Any]:
-        parts = [numbers[n * size : (n + 1) * size] for n in range(4)]
-        logits = self.decoder.forward(Step(*parts, self.tables, numbers[4 * size :]), self.pages)
+        tokens, positions, rows, slots = (numbers[n * size : (n + 1) * size] for n in range(4))
+        step = Step(tokens, positions, rows, slots, self.tables, numbers[4 * size :])
+        logits = self.decoder.forward(step, self.pages)
         return logits, logits.argmax(-1)
 
     def replayed(self, size: int, numbers: Any) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-
 LEAST = {"block_size": 1, "num_blocks": 0, "max_num_seqs": 1, "max_model_len": 0, "chunk": 1}
 
 
