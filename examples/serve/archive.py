@@ -42,8 +42,8 @@ def main() -> None:
     try:
         words = server.stdout.readline().replace(":", " ").split()
         http, management = (words[words.index(name) + 1] for name in ("http", "management"))
-        said = ask(f"http://127.0.0.1:{management}/models?url=mean.mar&initial_workers=2&synchronous=true", method="POST")
-        print(said["status"])
+        asked = "/models?url=mean.mar&initial_workers=2&synchronous=true"
+        print(ask(f"http://127.0.0.1:{management}{asked}", method="POST")["status"])
         print(ask(f"http://127.0.0.1:{http}/predictions/mean", {"values": [1.0, 2.0, 6.0]}))
         print(len(ask(f"http://127.0.0.1:{management}/models/mean")[0]["workers"]), "workers")
     finally:

@@ -3,7 +3,8 @@
     pip install 'rushlight[serve]' 'tritonclient[http]'
     python examples/serve/classifier.py
 
-It trains a small network on points in two classes, exports it with a free number of rows, starts the server and asks it.
+It trains a small network on points in two classes, exports it with a free number of rows, starts the server and
+asks it.
 """
 
 import json

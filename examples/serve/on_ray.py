@@ -25,8 +25,8 @@ def main() -> None:
 
     def ask(number: int) -> list[float]:
         given = {"name": "input", "shape": [1, 4], "datatype": "FP32", "data": [number, 1, 2, 3]}
-        asked = urllib.request.Request("http://127.0.0.1:8000/v2/models/net/infer", json.dumps({"inputs": [given]}).encode())
-        with urllib.request.urlopen(asked) as answer:
+        body = json.dumps({"inputs": [given]}).encode()
+        with urllib.request.urlopen("http://127.0.0.1:8000/v2/models/net/infer", body) as answer:
             return json.loads(answer.read())["outputs"][0]["data"]
 
     with ThreadPoolExecutor(16) as pool:

@@ -17,6 +17,7 @@ from ..op.registry import tables
 from .adapters import ADAPTERS
 from .overloads import custom_schema, overload_of, schemas_of
 from .plain import PLAIN, PRIMS
+from .tags import Tag, tags_of
 
 BUILTIN = ("aten", "rushlight", "prims")
 QUANTIZED = ("quantized", "_quantized", "quantized_decomposed", "onednn", "sparse")      # filled when first asked
@@ -227,6 +228,14 @@ def _schema_of(overload: Any) -> Any:
     return overload.definition.spec if found is None else found
 
 
+def _tags(overload: Any) -> list[Tag]:
+    """What can be said of an overload: what its definer said, or what follows."""
+    definition = overload.definition
+    if definition.custom:
+        return list(definition.tags)
+    return list(tags_of(definition, _split(overload)[1], _label(overload), overload.inplace, False))
+
+
 def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
     kind: Any = _C.Overload
@@ -235,7 +244,7 @@ def install() -> None:
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
     kind._schema = property(_schema_of)
-    kind.tags = property(lambda self: [])
+    kind.tags = property(_tags)
     kind._qualified_op_name = property(lambda self: "::".join(_split(self)))
     kind._overloadname = property(_label)
     kind._opname = property(lambda self: _split(self)[1])

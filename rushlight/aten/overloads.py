@@ -17,6 +17,7 @@ from ..base.tables import rows
 from ..dispatch.dispatcher import sees_aten, tensors_of
 from ..rules import levels
 from .adapters import ADAPTERS
+from .tags import Tag, tags_of
 
 REQUIRED = object()
 _SAME = {
@@ -209,8 +210,11 @@ class AtenOverload:
         return self.counterpart.is_view
 
     @property
-    def tags(self) -> list[Any]:
-        return []
+    def tags(self) -> list[Tag]:
+        """What can be said of it."""
+        schema = self._schema
+        return list(tags_of(self.definition, self._opname, self._overloadname, schema.is_mutable,
+                            any(p.is_out for p in schema.arguments)))
 
     @property
     def _qualified_op_name(self) -> str:

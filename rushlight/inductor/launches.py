@@ -58,7 +58,9 @@ class _Member:
         self.step, self.label = step, label
         self.is_call = not isinstance(step.kernel, tuple)
         source = None if self.is_call else source_of_handle(step.kernel[1])
-        self.nest = source if isinstance(source, Nest) and can_join(source) else None
+        # A launch along more dims than its kernel's nest has says so in further parameters: the device's own matter.
+        is_whole = isinstance(source, Nest) and len(source.params) == len(step.params)
+        self.nest = source if is_whole and can_join(source) else None
         slots = [split(o)[0] for o in step.operands]
         places = written(source) if isinstance(source, Nest) else range(len(slots))
         self.writes = {slots[k] for k in places if k < len(slots) and slots[k] >= 0}

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._C import Tensor
-from ..autograd import no_grad
+from ..autograd import grad as gradients, no_grad
+from ..base import late
 from ..op import ops
 from .definition import CustomOp, find
 
-_CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
+_CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
 def opcheck(
@@ -33,6 +34,8 @@ def opcheck(
         "test_schema": _check_schema,
         "test_autograd_registration": _check_autograd,
         "test_faketensor": _check_fake,
+        "test_aot_dispatch_dynamic": lambda *given: _check_compiled(*given, rtol, atol, is_dynamic=True),
+        "test_aot_dispatch_static": lambda *given: _check_compiled(*given, rtol, atol, is_dynamic=False),
     }
     chosen = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     results: dict[str, Any] = {}
@@ -105,3 +108,54 @@ def _check_fake(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> No
                 f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op"
                 f" {r.dtype.name}{list(r.shape)} strides {r.stride()}"
             )
+
+
+def _check_compiled(
+    definition: CustomOp, args: tuple, kwargs: dict[str, Any], rtol: float | None, atol: float | None, *,
+    is_dynamic: bool,
+) -> None:
+    """Results, gradients and written arguments are the same where the op is part of a compiled graph."""
+
+    def call(*given: Any) -> Any:
+        return ops[definition.name](*given, **kwargs)
+
+    compiled = late.provided("compile_callable")(call, backend="aot_eager", fullgraph=True, dynamic=is_dynamic)
+    here, there = _copies(args), _copies(args)
+    expected, got = _outs(call(*here)), _outs(compiled(*there))
+    if len(expected) != len(got):
+        raise RuntimeError(f"compiled, the op gives {len(got)} results, not {len(expected)}")
+    pairs = [("result", a, b) for a, b in zip(expected, got, strict=True)]
+    pairs += [("argument", a, b) for a, b in zip(here, there, strict=True)]
+    followed = [o.requires_grad for o in expected]
+    if any(followed) and definition.backward is not None:
+        pairs += [("gradient", a, b) for a, b in zip(
+            _gradients(expected, here, followed), _gradients(got, there, followed), strict=True)]
+    for what, a, b in pairs:
+        if isinstance(a, Tensor):
+            _same(what, a.detach(), b, rtol, atol)
+
+
+def _outs(result: Any) -> list[Tensor]:
+    return [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(r, Tensor)]
+
+
+def _gradients(outs: list[Tensor], args: tuple, followed: list[bool]) -> tuple:
+    """Of the sum of what is followed, to the arguments that ask for them."""
+    asked = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
+    total = sum(o.abs().sum() if o.is_complex() else o.sum() for o, is_asked in zip(outs, followed, strict=True)
+                if is_asked)
+    return gradients(total, asked, allow_unused=True)
+
+
+def _same(what: str, a: Tensor, b: Any, rtol: float | None, atol: float | None) -> None:
+    if not isinstance(b, Tensor) or a.shape != b.shape or a.dtype is not b.dtype:
+        raise RuntimeError(f"compiled, a {what} is {getattr(b, 'dtype', b)}{list(getattr(b, 'shape', ()))}, not"
+                           f" {a.dtype}{list(a.shape)}")
+    if not a.is_floating_point() and not a.is_complex():
+        is_equal = bool((a == b).all())
+    else:
+        loose = 1e-2 if a.itemsize <= 2 else 1e-4
+        is_equal = a.allclose(b.detach(), rtol=loose if rtol is None else rtol, atol=loose if atol is None else atol,
+                              equal_nan=True)
+    if not is_equal:
+        raise RuntimeError(f"compiled, a {what} has other values")

@@ -6,22 +6,28 @@ derivatives of ops that write their arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
+from ..aten.tags import Tag
 from ..dispatch import table
 from ..dispatch.keys import DispatchKey, parse_key
 from ..op import ops
 from .definition import registered
 from .registration import default_library, split_name
-from .rules import autograd_kernel, register_autocast
+from .rules import autograd_kernel, register_autocast, register_torch_dispatch
 from .schemas import infer_schema
 
 
 class CustomOpDef:
     """A user's op: call it, and register kernels, a fake, autograd and vmap rules on it."""
 
-    def __init__(self, qualname: str, schema: str, function: Callable, device_types: Any) -> None:
+    def __init__(
+        self, qualname: str, schema: str, function: Callable, device_types: Any, tags: Sequence[Any] = ()
+    ) -> None:
         space, name = split_name(qualname)
         # the op outlives this object, as a defined function would
         self._qualname, self._lib = qualname, default_library(space)
@@ -31,7 +37,9 @@ class CustomOpDef:
             registered.pop(qualname, None)
             for key in [k for n, k in table.kernels if n == qualname]:
                 table.unregister(qualname, key)
-        self._lib.define(name + schema)
+        self._lib.define(name + schema, tags=(Tag.pt2_compliant_tag, *tags))
+        self._first, self._disabled = function, set()
+        self._kinds: set[str | None] = set()
         self._definition = registered[qualname]
         self.register_kernel(device_types)(function)
         self.__name__, self.__doc__ = name, function.__doc__
@@ -53,10 +61,41 @@ class CustomOpDef:
                 else [device_types] if isinstance(device_types, str) else list(device_types)
             )
             for kind in kinds:
-                table.register(self._qualname, parse_key(kind), function)
+                device = None if kind == "CompositeExplicitAutograd" else kind
+                self._kinds.add(device)
+                table.register(self._qualname, parse_key(kind), self._switched(function, device))
             return function
 
         return register if fn is None else register(fn)
+
+    def _switched(self, function: Callable, device: str | None) -> Callable:
+        """A kernel that steps back for the op's first function while its device is disabled."""
+        if function is self._first:
+            return function
+
+        @wraps(function)
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            return (self._first if device in self._disabled else function)(*args, **kwargs)
+
+        return kernel
+
+    @contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """Within, the kernel registered for a device runs (or not: then the function the op was made of does)."""
+        if device_type not in self._kinds:
+            warnings.warn(
+                f"set_kernel_enabled: {self._qualname} has no kernel of its own for {device_type!r}, so nothing"
+                f" changes. Registered for: {', '.join(sorted(k or 'all devices' for k in self._kinds))}", stacklevel=3)
+        before = device_type in self._disabled
+        (self._disabled.discard if enabled else self._disabled.add)(device_type)
+        try:
+            yield
+        finally:
+            (self._disabled.add if before else self._disabled.discard)(device_type)
+
+    def register_torch_dispatch(self, torch_dispatch_class: type, fn: Callable | None = None, /) -> Callable:
+        """What a mode or a subclass with `__torch_dispatch__` does for this op."""
+        return register_torch_dispatch(self._qualname, torch_dispatch_class, fn)
 
     def register_fake(self, fn: Callable, /) -> Callable:
         """The op on tensors without data: shapes, dtypes, devices."""
@@ -106,7 +145,8 @@ def custom_op(
 
     def make(function: Callable) -> CustomOpDef:
         text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
-        return CustomOpDef(name, text, function, device_types)
+        given = () if tags is None else tags if isinstance(tags, Sequence) else (tags,)
+        return CustomOpDef(name, text, function, device_types, given)
 
     return make if fn is None else make(fn)
 

@@ -33,6 +33,7 @@ class CustomOp(OpDefinition):
         self.backward: Callable | None = None
         self.fake: Callable | None = None
         self.vmap_rule: Callable | None = None
+        self.tags: tuple[Any, ...] = ()
         self.node: Any = None   # the Function that records it, once a derivative is registered
 
     def run(self, *args: Any) -> Any:

@@ -10,9 +10,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd import no_grad
 from ..devices import private_use
 from ..dispatch import table
-from ..dispatch.keys import DispatchKey, parse_key
+from ..dispatch.keys import BACKENDS, DispatchKey, parse_key
 from ..op import ops
 from ..op.schema import parse
 from .definition import CustomOp, file_op, forget
@@ -55,7 +56,9 @@ class Library:
         name = f"{self.ns}::{parsed.name}"
         if name in ops:
             raise RuntimeError(f"define: {name} has already been registered")
-        file_op(CustomOp(parsed, name))
+        definition = CustomOp(parsed, name)
+        definition.tags = tuple(tags) if isinstance(tags, Sequence) else (tags,)
+        file_op(definition)
         self._defined.append(name)
         return parsed.name
 
@@ -185,11 +188,49 @@ def _impl_in(lib: Library, name: Any, key: Any) -> Callable:
     return register
 
 
-def get_kernel(op: Any, dispatch_key: Any) -> Callable:
-    """The function registered for an op under a key."""
-    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or op.name
-    key = parse_key(dispatch_key) if isinstance(dispatch_key, str) else dispatch_key
+class Kernel:
+    """What runs for an op under a key; it stays what it is when another is registered."""
+
+    def __init__(self, name: str, key: Any, function: Callable) -> None:
+        self.name, self.op_handle, self.key, self._function = name, ops[name], key, function
+
+    def call_boxed(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call it; `keyset` goes to kernels that were registered to be told."""
+        if (self.name, self.key) in table.with_keyset:
+            return self._function(keyset, *args, **kwargs)
+        return self._function(*args, **kwargs)
+
+    __call__ = call_boxed
+
+    def __repr__(self) -> str:
+        return f"<Kernel of {self.name} under {self.key if isinstance(self.key, str) else self.key.name}>"
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> Kernel:
+    """What runs for an op under a key: the function registered there, or our own kernels of a backend."""
+    try:
+        key = parse_key(dispatch_key) if isinstance(dispatch_key, str) else dispatch_key
+    except RuntimeError:
+        raise ValueError(f"Invalid dispatch key: {dispatch_key}. Give one of DispatchKey, or a device") from None
+    full = op if isinstance(op, str) else getattr(op, "_qualname", None) or getattr(op, "name", op)
+    full = full() if callable(full) else full
+    space, name = split_name(full) if "::" in full else ("aten", full.partition(".")[0])
+    name = table.qualified(space, name)
+    if name not in ops:
+        raise RuntimeError(f"operator {full} does not exist")
     found = table.find(name, key)
-    if found is None:
-        raise RuntimeError(f"get_kernel: no kernel is registered for {name} under {dispatch_key}")
-    return found
+    if found is None and key in BACKENDS.values() and not name.count("::"):
+        found = _own_kernel(name, key)
+    if found is None or found is table.FALLTHROUGH:
+        raise RuntimeError(f"get_kernel: no kernel is registered for {full} under {dispatch_key}")
+    return Kernel(name, key, found)
+
+
+def _own_kernel(name: str, key: Any) -> Callable:
+    """An op of ours on one backend, below autograd."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with no_grad():
+            return ops[name](*args, **kwargs)
+
+    return kernel

@@ -89,6 +89,7 @@ class OpDefinition:
     # vmap(self, level, args, dims): a batching rule of its own, see rules/batching.py
     vmap: ClassVar[Callable | None] = None
     kind: ClassVar[int] = KIND_PYTHON
+    tag: ClassVar[str] = ""                  # what PyTorch's tags call the kind
     vjp: ClassVar[Callable | None] = None
     saved_results: ClassVar[tuple[int, ...] | None] = None   # of several results, those the vjp reads; None: all
 

@@ -59,6 +59,7 @@ class Pointwise(OpDefinition):
     """A definition whose body is the expression of one output element."""
 
     kind = KIND_POINTWISE
+    tag = "pointwise"
     promote: Promote = Promote.DEFAULT
     refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "integer", "float", "half", "complex"
     result: str | None = None       # "bool", or the "real" or "complex" type of the computed precision

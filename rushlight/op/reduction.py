@@ -37,6 +37,7 @@ class Reduction(Fold, OpDefinition):
     """A definition that folds dims away. Parameters called dim, keepdim and dtype mean what they always mean."""
 
     kind = KIND_PLANNED
+    tag = "reduction"
     is_rows: ClassVar[bool] = False                # made by batching: each row of a matrix is folded
     reduce_none_if_empty: ClassVar[bool] = False   # dim=() reduces nothing, instead of everything
     refuse: ClassVar[tuple[str, ...]] = ()         # of "bool", "int", "float", "complex"

@@ -115,7 +115,7 @@ def compile_definition(unit: Unit, definition: Definition, owner: ClassType | No
     schema = emitter.emit()
     graph = emitter.graph
     to_single_assignment(graph)
-    transform_exits(graph)
+    transform_exits(graph, schema.returns[0].type)
     canonicalize_loops(graph, graph.block)
     clean(graph)
     return graph, schema

@@ -6,12 +6,12 @@ Refuses with PyTorch's exception classes what its CPU build refuses too.
 
 from __future__ import annotations
 
-import enum
 import threading
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..aten.tags import Tag as Tag
 from ..autograd.anomaly_mode import set_detect_anomaly
 from ..dispatch.overrides import overridable
 from ..op import find_op
@@ -187,36 +187,6 @@ _worker = threading.local()
 def thread_safe_generator() -> Any:
     """The random generator of the data loader's worker thread that asks; None elsewhere."""
     return getattr(_worker, "generator", None)
-
-
-class Tag(enum.IntEnum):
-    """What can be said of an op; PyTorch's numbers."""
-
-    core = 0
-    cudagraph_unsafe = 1
-    data_dependent_output = 2
-    dynamic_output_shape = 3
-    flexible_layout = 4
-    generated = 5
-    inplace = 6
-    inplace_view = 7
-    maybe_aliasing_or_mutating = 8
-    needs_contiguous_strides = 9
-    needs_exact_strides = 10
-    needs_fixed_stride_order = 11
-    nondeterministic_bitwise = 12
-    nondeterministic_seeded = 13
-    out = 14
-    out_variant = 15
-    pointwise = 16
-    pt2_compliant_tag = 17
-    reduction = 18
-    view_copy = 19
-
-    def __repr__(self) -> str:
-        return f"<Tag.{self.name}: {self.value}>"
-
-    __str__ = lambda self: f"Tag.{self.name}"  # noqa: E731 - an int would print as a number
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------

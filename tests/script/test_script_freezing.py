@@ -172,3 +172,17 @@ def test_optimize_for_inference_freezes_first() -> None:
     assert "aten::batch_norm" not in kinds(fast.graph) and fast.extra(rl.ones(2)).shape == (2,)
     with pytest.raises(RuntimeError, match="Unknown name"):
         jit.optimize_for_inference(scripted, ["no_such_method"])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_freeze_where_their_checks_only_raise(kind) -> None:
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(4, 5, batch_first=True, bidirectional=True)
+
+        def forward(self, x):
+            return self.layer(x)[0]
+
+    scripted, x = jit.script(Tagger().eval()), rl.randn(2, 6, 4)
+    rl.testing.assert_close(jit.freeze(scripted)(x), scripted(x))

@@ -13,7 +13,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
 grpc = pytest.importorskip("grpc")
 
-from tests.serve import models, running
+from tests.serve import running_server as running, served_models as models
 
 LIMIT = 20_000
 KEYS = '{"management": {"key": "manage-me"}, "inference": {"key": "infer-me"}}'

@@ -13,7 +13,7 @@ np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 import rushlight as rl
-from tests.serve import models, running
+from tests.serve import running_server as running, served_models as models
 
 NUMPY = {"bool": bool, "bfloat16": ml_dtypes.bfloat16}
 

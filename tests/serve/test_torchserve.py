@@ -14,7 +14,7 @@ pytest.importorskip("prometheus_client")
 pytest.importorskip("grpc")
 
 import rushlight as rl
-from tests.serve import models, running
+from tests.serve import running_server as running, served_models as models
 
 ECHO = """
 import json, os

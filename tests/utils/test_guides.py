@@ -27,6 +27,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("pruning.md", 3),
         ("quantization.md", 6),
         ("serving_language.md", 3),
+        ("helpers.md", 3),
     ],
 )
 def test_the_guide_runs(name, least, capsys, monkeypatch):

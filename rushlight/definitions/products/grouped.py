@@ -8,8 +8,8 @@ and offsets that leave the matrix, where the host reads them. A device that read
 
     _grouped_product(out, input, mat2, offs)
 
-which fills its first argument or returns False: the host is not waited for then, and offsets that fall or leave the matrix
-are taken as the nearest that do not.
+which fills its first argument or returns False: the host is not waited for then, and offsets that fall or leave the
+matrix are taken as the nearest that do not.
 """
 
 from __future__ import annotations

@@ -205,7 +205,8 @@ def is_aligned(*tensors: Tensor | None) -> bool:
 
 
 def scaled_product(
-    driver: Driver, out: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None, use_fast_accum: bool
+    driver: Driver, out: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None,
+    use_fast_accum: bool,
 ) -> Any:
     """Fill `out` with (a * scale_a) @ (b * scale_b) + bias."""
     check_layout("_scaled_mm", a, b)

@@ -1,12 +1,14 @@
-"""Products of many groups, and of float8 matrices with scales by rows, as one kernel for tensor cores of capability 9.0.
+"""Products of many groups, and of float8 matrices with scales by rows, as one kernel for tensor cores of capability
+9.0.
 
-Enters: matrices of a half type (rows or columns in order) or of float8 (left by rows, right by columns), and where groups
-end, which the kernel reads: the host waits for nothing. Leaves: the result, filled on the current stream. A block has 128
-rows by 256 or 128 columns; one warp has tiles of both matrices copied into shared memory, several ahead, eight warps
-multiply; blocks go on to the next tile. Answers False for what it does not read; callers compute otherwise then.
+Enters: matrices of a half type (rows or columns in order) or of float8 (left by rows, right by columns), and where
+groups end, which the kernel reads: the host waits for nothing. Leaves: the result, filled on the current stream. A
+block has 128 rows by 256 or 128 columns; one warp has tiles of both matrices copied into shared memory, several
+ahead, eight warps multiply; blocks go on to the next tile. Answers False for what it does not read; callers compute
+otherwise then.
 
-Groups are of rows (left [rows, k], right [groups, k, n]), of columns (left [groups, m, k], right [k, columns]) or of the
-inner size (left [m, k], right [k, n], a result for each). Rows or columns past the last group are zero.
+Groups are of rows (left [rows, k], right [groups, k, n]), of columns (left [groups, m, k], right [k, columns]) or of
+the inner size (left [m, k], right [k, n], a result for each). Rows or columns past the last group are zero.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ static __device__ __forceinline__ void clear_rest(char* stage, int valid) {
   asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
-    const void* left, const void* right, OUT* out, const int* offs, const float* scale_a, const float* scale_b, const OUT* bias,
+    const void* left, const void* right, OUT* out, const int* offs, const float* scale_a, const float* scale_b,
+    const OUT* bias,
     const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, i64 m, i64 n, i64 k, i64 groups, i64 line,
     i64 apart, i64 is_aligned, ARGUMENTS) {
   WAITING
@@ -259,8 +262,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
       bool is_whole = is_aligned && t.cols_from % 8 == 0 && t.cols_to % 8 == 0;
       #pragma unroll
       for (int r = 0; r < 2; r++)
-        write_row(row + r * 8 < t.rows_to ? to + (i64)(row + r * 8) * line : nullptr, d, 2 * r, t.cols_from, t.cols_to, lane,
-                  is_whole);
+        write_row(row + r * 8 < t.rows_to ? to + (i64)(row + r * 8) * line : nullptr, d, 2 * r, t.cols_from, t.cols_to,
+                  lane, is_whole);
     }
   }
   if (CLUSTER > 1) asm volatile("barrier.cluster.arrive.release;\n barrier.cluster.wait.acquire;" ::: "memory");
@@ -361,7 +364,7 @@ def run(driver: Driver, groups: int, out: Tensor, a: Tensor, b: Tensor, *rest: T
 
 def planned(
     driver: Driver, unit: int, groups: int, out: Tensor, a: Tensor, b: Tensor, offs: Any, scale_a: Any, scale_b: Any,
-    bias: Any, promotes: bool,
+    bias: Any, *, promotes: bool,
 ) -> Any:
     """The plan of a geometry; None where the kernel does not serve."""
     left, right = lies(a, a.ndim - 1), lies(b, b.ndim - 2)
@@ -369,7 +372,7 @@ def planned(
     count = 1 if offs is None else offs.shape[0]
     if left is None or right is None or out.stride(-1) != 1 or not warpgroups.serves(driver, unit):
         return None
-    if 0 in (m, n, k, count) or max(m, n, k) >= 1 << 31 or a.itemsize == 1 and (left[0] or right[0]):
+    if 0 in (m, n, k, count) or max(m, n, k) >= 1 << 31 or (a.itemsize == 1 and (left[0] or right[0])):
         return None
     units = driver.attribute(unit, "multi_processor_count")
     cols, cluster = shape_of(groups, m, n, count, units, promotes)
@@ -396,8 +399,8 @@ def most_tiles(groups: int, m: int, n: int, count: int, cols: int) -> int:
 
 
 def shape_of(groups: int, m: int, n: int, count: int, units: int, promotes: bool) -> tuple[int, int]:
-    """Columns of a tile, and blocks that share its rows. Wide tiles read least; narrow ones keep all units busy, or leave
-    registers for sums of sums."""
+    """Columns of a tile, and blocks that share its rows. Wide tiles read least; narrow ones keep all units busy, or
+    leave registers for sums of sums."""
     wide = not promotes and n > 128 and most_tiles(groups, m, n, count, 256) >= units // 2
     cols = 256 if wide else 128
     return cols, 2 if groups != BY_COLUMNS and n >= 2 * cols else 1
@@ -418,7 +421,7 @@ def scaled_by_rows(
 ) -> bool:
     """Fill `out` with (a * scale_a) @ (b * scale_b) + bias of float8 matrices, scales by rows and columns. Unless
     `fast`, sums of 128 products each are added in single precision, which tensor cores do not keep."""
-    if out.dtype.code not in OUTS or bias is not None and bias.dtype is not out.dtype:
+    if out.dtype.code not in OUTS or (bias is not None and bias.dtype is not out.dtype):
         return False
     given: Sequence[Tensor] = [t.contiguous() for t in (scale_a, scale_b)]
     added = None if bias is None else bias.contiguous()

@@ -1,10 +1,10 @@
-"""Attention under a mask on tensor cores of capability 9.0, tile by tile: those that a mask hides are skipped, those it
-hides nothing of are not looked up.
+"""Attention under a mask on tensor cores of capability 9.0, tile by tile: those that a mask hides are skipped, those
+it hides nothing of are not looked up.
 
 Enters: what `tiled_attention` takes, of widths up to 256 (query and value may differ). Leaves: the result and the
-logarithms of the summed exponentials, filled. One launch makes bits of the mask and marks its tiles; in the other a block has 128
-queries, one of its warps has tiles of keys and values copied, two groups of four warps multiply: scores of the next tile
-while the last one's weights meet their values. Answers False where the kernels do not serve.
+logarithms of the summed exponentials, filled. One launch makes bits of the mask and marks its tiles; in the other a
+block has 128 queries, one of its warps has tiles of keys and values copied, two groups of four warps multiply: scores
+of the next tile while the last one's weights meet their values. Answers False where the kernels do not serve.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ typedef unsigned U;
 typedef unsigned short H;
 // A block has a tile of the mask: its bits, and whether any (1) or all (2) of them are set.
 extern "C" __global__ void __launch_bounds__(128) mark_bits(
-    const unsigned char* mask, U* bits, int* marks, i64 queries, i64 keys, i64 across, i64 down, i64 is_aligned, ARGUMENTS) {
+    const unsigned char* mask, U* bits, int* marks, i64 queries, i64 keys, i64 across, i64 down, i64 is_aligned,
+    ARGUMENTS) {
   WAITING
   i64 item = begin + blockIdx.x, col = item % across, row = item / across % down, plane = item / (across * down);
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, any = 0, all = 1;
@@ -56,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(128) mark_bits(
     all &= found == (1u << KEYS / 32) - 1;
     U word = found << lane * (KEYS / 32) % 32;
     for (int n = 1; n < 1024 / KEYS; n *= 2) word |= __shfl_xor_sync(~0u, word, n);
-    if (lane % (1024 / KEYS) == 0) bits[((plane * queries + q) * across + col) * (KEYS / 32) + lane / (1024 / KEYS)] = word;
+    if (lane % (1024 / KEYS) == 0)
+      bits[((plane * queries + q) * across + col) * (KEYS / 32) + lane / (1024 / KEYS)] = word;
   }
   any = __syncthreads_or(any);
   all = __syncthreads_and(all);
@@ -85,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attend_boxes(
   __shared__ int listed[1024], number;
   char* base = raw + (1024 - spot(raw) % 1024) % 1024;
   U qs = spot(base), ks = qs + WIDTH / 64 * Q_BOX, vs = ks + STAGES * K_BYTES;
-  i64 item = begin + blockIdx.x, tile = down - 1 - item % down, head = item / down % heads, batch = item / (down * heads);
+  i64 item = begin + blockIdx.x, tile = down - 1 - item % down, head = item / down % heads;
+  i64 batch = item / (down * heads);
   i64 plane = batch * mask_batch + head * mask_head;
   if (threadIdx.x < 32) {      // what is not hidden, in turn
     const int* marked = marks + (plane * down + tile) * across;
@@ -326,7 +329,8 @@ def planned(driver: Driver, given: tuple, scale: float) -> Any:
     """The plan of a geometry; None where the kernels do not serve."""
     query, key, value, mask, out, log = given
     (batch, heads, queries, _), keys = query.shape, key.shape[2]
-    if not is_read_whole(query, key, value) or not readable(out) or mask.dtype is not _C.bool or not log.is_contiguous():
+    is_read = is_read_whole(query, key, value) and readable(out) and log.is_contiguous()
+    if not is_read or mask.dtype is not _C.bool:
         return None
     width, values = padded(query.shape[3]), padded(value.shape[3])
     tile, down = sizes(width, values)[0], -(-queries // QUERIES)
@@ -361,5 +365,7 @@ def repeats(t: Tensor) -> bool:
 def box_of(driver: Driver, t: Tensor, rows: int) -> list[int]:
     """The tensor map of [batch, heads, length, width], read by `rows` rows of 64 elements."""
     batch, heads, length, width = t.shape
-    lines = [2 * (step if size > 1 else width) for step, size in zip(t.stride()[2::-1], (length, heads, batch), strict=True)]
-    return warpgroups.described(driver, t.data_ptr(), t.dtype.code, (width, length, heads, batch), lines, (64, rows, 1, 1))
+    further = zip(t.stride()[2::-1], (length, heads, batch), strict=True)
+    lines = [2 * (step if size > 1 else width) for step, size in further]
+    sizes = (width, length, heads, batch)
+    return warpgroups.described(driver, t.data_ptr(), t.dtype.code, sizes, lines, (64, rows, 1, 1))

@@ -1,9 +1,9 @@
-"""What kernels for tensor cores of compute capability 9.0 are made of: texts in CUDA C, and descriptions of tensors that
-the unit's copy engine reads by (tensor maps).
+"""What kernels for tensor cores of compute capability 9.0 are made of: texts in CUDA C, and descriptions of tensors
+that the unit's copy engine reads by (tensor maps).
 
 Enters: how tiles lie. Leaves: functions of a kernel's text (barriers, copies of boxes into shared memory, products of
-tiles by four warps), `described` for a launch's tensor maps, `load` for the kernel. Tiles lie in lines of 128 bytes, whose
-pieces of 16 the engine exchanges (swizzle); eight lines are 1024 bytes. Refuses: units before 9.0 (`serves`).
+tiles by four warps), `described` for a launch's tensor maps, `load` for the kernel. Tiles lie in lines of 128 bytes,
+whose pieces of 16 the engine exchanges (swizzle); eight lines are 1024 bytes. Refuses: units before 9.0 (`serves`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ static __device__ __forceinline__ void arrive(U barrier) {
 }
 static __device__ __forceinline__ void arrive_at(U barrier, U block) {
   asm volatile("{\n .reg .b32 there;\n mapa.shared::cluster.u32 there, %0, %1;\n"
-               " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" :: "r"(barrier), "r"(block) : "memory");
+               " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" :: "r"(barrier), "r"(block)
+               : "memory");
 }
 static __device__ __forceinline__ void wait(U barrier, U phase) {
   asm volatile("{\n .reg .pred done;\n again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
@@ -63,7 +64,7 @@ static __device__ __forceinline__ void copy4(U to, const Map* map, U barrier, in
                " [%0], [%1, {%3, %4, %5, %6}], [%2];"
                :: "r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-// A tile by its address: lines of 128 bytes, eight of them `step` bytes after the eight before, columns of lines `lead`.
+// A tile by its address: lines of 128 bytes, eight of them `step` bytes after the eight before, columns `lead`.
 static __device__ __forceinline__ u64 tile_at(U address, U lead, U step) {
   return (u64)((address & 0x3FFFF) >> 4) | (u64)(lead >> 4) << 16 | (u64)(step >> 4) << 32 | 1ull << 62;
 }
@@ -100,7 +101,9 @@ static __device__ __forceinline__ U both(float low, float high) {
 """
 
 
-def product(name: str, columns: int, left: str, right: str, turned: tuple[bool, bool], in_registers: bool = False) -> str:
+def product(
+    name: str, columns: int, left: str, right: str, turned: tuple[bool, bool], in_registers: bool = False
+) -> str:
     """A function `name(d, a, b, keep)` that adds the product of a tile of 64 rows (in shared memory, or four registers
     of each thread) and one of so many columns; without `keep` it is set. `turned`: lines of a tile go along its rows or
     columns, not along the inner dimension."""
@@ -109,7 +112,8 @@ def product(name: str, columns: int, left: str, right: str, turned: tuple[bool, 
     deep = 16 if is_half else 32
     sums = ", ".join(f"%{i}" for i in range(count))
     if in_registers:
-        first, given, taken = "{" + ", ".join(f"%{count + i}" for i in range(4)) + "}", 4, ["\"r\"(a[%d])" % i for i in range(4)]
+        first, given = "{" + ", ".join(f"%{count + i}" for i in range(4)) + "}", 4
+        taken = [f'"r"(a[{i}])' for i in range(4)]
     else:
         first, given, taken = f"%{count}", 1, ['"l"(a)']
     ways = f", {int(turned[0])}, {int(turned[1])}" if is_half and not in_registers else f", {int(turned[1])}" * is_half
@@ -146,7 +150,8 @@ def described(
     at = -(-ctypes.addressof(room) // 64) * 64
     rank = len(sizes)
     driver.call(
-        "cuTensorMapEncodeTiled", ctypes.c_void_p(at), ctypes.c_int(kind), ctypes.c_uint32(rank), ctypes.c_void_p(address),
+        "cuTensorMapEncodeTiled",
+        ctypes.c_void_p(at), ctypes.c_int(kind), ctypes.c_uint32(rank), ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * rank)(*lines, 0), (ctypes.c_uint32 * rank)(*box),
         (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(0), ctypes.c_int(SWIZZLE), ctypes.c_int(PROMOTION),
         ctypes.c_int(0),

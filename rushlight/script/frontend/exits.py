@@ -25,11 +25,14 @@ class Exit(NamedTuple):
     values: tuple[Value, ...] = ()
 
 
-def transform_exits(graph: Graph) -> None:
-    """All breaks and continues, then all returns."""
+def transform_exits(graph: Graph, result: t.Type) -> None:
+    """All breaks and continues, then all returns; `result` is what the function gives."""
     _fold_withs(graph, graph.block)
     for kind in (TURN, RETURN):
-        _Transformer(graph, kind).block(graph.block)
+        transformer = _Transformer(graph, kind)
+        transformer.block(graph.block)
+    if not graph.block.outputs():        # it raises on every path: nobody reads what a caller's text names
+        graph.block.register_output(transformer.blank(result))
     _inline_consecutive_ifs(graph.block)
     _unfold_withs(graph.block)
 

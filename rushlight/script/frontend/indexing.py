@@ -135,14 +135,31 @@ class Indexing:
         dots = [i for i, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is Ellipsis]
         if len(dots) > 1:
             raise CompileError("an index may hold '...' once, not more", at)
-        dim, indices = 0, []
-        kinds: list[tuple[ast.expr, Value | None]] = [(part, self._index_value(part)) for part in parts]
-        for i, (part, value) in enumerate(kinds):
-            if i in dots:
-                dim = -len(kinds[i + 1 :])
-                continue
-            held, dim = self._one(held, part, value, dim, indices, at)
+        values = [self._index_value(part) for part in parts]
+        indices: list[tuple[int, Value]] = []
+        for part, value, dim in zip(parts, values, self._dims(parts, values, dots), strict=True):
+            if dim is not None:
+                held = self._one(held, part, value, dim, indices, at)
         return held, self._placed(indices)
+
+    def _dims(self: Emitter, parts: list[ast.expr], values: list[Value | None],  # type: ignore[misc]
+              dots: list[int]) -> list[int | None]:
+        """The dim that each part is about when its turn comes: from the front, and behind "..." from the back, where
+        those further back have not had their turn."""
+        places = range(len(parts))
+        first = dots[0] if dots else len(parts)
+        found: list[int | None] = [None] * len(parts)
+        dim = 0
+        for i in places[:first]:
+            found[i] = dim
+            is_int = values[i] is not None and isinstance(values[i].type_, t.IntType)  # type: ignore[union-attr]
+            dim += not is_int
+        dim = -1
+        for i in reversed(places[first + 1 :]):
+            found[i] = dim
+            is_new = values[i] is not None and isinstance(values[i].type_, t.NoneType)  # type: ignore[union-attr]
+            dim -= not is_new
+        return found
 
     def _index_value(self: Emitter, part: ast.expr) -> Value | None:  # type: ignore[misc]
         if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
@@ -155,19 +172,22 @@ class Indexing:
         return value
 
     def _one(self: Emitter, held: Value, part: ast.expr, value: Value | None, dim: int,  # type: ignore[misc]
-             indices: list[tuple[int, Value]], at: Range) -> tuple[Value, int]:
+             indices: list[tuple[int, Value]], at: Range) -> Value:
         where = self._dim(dim)
         if isinstance(part, ast.Slice):
-            return self.builtin("aten::slice", at, [held, where, *self._bounds(part)]), dim + 1
+            return self.builtin("aten::slice", at, [held, where, *self._bounds(part)])
         if isinstance(value.type_, t.NoneType):  # type: ignore[union-attr]
-            return self.builtin("aten::unsqueeze", at, [held, where]), dim + 1
+            return self.builtin("aten::unsqueeze", at, [held, where])
         if isinstance(value.type_, t.IntType):  # type: ignore[union-attr]
-            return self.builtin("aten::select", at, [held, where, value]), dim  # type: ignore[list-item]
-        if isinstance(value.type_, t.TensorType):  # type: ignore[union-attr]
-            indices.append((dim, value))  # type: ignore[arg-type]
-            return held, dim + 1
-        raise CompileError(f"indexing tensor with unsupported index type '{value.type_}': an index is an int, a slice,"  # type: ignore
-                           " a list or a tensor", at)
+            return self.builtin("aten::select", at, [held, where, value])  # type: ignore[list-item]
+        if not isinstance(value.type_, t.TensorType):  # type: ignore[union-attr]
+            raise CompileError(f"indexing tensor with unsupported index type '{value.type_}': an index is an int,"  # type: ignore
+                               " a slice, a list or a tensor", at)
+        if dim < 0:
+            raise CompileError("a tensor or list cannot be an index behind '...': write out the dimensions before it"
+                               " as ':', or use index_select", at)
+        indices.append((dim, value))  # type: ignore[arg-type]
+        return held
 
     def _dim(self: Emitter, dim: int) -> Value:  # type: ignore[misc]
         with self.graph.at_range(None):

@@ -23,7 +23,7 @@ openai = pytest.importorskip("openai")
 from rushlight.serve.language.engine import Engine
 from rushlight.serve.language.sampling import Sampling
 from rushlight.serve.language.settings import Settings
-from tests.serve import running
+from tests.serve import running_server as running
 from tests.serve.language.folders import write_llama, write_tokenizer
 
 PROMPT = "the quick brown"
