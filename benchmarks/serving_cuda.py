@@ -47,7 +47,8 @@ def check_kernel(device: str) -> None:
     from rushlight.op.extern import own_function
 
     if device != "cpu":
-        line("paged attention: the device's own kernel", own_function("_paged_attention", rl.device(device)) is not None)
+        own = own_function("_paged_attention", rl.device(device))
+        line("paged attention: the device's own kernel", own is not None)
     attend = find_op("_paged_attention")
     rl.manual_seed(0)
     for code, heads, own, width, block, pages, window in (
@@ -61,7 +62,8 @@ def check_kernel(device: str) -> None:
         tables = (rl.randperm(sequences * pages) + 1).reshape(sequences, pages)
         rows = rl.tensor([0, 1, 2, 3, 3, 2, 1, 0, 0])
         most = pages * block
-        positions = rl.tensor([0, 1, most - 1, most // 2, -1, most // 3, min(63, most - 1), min(64, most - 1), most - 2])
+        near = [min(63, most - 1), min(64, most - 1)]
+        positions = rl.tensor([0, 1, most - 1, most // 2, -1, most // 3, *near, most - 2])
         given = (query, keys, values, tables, rows, positions)
         found = attend(*[t.to(device) for t in given], window=window).cpu().float()
         wide = [t.float() for t in given[:3]]
@@ -95,7 +97,8 @@ def time_kernel(device: str, small: bool) -> None:
     run(3)
     spent = run(times) / times
     size = 2 * keys.numel() * 2
-    line(f"decode {sequences} x {pages * 16} positions, 32/8 heads of 64", f"{spent * 1e6:.0f} us, {size / spent / 1e9:.0f} GB/s")
+    line(f"decode {sequences} x {pages * 16} positions, 32/8 heads of 64",
+         f"{spent * 1e6:.0f} us, {size / spent / 1e9:.0f} GB/s")
 
 
 def config_of(small: bool) -> Any:

@@ -69,8 +69,9 @@ def lengths(count: int) -> list[int]:
 
 
 def run_clients(engine: Engine, is_static: bool) -> tuple[float, float]:
-    """Clients ask again when they are answered. Static, as `generate` does: a batch is computed whole until the last of it
-    is done, and then the next one begins. (Tokens a second that were asked for, median seconds to the first one.)"""
+    """Clients ask again when they are answered. Static, as a server around `generate` is: a batch is computed whole
+    until the last of it is done, then its words are told and the next one begins. (Tokens a second that were asked
+    for, median seconds to the first one.)"""
     left = list(enumerate(lengths(REQUESTS)))
     asked: dict[int, float] = {}
     firsts: list[float] = []
@@ -95,7 +96,7 @@ def run_clients(engine: Engine, is_static: bool) -> tuple[float, float]:
         events = engine.step()
         clock += time.process_time() - start
         for event in events:
-            if event.name in asked:
+            if event.name in asked and (event.finish or not is_static):
                 firsts.append(clock - asked.pop(event.name))
             if event.finish:
                 ask()

@@ -177,7 +177,7 @@ CEILINGS = {
     "conform": 5600,
     "cuda": 3350,
     "definitions": 38000,
-    "devices": 7400,
+    "devices": 7700,
     "dispatch": 2940,
     "distributed": 25650,
     "distributions": 5800,

@@ -26,6 +26,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         ("checking_a_device.md", 5),
         ("pruning.md", 3),
         ("quantization.md", 6),
+        ("serving_language.md", 3),
         ("helpers.md", 3),
     ],
 )

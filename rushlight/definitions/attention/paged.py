@@ -1,10 +1,11 @@
 """Attention over keys and values that lie in pages, and what serves such models beside it: turned pairs by position.
 
 Enters: queries [tokens, heads, width], each of a sequence and at a position in it; pages of keys and of values [pages,
-positions of a page, own heads, width], shared by groups of query heads; tables [sequences, most pages] of the pages that
-a sequence's positions lie in, in order. Leaves: for each query the values of its sequence up to its own position,
+positions of a page, own heads, width], shared by groups of query heads; tables [sequences, most pages] of the pages
+that a sequence's positions lie in, in order. Leaves: for each query the values of its sequence up to its own position,
 weighed by softmax(query @ key^T * scale); zeros for a token at a negative position, which belongs to nothing. Refuses:
-derivatives, sequences and pages that do not exist. On devices with an attention of their own over pages that one serves,
+derivatives, sequences and pages that do not exist. On devices with an attention of their own over pages that one
+serves,
 
     _paged_attention(out, query, keys, values, tables, rows, positions, window, scale)
 
@@ -39,8 +40,8 @@ class PagedAttention(Library):
     last positions, its own among them."""
 
     schema = (
-        f"{NAME}(Tensor query, Tensor keys, Tensor values, Tensor tables, Tensor rows, Tensor positions, *, int window=0,"
-        " float? scale=None) -> Tensor"
+        f"{NAME}(Tensor query, Tensor keys, Tensor values, Tensor tables, Tensor rows, Tensor positions, *, int"
+        " window=0, float? scale=None) -> Tensor"
     )
     batch = "loop"
     function = method = out = differentiable = False
@@ -147,8 +148,8 @@ def gathered(
 
 
 class Rotated(Indexed):
-    """Pairs of elements of `input` [tokens, heads, width], half a turned part apart, turned by what `cosines` and `sines`
-    [positions, turned part] have at each token's position; elements behind that part stay."""
+    """Pairs of elements of `input` [tokens, heads, width], half a turned part apart, turned by what `cosines` and
+    `sines` [positions, turned part] have at each token's position; elements behind that part stay."""
 
     schema = "_rotated(Tensor input, Tensor cosines, Tensor sines, Tensor positions) -> Tensor"
     function = method = out = differentiable = False
@@ -177,7 +178,8 @@ class Rotated(Indexed):
         angle = select(inside, k, ZERO)
         own = input[token, head, k]
         code = compute_code(own.dtype)
-        x, y, c, s = (cast(v, code) for v in (own, input[token, head, other], cosines[place, angle], sines[place, angle]))
+        y = input[token, head, other]
+        x, y, c, s = (cast(v, code) for v in (own, y, cosines[place, angle], sines[place, angle]))
         result = x * c + select(lower, -y, y) * s
         return cast(select(inside, result, x), own.dtype)
 

@@ -1,11 +1,11 @@
-"""Attention of single tokens over pages of keys and values, in CUDA C: pages are read where they lie, once for all query
-heads that share them.
+"""Attention of single tokens over pages of keys and values, in CUDA C: pages are read where they lie, once for all
+query heads that share them.
 
 Enters: query [tokens, heads, width], keys and values [pages, positions, own heads, width] in rows of whole 16 bytes,
 tables, and a row and a position of each token. Leaves: the result. A block takes a share of the positions of one token,
-for up to 8 query heads; where there is more than one share, a second launch joins what they found. A token at a negative
-position gets zeros; numbers of rows and pages that do not exist are taken for the nearest that do, since nobody waits for
-a device to be told of them. Answers False where NVRTC is not installed, or for other types and widths.
+for up to 8 query heads; where there is more than one share, a second launch joins what they found. A token at a
+negative position gets zeros; numbers of rows and pages that do not exist are taken for the nearest that do, since
+nobody waits for a device to be told of them. Answers False where NVRTC is not installed, or for other types and widths.
 """
 
 from __future__ import annotations

@@ -9,16 +9,31 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...codegen.schedule.forms.launch import Launch, Schedule, Temp
 from ...loops import expr
 from ...loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, select, var
 from ...loops.lowered import compute_code
-from ...loops.nest import Assign, Check, For, If, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ...loops.nest import (
+    Assign,
+    Check,
+    For,
+    If,
+    Local,
+    Nest,
+    Operand,
+    Reduce,
+    Statement,
+    Store,
+    operands,
+    reduction,
+    rows,
+)
 from ...op.pointwise import scalars
 from .flash import bits_of
 
+Join = Callable[[Value, Value], Value]
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 WIDEST, LONGEST_PAGE = 512, 256      # elements of a head, and keys of a page, that a kernel has memory for
 TOGETHER = 4                         # keys whose scores, and whose values, are summed side by side
@@ -45,7 +60,9 @@ class Pages:
     def element(self, operand: int, at: Value) -> Value:
         return cast(load(operand, at, self.code), self.compute)
 
-    def fold(self, name: str, stop: Value, init: float, value: Value, join: object, body: Sequence[Statement] = ()):  # noqa: ANN201
+    def fold(
+        self, name: str, stop: Value, init: float, value: Value, join: Join, body: Sequence[Statement] = ()
+    ) -> Reduce:
         """`value` of every `name`.j below `stop`, joined."""
         return reduction(f"{name}.j", ZERO, stop, [name], [self.number(init)], lambda a: [join(a[0], value)],
                          lambda a, b: [join(a[0], b[0])], body)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 HOMES = {
-    "routes": "paths", "Engine": "engine", "Settings": "settings", "Sampling": "sampling", "LanguageModel": "client", "load": "client",
-    "is_folder": "config",
+    "routes": "paths", "load": "client", "LanguageModel": "client", "Engine": "engine", "Settings": "settings",
+    "Sampling": "sampling", "is_folder": "config",
 }
 
 

@@ -143,7 +143,7 @@ class Answers:
                 "tokens": [shown(c.word) for c in chosen],
                 "token_logprobs": [c.logprob for c in chosen],
                 "top_logprobs": [
-                    None if c.logprob is None else {shown(c.word): c.logprob, **{shown(w): p for w, p in c.likeliest or ()}}
+                    None if c.logprob is None else {shown(w): p for w, p in ((c.word, c.logprob), *(c.likeliest or ()))}
                     for c in chosen
                 ],
                 "text_offset": offsets,

@@ -1,8 +1,8 @@
 """A language model as the server sees it: engines in processes, and what is asked of them and not answered yet.
 
-Enters: prompts as words, and how to continue them. Leaves: `Open` requests, which give events as they come. An engine that
-dies is started again, after pauses that grow; requests of which it had told nothing are asked again, others are refused
-with 503. Refuses: folders that cannot be loaded (LoadError), and prompts that no engine takes.
+Enters: prompts as words, and how to continue them. Leaves: `Open` requests, which give events as they come. An engine
+that dies is started again, after pauses that grow; requests of which it had told nothing are asked again, others are
+refused with 503. Refuses: folders that cannot be loaded (LoadError), and prompts that no engine takes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Open:
         self.names, self.afters = list(names), list(afters)
         self.left = set(self.names)
         self.events: asyncio.Queue[Told | Refusal] = asyncio.Queue()
-        self.has_begun, self.engine = False, None
+        self.has_begun = False
+        self.engine: Worker | None = None
         self.started = self.latest = time.perf_counter()
 
     def messages(self) -> list[dict[str, Any]]:
@@ -89,7 +90,9 @@ class Open:
 class LanguageModel:
     """The engines of one folder."""
 
-    def __init__(self, name: str, folder: str | os.PathLike[str], options: dict[str, Any], registry: Any = None) -> None:
+    def __init__(
+        self, name: str, folder: str | os.PathLike[str], options: dict[str, Any], registry: Any = None
+    ) -> None:
         self.name, self.folder = name, os.fspath(folder)
         known = {k: v for k, v in options.items() if v is not None}
         self.count = max(1, int(known.pop("workers", 1)))

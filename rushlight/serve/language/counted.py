@@ -1,7 +1,7 @@
 """What is counted of language models, as Prometheus reads it.
 
-Enters: what engines tell after each step, and the times of requests. Leaves: counters in the server's registry, labelled
-by model. Refuses: nothing.
+Enters: what engines tell after each step, and the times of requests. Leaves: counters in the server's registry,
+labelled by model. Refuses: nothing.
 """
 
 from __future__ import annotations

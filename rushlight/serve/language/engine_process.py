@@ -1,8 +1,8 @@
 """An engine as a process of its own: steps while there is work, and listens between them.
 
-Enters: the number of its end of a pair of sockets; over it what to load, then sequences to add and to cancel. Leaves: one
-message for a step: what became of sequences, and how much runs. Refuses: sequences that the engine refuses, by name; to
-live on when the server has gone.
+Enters: the number of its end of a pair of sockets; over it what to load, then sequences to add and to cancel. Leaves:
+one message for a step: what became of sequences, and how much runs. Refuses: sequences that the engine refuses, by
+name; to live on when the server has gone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def warm(engine: Any) -> None:
     count = min(3, engine.max_len - 1)
     if count > 0:
         for name in range(2):
-            engine.add(name, [0] * (count - name or 1), Sampling(max_tokens=2, temperature=float(name), ignore_eos=True))
+            sampling = Sampling(max_tokens=2, temperature=float(name), ignore_eos=True)
+            engine.add(name, [0] * (count - name or 1), sampling)
         while engine.busy:
             engine.step()
     engine.blocks.clear()

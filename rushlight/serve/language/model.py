@@ -1,4 +1,5 @@
-"""Decoders over a paged cache: Llama, Mistral, Qwen2, Qwen3 and GPT-2, as functions of tokens that need not belong together.
+"""Decoders over a paged cache: Llama, Mistral, Qwen2, Qwen3 and GPT-2, as functions of tokens that need not belong
+together.
 
 Enters: a `Config`, and `Weights` (or a seed: random ones). Leaves: a `Decoder`, whose `forward` takes the tokens of one
 step, of whatever sequences, and answers with the logits behind some of them. Keys and values go to pages, and are read
@@ -27,7 +28,8 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass
 class Step:
-    """The tokens of one step, and where their keys and values go. A position of -1: the token only fills the step up."""
+    """The tokens of one step, and where their keys and values go. A position of -1: the token only fills the step
+    up."""
 
     tokens: Any       # [tokens]
     positions: Any    # [tokens]

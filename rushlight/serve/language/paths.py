@@ -82,7 +82,7 @@ async def answer(request: web.Request, models: Mapping[str, LanguageModel],
 
 async def taken(request: web.Request, opened: Open, answers: Answers) -> list[Piece]:
     """What came since the last look, at least one event."""
-    pieces = []
+    pieces: list[Piece] = []
     while not pieces or not opened.events.empty():
         told = await opened.next(LOOK)
         if request.transport is None or request.transport.is_closing():

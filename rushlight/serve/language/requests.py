@@ -1,7 +1,7 @@
 """What OpenAI's clients ask, checked: bodies of /v1/completions and /v1/chat/completions.
 
-Enters: JSON, and the `Text` of the model. Leaves: an `Asked`. Refuses: fields of a wrong type or out of range, those that
-nobody knows, and those that are known and not served, each by its name.
+Enters: JSON, and the `Text` of the model. Leaves: an `Asked`. Refuses: fields of a wrong type or out of range, those
+that nobody knows, and those that are known and not served, each by its name.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def completion(given: Any, text: Text, words: int, max_len: int) -> Asked:
     echo, count = fields.take("echo", TRUTH, False), fields.within("n", 1, MOST_SEQUENCES, 1)
     best = fields.within("best_of", 1, MOST_SEQUENCES, count)
     if best != count:
-        raise bad("best_of", f"expected n, which is {count}, got {best}: answers are not chosen among", "unsupported_parameter")
+        what = f"expected n, which is {count}, got {best}: answers are not chosen among"
+        raise bad("best_of", what, "unsupported_parameter")
     logprobs = fields.within("logprobs", 0, MOST_LOGPROBS)
     most = fields.within("max_tokens", 0, 1 << 31, 16)
     if most == 0 and not echo:
@@ -151,7 +152,8 @@ def chat(given: Any, text: Text, words: int, max_len: int) -> Asked:
         most = fields.within("max_tokens", 1, 1 << 31, max(1, max_len - len(prompt)))
     if not prompt:
         raise bad("messages", "the chat template makes nothing of them")
-    return made(fields, [prompt], fields.within("n", 1, MOST_SEQUENCES, 1), most, logprobs, text, words, max_len, is_chat=True)
+    count = fields.within("n", 1, MOST_SEQUENCES, 1)
+    return made(fields, [prompt], count, most, logprobs, text, words, max_len, is_chat=True)
 
 
 def made(fields: Fields, prompts: list[list[int]], count: int, most: int, logprobs: int | None, text: Text,

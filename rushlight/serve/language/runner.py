@@ -1,8 +1,8 @@
 """Steps of a model, from lists of numbers to logits: as they come, or captured once and replayed.
 
-Enters: a `Decoder`, its pages, and the tokens of a step. Leaves: logits, and where each row is largest. Steps are filled
-up to one of a few sizes, so that what was prepared for a size serves again. On CUDA a step of a size whose sequences all
-decode is captured into a graph and replayed from then on. Refuses: nothing.
+Enters: a `Decoder`, its pages, and the tokens of a step. Leaves: logits, and where each row is largest. Steps are
+filled up to one of a few sizes, so that what was prepared for a size serves again. On CUDA a step of a size whose
+sequences all decode is captured into a graph and replayed from then on. Refuses: nothing.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Runner:
         return self.computed(size, numbers.to(self.decoder.device))
 
     def computed(self, size: int, numbers: Any) -> tuple[Any, Any]:
-        parts = [numbers[n * size : (n + 1) * size] for n in range(4)]
-        logits = self.decoder.forward(Step(*parts, self.tables, numbers[4 * size :]), self.pages)
+        tokens, positions, rows, slots = (numbers[n * size : (n + 1) * size] for n in range(4))
+        step = Step(tokens, positions, rows, slots, self.tables, numbers[4 * size :])
+        logits = self.decoder.forward(step, self.pages)
         return logits, logits.argmax(-1)
 
     def replayed(self, size: int, numbers: Any) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """The next word, from logits: greedily, or drawn as a request asks.
 
-Enters: a row of logits for each sequence, what was asked for (`Sampling`), and the words so far. Leaves: `Chosen` words,
-with logarithms of probabilities where they were asked for: those of the model, before anything is bent. Refuses: settings
-out of range, when a `Sampling` is made.
+Enters: a row of logits for each sequence, what was asked for (`Sampling`), and the words so far. Leaves: `Chosen`
+words, with logarithms of probabilities where they were asked for: those of the model, before anything is bent. Refuses:
+settings out of range, when a `Sampling` is made.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+LEAST = {"block_size": 1, "num_blocks": 0, "max_num_seqs": 1, "max_model_len": 0, "chunk": 1}
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -23,7 +25,7 @@ class Settings:
     captures: bool = True           # whether steps of a device are captured and replayed
 
     def __post_init__(self) -> None:
-        for name, least in (("block_size", 1), ("num_blocks", 0), ("max_num_seqs", 1), ("max_model_len", 0), ("chunk", 1)):
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ValueError(f"engine: {name} must be an integer of at least {least}, got {value!r}")

@@ -1,8 +1,8 @@
 """Words and text: tokenizer.json, chat templates, and text that appears word by word.
 
-Enters: a folder. Leaves: `Text`, which turns text and messages into words, and `Written`, which turns words back as they
-come: whole characters only, and nothing behind a string that ends the text. Refuses: to run anything of a template but
-what a sandbox allows, and chats where there is no template.
+Enters: a folder. Leaves: `Text`, which turns text and messages into words, and `Written`, which turns words back as
+they come: whole characters only, and nothing behind a string that ends the text. Refuses: to run anything of a template
+but what a sandbox allows, and chats where there is no template.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tensors of a folder's safetensors files, by name.
 
 Enters: a folder with model.safetensors, or with model.safetensors.index.json and the files it names. Leaves: `Weights`,
-which reads a tensor when it is asked for. Refuses: files outside the folder, names that no file has, and shapes that are
-not those the model's configuration asks for.
+which reads a tensor when it is asked for. Refuses: files outside the folder, names that no file has, and shapes that
+are not those the model's configuration asks for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Folders of small language models with random weights, as Hugging Face's libraries write them, without those libraries."""
+"""Folders of small language models with random weights, as Hugging Face's libraries write them, without those
+libraries."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def llama_tensors(config: dict[str, Any], seed: int = 0, spread: float = 0.3) ->
     width, hidden, words = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     head = width // config["num_attention_heads"]
     own = head * config["num_key_value_heads"]
-    shapes = {"model.embed_tokens.weight": (words, width), "model.norm.weight": (width,), "lm_head.weight": (words, width)}
+    both = dict.fromkeys(("model.embed_tokens.weight", "lm_head.weight"), (words, width))
+    shapes: dict[str, tuple[int, ...]] = {**both, "model.norm.weight": (width,)}
     for n in range(config["num_hidden_layers"]):
         at = f"model.layers.{n}"
         shapes |= {
@@ -69,7 +71,8 @@ def write_tokenizer(folder: Path) -> Any:
     made.decoder = decoders.ByteLevel()
     special = ["<s>", "</s>", "<|user|>", "<|assistant|>"]
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=300, special_tokens=special, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     made.train_from_iterator(LINES, trainer)
     made.save(str(folder / "tokenizer.json"))

@@ -298,6 +298,7 @@ def test_folders_that_are_wrong_are_refused(folder: Path, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="names of files in the folder"):
         Engine.load(str(broken))
     larger = Path(changed("larger"))
-    (larger / "config.json").write_text(json.dumps({**json.loads((larger / "config.json").read_text()), "vocab_size": 301}))
+    config = json.loads((larger / "config.json").read_text())
+    (larger / "config.json").write_text(json.dumps({**config, "vocab_size": 301}))
     with pytest.raises(ValueError, match=r"of shape \[301, 32\], got \[300, 32\]"):
         Engine.load(str(larger))

@@ -23,7 +23,7 @@ openai = pytest.importorskip("openai")
 from rushlight.serve.language.engine import Engine
 from rushlight.serve.language.sampling import Sampling
 from rushlight.serve.language.settings import Settings
-from tests.serve import running
+from tests.serve import running_server as running
 from tests.serve.language.folders import write_llama, write_tokenizer
 
 PROMPT = "the quick brown"
@@ -130,7 +130,8 @@ def test_a_chat_goes_through_the_template(client: Any) -> None:
     assert answer.choices[0].message.role == "assistant" and answer.object == "chat.completion"
     assert answer.usage.prompt_tokens == plain.usage.prompt_tokens
     pieces = list(client.chat.completions.create(
-        model="tiny", messages=messages, max_tokens=8, temperature=0, stream=True, stream_options={"include_usage": True}
+        model="tiny", messages=messages, max_tokens=8, temperature=0, stream=True,
+        stream_options={"include_usage": True},
     ))
     assert pieces[0].choices[0].delta.role == "assistant"
     assert "".join(p.choices[0].delta.content or "" for p in pieces[:-1]) == answer.choices[0].message.content
@@ -143,7 +144,8 @@ def test_probabilities_are_told(client: Any) -> None:
     assert text.startswith(PROMPT) and logs.token_logprobs[0] is None and logs.top_logprobs[0] is None
     assert len(logs.tokens) == answer.usage.total_tokens
     assert logs.text_offset[-1] <= len(text) and logs.text_offset == sorted(logs.text_offset)
-    assert all(max(top.values()) >= own for top, own in zip(logs.top_logprobs[1:], logs.token_logprobs[1:], strict=True))
+    pairs = zip(logs.top_logprobs[1:], logs.token_logprobs[1:], strict=True)
+    assert all(max(top.values()) >= own for top, own in pairs)
     scored = client.completions.create(model="tiny", prompt=PROMPT, max_tokens=0, logprobs=0, echo=True)
     assert scored.choices[0].text == PROMPT and scored.usage.completion_tokens == 0
     assert scored.choices[0].logprobs.token_logprobs[1:] == pytest.approx(logs.token_logprobs[1 : len(
@@ -202,7 +204,8 @@ def test_many_ask_at_once(served: running.Running, client: Any, folder: Path, to
     found: dict[int, str] = {}
 
     def ask(n: int) -> None:
-        found[n] = client.completions.create(model="tiny", prompt=prompts[n], max_tokens=20, temperature=0).choices[0].text
+        answer = client.completions.create(model="tiny", prompt=prompts[n], max_tokens=20, temperature=0)
+        found[n] = answer.choices[0].text
 
     before = metric(served, "decode_steps_total")
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(12)]
@@ -227,14 +230,17 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("max_tokens", {"max_tokens": 0}, "or echo"), ("max_tokens", {"max_tokens": 1.5}, "an integer"),
     ("max_tokens", {"max_tokens": True}, "an integer"), ("temperature", {"temperature": -1}, "from 0 to 100"),
     ("temperature", {"temperature": "hot"}, "a number"), ("top_p", {"top_p": 0}, "above 0"),
-    ("n", {"n": 0}, "from 1 to 128"), ("n", {"n": 129}, "from 1 to 128"), ("prompt", {"prompt": [[1]] * 65, "n": 2}, "at most"),
+    ("n", {"n": 0}, "from 1 to 128"), ("n", {"n": 129}, "from 1 to 128"),
+    ("prompt", {"prompt": [[1]] * 65, "n": 2}, "at most"),
     ("best_of", {"best_of": 3}, "not chosen among"), ("suffix", {"suffix": "a"}, "not served"),
-    ("logprobs", {"logprobs": 21}, "from 0 to 20"), ("stop", {"stop": [""]}, "none empty"), ("stop", {"stop": 3}, "a string"),
+    ("logprobs", {"logprobs": 21}, "from 0 to 20"), ("stop", {"stop": [""]}, "none empty"),
+    ("stop", {"stop": 3}, "a string"),
     ("stop", {"stop": ["a"] * 17}, "up to 16"), ("logit_bias", {"logit_bias": {"a": 1}}, "token ids"),
     ("logit_bias", {"logit_bias": {"5": 101}}, "-100 to 100"), ("logit_bias", {"logit_bias": {"300": 1}}, "below 300"),
     ("logit_bias", {"logit_bias": [1]}, "an object"), ("seed", {"seed": "x"}, "an integer"),
     ("seed", {"seed": 1 << 70}, "from"), ("presence_penalty", {"presence_penalty": 3}, "from -2 to 2"),
-    ("stream", {"stream": "yes"}, "true or false"), ("stream_options", {"stream_options": {"include_usage": True}}, "stream"),
+    ("stream", {"stream": "yes"}, "true or false"),
+    ("stream_options", {"stream_options": {"include_usage": True}}, "stream"),
     ("stream_options", {"stream": True, "stream_options": {"other": True}}, "include_usage"),
     ("response_format", {"response_format": {"type": "json_object"}}, "not served"),
     ("no_such_field", {"no_such_field": 1}, "no such field"), ("echo", {"echo": 1}, "true or false"),
@@ -243,15 +249,19 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("param", "changes", "why"), WRONG, ids=[f"{p}-{n}" for n, (p, _, _) in enumerate(WRONG)])
-def test_what_is_wrong_is_refused_by_name(served: running.Running, param: str, changes: dict[str, Any], why: str) -> None:
+def test_what_is_wrong_is_refused_by_name(
+    served: running.Running, param: str, changes: dict[str, Any], why: str
+) -> None:
     status, said = served.ask("/v1/completions", {"model": "tiny", "prompt": "a", **changes})
     assert status == 400 and said["error"]["param"] == param and why in said["error"]["message"], said
     assert said["error"]["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize(("changes", "why"), [
-    ({"messages": None}, "an array"), ({"messages": "hi"}, "an array"), ({"messages": [{"role": "x", "content": "a"}]}, "role"),
-    ({"messages": [{"role": "user"}]}, "content"), ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "type text"),
+    ({"messages": None}, "an array"), ({"messages": "hi"}, "an array"),
+    ({"messages": [{"role": "x", "content": "a"}]}, "role"),
+    ({"messages": [{"role": "user"}]}, "content"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "type text"),
     ({"messages": [{"role": "tool", "content": "a"}]}, "no tools"), ({"top_logprobs": 2}, "logprobs"),
     ({"tools": [{"type": "function"}]}, "not served"), ({"prompt": "a"}, "no such field"),
     ({"max_completion_tokens": 0}, "from 1"), ({"messages": [{"role": "user", "content": "a " * 900}]}, "context"),

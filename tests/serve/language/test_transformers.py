@@ -110,7 +110,8 @@ def test_words_are_those_of_transformers(transformers: Any, name: str, tmp_path:
     roomy = Settings(block_size=16, max_num_seqs=8, max_model_len=200)
     assert run(Engine.load(str(tmp_path), roomy), prompts) == wanted
     # Few blocks, small chunks, prompts that come later: sequences are put aside, and go on with the same words.
-    tight = Engine.load(str(tmp_path), Settings(block_size=4, num_blocks=46, max_num_seqs=6, max_model_len=180, chunk=16))
+    few = Settings(block_size=4, num_blocks=46, max_num_seqs=6, max_model_len=180, chunk=16)
+    tight = Engine.load(str(tmp_path), few)
     assert run(tight, prompts, late=3) == wanted
     assert tight.counts.preempted > 0
     assert tight.blocks.usage == 0
