@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,17 @@ from tests.mlir.op_records import RANDOM, counted, judged  # noqa: E402
 LEFT_OUT = frozenset((Path(__file__).parent / "stablehlo_left_out.txt").read_text().split())
 
 
+def run(text: str, tensors: list) -> list:
+    """What XLA gives; another reader has looked at the text before, where there is one."""
+    if importlib.util.find_spec("torch_mlir") is not None:
+        judges.verify(text)
+    return judges.run(text, tensors)
+
+
 @pytest.mark.share(12)
 @pytest.mark.parametrize("name", [name for name in counted() if name not in LEFT_OUT and name not in RANDOM])
 def test_record(name: str) -> None:
-    assert judged(name, "stablehlo", judges.run) == "equal"
+    assert judged(name, "stablehlo", run) == "equal"
 
 
 def test_most_records_leave() -> None:

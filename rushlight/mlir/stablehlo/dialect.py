@@ -31,7 +31,7 @@ from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
 from .building import Hlo, is_fixed
 from .control import case, loop, scanned
-from .creation import made as by_factory
+from .creation import BETWEEN_TENSORS, made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
 from .places import lies_in_order, seen
@@ -61,6 +61,10 @@ class StableHlo(Walk):
         return self.b.tensor(t) if self.keeps_inline else self.b.resource(name, t)
 
     def call(self, node: Node) -> Any:
+        between = BETWEEN_TENSORS.get(str(node.target).rpartition(".")[0])
+        if between is not None and any(isinstance(v, Value) for v in self.given(node.args)):
+            return self.settled(self.expanded(between, self.given(node.args), self.given(node.kwargs)),
+                                node.meta.get("val"))
         found = bound(node)
         if found is None:      # ATen has in one op what a few of ours do
             result = self.expanded(node.target, self.given(node.args), self.given(node.kwargs))
