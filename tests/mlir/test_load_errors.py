@@ -258,8 +258,8 @@ def test_much_mutated_text_does_no_harm():
 
 def changed(text: str, rng: random.Random) -> str:
     """The text with one number, element type or truth value exchanged."""
-    places = list(re.finditer(r"(?<![%#\w.])\d+(?![\w.])|(?<=[<x,\[ ])\d+(?=[x,\]>: ])|\b(f32|i32|i64|f64|i1|true|false)\b",
-                              text))
+    numbers, words = r"(?<![%#\w.])\d+(?![\w.])|(?<=[<x,\[ ])\d+(?=[x,\]>: ])", r"\b(f32|i32|i64|f64|i1|true|false)\b"
+    places = list(re.finditer(f"{numbers}|{words}", text))
     place = rng.choice(places)
     found = place.group()
     swaps = {"f32": "i32", "i32": "f32", "i64": "i32", "f64": "f32", "i1": "i32", "true": "false", "false": "true"}
@@ -270,10 +270,11 @@ def changed(text: str, rng: random.Random) -> str:
 def test_what_torch_mlir_refuses_is_refused():
     pytest.importorskip("jaxlib")
     pytest.importorskip("torch_mlir")
-    from tests.mlir import loading
-    from tests.mlir.test_load_ops import CASES
     from torch_mlir import ir
     from torch_mlir._mlir_libs import _stablehlo
+
+    from tests.mlir import loading
+    from tests.mlir.test_load_ops import CASES
 
     rng, names = random.Random(7), list(CASES)
     with ir.Context() as context:

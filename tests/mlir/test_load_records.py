@@ -12,7 +12,7 @@ pytest.importorskip("expecttest", reason="PyTorch's op records need it")
 pytest.importorskip("jaxlib")
 
 from rushlight import mlir  # noqa: E402
-from tests.mlir.sweep import RANDOM, counted, judged  # noqa: E402
+from tests.mlir.op_records import RANDOM, counted, judged  # noqa: E402
 
 LEFT_OUT = frozenset((Path(__file__).parent / "stablehlo_left_out.txt").read_text().split())
 
