@@ -13,6 +13,11 @@ from . import (  # noqa: F401
     norms,
     pooling,
     products,
+    quantized,
+    recurrent,
     reductions,
+    resampling,
+    sequences,
     shapes,
+    signals,
 )

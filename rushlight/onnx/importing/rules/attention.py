@@ -91,23 +91,19 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, past_key: Any = None, pa
         scores = aten.matmul(aten.mul(q, root), aten.mul(aten.transpose(k, -2, -1), root))
     else:
         scores = aten.mul(aten.matmul(q, aten.transpose(k, -2, -1)), factor)
-    seen = [scores]
+    raw = scores
     if softcap:
         scores = aten.mul(aten.tanh(aten.div(scores, softcap)), softcap)
     capped = scores
     if bias is not None:
         scores = aten.add(scores, bias)
-    seen += [scores, capped] if qk_matmul_output_mode else []
     wide = scores if softmax_precision is None else scores.to(WIDE[softmax_precision])
     weights = aten.softmax(wide, -1).to(q.dtype)
-    weights = aten.where(aten.isnan(weights), aten.zeros_like(weights), weights) if bias is not None else weights
+    if bias is not None:                             # a query that sees nothing has no weights
+        weights = aten.where(aten.isnan(weights), aten.zeros_like(weights), weights)
     found = aten.matmul(weights, v)
-    shown = {0: seen[0], 1: capped, 2: scores, 3: weights} if _CAP_FIRST else {
-        0: seen[0], 1: scores, 2: capped, 3: weights}
-    return (heads_together(found) if is_flat else found, present_key, present_value, shown[qk_matmul_output_mode])
-
-
-_CAP_FIRST = False
+    shown = {0: raw, 1: capped, 2: scores, 3: weights}[qk_matmul_output_mode]
+    return heads_together(found) if is_flat else found, present_key, present_value, shown
 
 
 @rule("RotaryEmbedding", since=23, closed=(3,))
@@ -143,3 +139,74 @@ def rotated(x: Any, cosines: Any, sines: Any, positions: Any, interleaved: int, 
     else:
         found = aten.cat([real, imaginary], -1)
     return aten.cat([found, kept], -1)
+
+
+# --- recurrences in the place of attention ----------------------------------------------------------------------------
+
+
+@rule("LinearAttention", since=27)
+def linear_attention(q: Any, k: Any, v: Any, past: Any = None, decay: Any = None, beta: Any = None, *, q_num_heads: int,
+                     kv_num_heads: int, chunk_size: int = 64, scale: float = 0.0, update_rule: str = "gated_delta",
+                     count: int) -> tuple:
+    """A state for each head, which every position decays and writes to, and which queries read."""
+    if update_rule not in ("linear", "gated", "delta", "gated_delta"):
+        raise ValueError(f"LinearAttention: update_rule {update_rule!r} is not known")
+    n, length, width = q.shape
+    dtype, size = q.dtype, width // q_num_heads
+    factor = scale or 1 / math.sqrt(size)
+    wide = _C.float64 if dtype is _C.float64 else _C.float32
+
+    def split(x: Any, heads: int) -> Any:
+        return aten.reshape(x, (n, length, heads, x.shape[-1] // heads)).to(wide)
+
+    q, k, v = split(q, q_num_heads), split(k, kv_num_heads), split(v, kv_num_heads)
+    state = aten.zeros((n, kv_num_heads, k.shape[-1], v.shape[-1]), dtype=wide, device=q.device) if past is None else (
+        past.to(wide))
+    gate = None if decay is None else aten.exp(aten.reshape(decay, (n, length, kv_num_heads, -1)).to(wide))
+    rate = None if beta is None else aten.reshape(beta, (n, length, -1, 1)).to(wide)
+    found = []
+    for t in range(length):
+        if update_rule.startswith("gated"):
+            if gate is None:
+                raise ValueError(f"LinearAttention: update_rule {update_rule!r} needs decay")
+            state = aten.mul(state, aten.unsqueeze(gate[:, t], -1))
+        write = v[:, t]
+        if update_rule.endswith("delta"):
+            if rate is None:
+                raise ValueError(f"LinearAttention: update_rule {update_rule!r} needs beta")
+            recalled = aten.squeeze(aten.matmul(aten.unsqueeze(k[:, t], -2), state), -2)
+            write = aten.mul(rate[:, t], aten.sub(write, recalled))
+        state = aten.add(state, aten.mul(aten.unsqueeze(k[:, t], -1), aten.unsqueeze(write, -2)))
+        read = aten.repeat_interleave(state, q_num_heads // kv_num_heads, 1)
+        found.append(aten.mul(aten.squeeze(aten.matmul(aten.unsqueeze(q[:, t], -2), read), -2), factor))
+    result = aten.reshape(aten.stack(found, 1), (n, length, q_num_heads * v.shape[-1])).to(dtype)
+    return result, state.to(dtype if past is None else past.dtype)
+
+
+@rule("CausalConvWithState", since=27)
+def causal_conv_with_state(x: Any, w: Any, bias: Any = None, past: Any = None, *, activation: str = "none", count: int
+                           ) -> tuple:
+    if activation not in ("none", "silu", "swish"):
+        raise ValueError(f"CausalConvWithState: activation should be 'none', 'silu' or 'swish', got {activation!r}")
+    kept = w.shape[2] - 1
+    whole = aten.constant_pad_nd(x, [kept, 0], 0) if past is None else aten.cat([past, x], 2)
+    found = aten.convolution(whole, w, bias, [1], [0], [1], False, [0], w.shape[0])
+    length = whole.shape[2]
+    return aten.silu(found) if activation != "none" else found, aten.slice(whole, 2, length - kept, length)
+
+
+def flex_attention(q: Any, k: Any, v: Any, score_mod: Any = None, score_given: tuple = (), prob_mod: Any = None,
+                   prob_given: tuple = (), *, scale: float | None = None, softmax_precision: int | None = None) -> Any:
+    """Attention whose scores and weights graphs change."""
+    wide = WIDE[softmax_precision] if softmax_precision else _C.float64 if q.dtype is _C.float64 else _C.float32
+    groups = q.shape[1] // k.shape[1]
+    if isinstance(groups, int) and groups > 1:
+        k, v = aten.repeat_interleave(k, groups, 1), aten.repeat_interleave(v, groups, 1)
+    factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1])
+    scores = aten.mul(aten.matmul(q.to(wide), aten.transpose(k.to(wide), -2, -1)), factor)
+    if score_mod is not None:
+        scores = score_mod(scores, *score_given)[0]
+    weights = aten.softmax(scores, -1)
+    if prob_mod is not None:
+        weights = prob_mod(weights, *prob_given)[0]
+    return aten.matmul(weights, v.to(wide)).to(q.dtype)
