@@ -15,7 +15,9 @@ from ..model import Graph, Model, Node, used_names
 from .errors import damaged
 from .table import NEWEST, first_version, found
 
-CONTROL = {"If": 1, "Loop": 1, "Scan": 8, "SequenceMap": 17}      # by the version that brought them
+# Operators with graphs in them (`control.py`), by the version that brought them.
+CONTROL = {("", "If"): 1, ("", "Loop"): 1, ("", "Scan"): 8, ("", "SequenceMap"): 17,
+           ("ai.onnx.preview", "FlexAttention"): 1, ("ai.onnx.preview.training", "Gradient"): 1}
 
 
 def ordered(nodes: Sequence[Node], graph: Graph | None, known: Collection[str], scope: Any, where: str) -> list[Node]:
@@ -152,7 +154,7 @@ def unsupported(model: Model, custom: Collection[tuple[str, str]] = ()) -> list[
         if (node.domain, node.op) in custom or (node.domain, node.op, node.overload) in model.functions:
             continue
         version = opsets.get(node.domain, model.opset if not node.domain else 1)
-        if not node.domain and node.op in CONTROL and version >= CONTROL[node.op]:
+        if version >= CONTROL.get((node.domain, node.op), version + 1):
             continue
         rule = found(node.domain, node.op, version)
         if rule is None or rule.function is absent:

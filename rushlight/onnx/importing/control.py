@@ -11,8 +11,11 @@ from operator import getitem
 from typing import Any
 
 from ... import _C, ops
-from ..model import Graph, Node
+from ...autograd import grad
+from ...autograd.grad_mode import enable_grad
+from ..model import Graph, Node, Value
 from .errors import damaged
+from .rules.attention import flex_attention
 from .translating import Item, Part, Scope, Translation
 
 aten = ops.aten
@@ -167,4 +170,58 @@ def map_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | N
     return _results(scope, node, called, part.numbers, ["other"] * len(body.outputs))
 
 
-Translation.special.update({"If": if_node, "Loop": loop_node, "Scan": scan_node, "SequenceMap": map_node})
+def flex_attention_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
+                        label: str) -> list[Item]:
+    builder, given = scope.builder, dict(settings)
+    graphs: list[Any] = []
+    for name in ("score_mod", "prob_mod"):
+        if name in given:
+            given.pop(name)
+            part = t.subgraph(scope, _graph(node, settings, name), f"{label}_{name}")
+            graphs += [builder.attribute(part.target), tuple(part.captured)]
+        else:
+            graphs += [None, ()]
+    called = builder.call(flex_attention, *[builder.tensor(i) for i in inputs], *graphs, name=label, **given)
+    return [Item("tensor", builder, called)]
+
+
+def gradient_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
+                  label: str) -> list[Item]:
+    """The nodes between `xs` (and `zs`) and `y` as a graph of their own, run on the inputs and differentiated."""
+    builder = scope.builder
+    xs, zs, y = list(settings.get("xs") or []), list(settings.get("zs") or []), settings.get("y")
+    if not isinstance(y, str) or len(inputs) != len(xs) + len(zs):
+        raise damaged(f"node {label!r} (Gradient) has {len(inputs)} inputs, and names {len(xs) + len(zs)} of the graph")
+    body = Graph(label, [Value(n, None) for n in xs + zs], [Value(y, None)], _between(scope, t, xs + zs, y))
+    part = t.subgraph(scope, body, f"{label}_body")
+    called = builder.call(run_gradient, builder.attribute(part.target), tuple(part.captured),
+                          tuple([builder.tensor(i) for i in inputs]), len(xs), name=label)
+    return [Item("tensor", builder, builder.call(getitem, called, k)) for k in range(len(xs))]
+
+
+def _between(scope: Scope, t: Translation, given: Sequence[str], y: str) -> list[Node]:
+    """The nodes that `y` is computed by from some values."""
+    makers = {name: n for n in t.model.graph.nodes for name in n.outputs if name}
+    wanted, found, pending = set(), [], [y]
+    while pending:
+        name = pending.pop()
+        if name in given or name not in makers or id(makers[name]) in wanted:
+            continue
+        wanted.add(id(makers[name]))
+        found.append(makers[name])
+        pending += [n for n in makers[name].inputs if n]
+    return found
+
+
+def run_gradient(body: Any, captured: Sequence[Any], inputs: Sequence[Any], count: int) -> tuple:
+    """The derivatives of a graph's result by its first inputs; they can be differentiated again."""
+    with enable_grad():
+        given = [x if x.requires_grad else x.detach().requires_grad_() for x in inputs[:count]]
+        result = body(*given, *inputs[count:], *captured)[0]
+        found = grad([result.sum()], given, create_graph=True, allow_unused=True)
+    return tuple([aten.zeros_like(x) if g is None else g for g, x in zip(found, given, strict=True)])
+
+
+Translation.special.update({("", "If"): if_node, ("", "Loop"): loop_node, ("", "Scan"): scan_node,
+                            ("", "SequenceMap"): map_node, ("ai.onnx.preview", "FlexAttention"): flex_attention_node,
+                            ("ai.onnx.preview.training", "Gradient"): gradient_node})

@@ -48,7 +48,7 @@ def numbers_of(x: Any) -> Any:
 
 def as_tuple(value: Any) -> tuple | None:
     """Numbers of one dim; a single number is a tuple of one."""
-    return value if value is None or isinstance(value, tuple) else (value,)
+    return value if value is None or isinstance(value, tuple) else tuple(value) if isinstance(value, list) else (value,)
 
 
 def gather(data: tuple, indices: Any, *, axis: int = 0) -> Any:

@@ -266,8 +266,8 @@ class Translation:
             results = self.custom_call(scope, node, own, inputs, settings)
         elif function is not None:
             results = self.inlined(scope, function, inputs, settings, label)
-        elif node.op in self.special and not node.domain:
-            results = self.special[node.op](self, scope, node, inputs, settings, label)
+        elif (node.domain, node.op) in self.special:
+            results = self.special[node.domain, node.op](self, scope, node, inputs, settings, label)
         else:
             rule = found(node.domain, node.op, version)
             assert rule is not None, "operators that are unknown were refused before"
@@ -277,7 +277,7 @@ class Translation:
                 item.name = item.name or name
                 scope.items[name] = item
 
-    special: dict[str, Callable[..., list[Item]]] = {}
+    special: dict[tuple[str, str], Callable[..., list[Item]]] = {}
 
     def inlined(self, scope: Scope, function: Function, inputs: Sequence[Item | None], settings: Mapping[str, Any],
                 label: str) -> list[Item]:

@@ -10,6 +10,8 @@ from . import (  # noqa: F401
     convolutions,
     elementwise,
     indexing,
+    learned,
+    microsoft,
     norms,
     pooling,
     products,
@@ -20,4 +22,6 @@ from . import (  # noqa: F401
     sequences,
     shapes,
     signals,
+    text,
+    training,
 )

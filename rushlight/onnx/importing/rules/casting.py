@@ -59,7 +59,7 @@ def nearest_float4(x: Any) -> Any:
     step = aten.where(aten.lt(size, 2.0), 0.5, aten.where(aten.lt(size, 4.0), 1.0, 2.0)).to(x.dtype)
     rounded = aten.mul(aten.round(aten.div(size, step)), step)
     found = aten.copysign(aten.clamp(rounded, max=6.0), x)
-    return aten.where(aten.isnan(x), aten.full_like(x, 6.0), found)
+    return aten.where(aten.isnan(x), aten.full_like(x, -0.0), found)
 
 
 def _as_float8(x: Any, to: int, saturate: int) -> Any:

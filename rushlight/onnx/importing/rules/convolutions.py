@@ -101,7 +101,7 @@ def conv_transpose(x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET"
         for have, want in zip(whole, target, strict=True):
             total = have - want
             small = total // 2
-            before.append(total - small if auto_pad == "SAME_LOWER" else small)
+            before.append(small if auto_pad == "SAME_UPPER" else total - small)
             after.append(total - before[-1])
     else:
         before, after = margins((), kernel, strides, dilations, pads, "VALID" if auto_pad == "VALID" else "NOTSET")

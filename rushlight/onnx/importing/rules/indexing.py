@@ -156,10 +156,10 @@ def top_k_1(x: Any, *, k: int, axis: int = -1, count: int) -> tuple:
 @rule("Unique", since=11, gives=lambda numbers, settings: [numbers[0], 7, 7, 7])
 def unique(x: Any, *, axis: int | None = None, sorted: int = 1, count: int) -> tuple:    # noqa: A002 - ONNX's name
     if not isinstance(x, _C.Tensor):
-        raise TypeError("Unique: strings are not supported here")
+        raise NotImplementedError("Unique: strings are not supported here")
     flat = aten.reshape(x, (-1,)) if axis is None else x
     dim = 0 if axis is None else axis % x.ndim
-    values, inverse, counts = aten.unique_dim(flat, dim, sorted=True, return_inverse=True, return_counts=True)
+    values, inverse, counts = aten.unique(flat, True, True, True, dim)
     size = flat.shape[dim]
     places = aten.arange(size, device=x.device)
     first = aten.scatter_reduce(aten.full_like(counts, size), 0, inverse, places, "amin", include_self=True)

@@ -165,8 +165,6 @@ def max_unpool(x: Any, indices: Any, output_shape: Any = None, *, kernel_shape: 
     found = aten.reshape(flat, (n, c, *inner))
     if output_shape is None:
         return found
-    target = as_tuple(output_shape)
-    # Indices count in the larger shape.
-    flat = aten.scatter(aten.zeros((math.prod(target),), dtype=x.dtype, device=x.device), 0,
-                        aten.reshape(indices, (-1,)), aten.reshape(x, (-1,)))
-    return aten.reshape(flat, target)
+    target = as_tuple(output_shape)[-rank:]          # what is larger is filled up at the ends
+    room = [n for have, want in zip(reversed(inner), reversed(target), strict=True) for n in (0, want - have)]
+    return aten.constant_pad_nd(found, room, 0)

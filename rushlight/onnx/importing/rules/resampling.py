@@ -83,7 +83,8 @@ def _at_once(x: Any, places: dict[int, tuple], how: str, mode: str, nearest: str
     factors = [places[a][1] if a in places else 1.0 for a in range(2, x.ndim)]
     if mode == "nearest":
         whole = all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors)
-        odd_or_floor = how == "asymmetric" and nearest == "floor" or (how == "half_pixel" and all(f == 2 for f in factors))
+        odd_or_floor = how == "asymmetric" and nearest == "floor" or (
+            how == "half_pixel" and nearest.startswith("round") and all(f in (1, 2) for f in factors))
         if not (whole and odd_or_floor):
             return None
         for d, f in enumerate(factors):
@@ -91,6 +92,8 @@ def _at_once(x: Any, places: dict[int, tuple], how: str, mode: str, nearest: str
                 x = aten.repeat_interleave(x, int(f), d + 2)
         return x
     aligned = how == "align_corners"
+    if aligned and by_scales and any(not float(f).is_integer() for f in factors):
+        return None
     if mode != "linear" or not (aligned or how in ("half_pixel", "pytorch_half_pixel")):
         return None
     if how == "pytorch_half_pixel" and any(not isinstance(t, int) or t == 1 for t in targets):

@@ -19,7 +19,8 @@ def transformed(x: Any, length: Any, axis: int, inverse: int, onesided: int) -> 
     axis = axis % x.ndim
     if axis == x.ndim - 1:
         raise ValueError("DFT: the last dim holds real and imaginary parts, and cannot be transformed")
-    size = x.shape[axis] if length is None else int(as_tuple(length)[0])
+    whole = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]
+    size = whole if length is None else as_tuple(length)[0]
     real = x.shape[-1] == 1
     if inverse and onesided:                        # half a spectrum: real numbers come back
         spectrum = aten.view_as_complex(x.contiguous())
@@ -95,7 +96,7 @@ def mel_weight_matrix(bands: Any, length: Any, rate: Any, low: Any, high: Any, *
         left, middle, right = at[k : k + 3]
         if middle == left:
             rows[middle, k] = 1
-        for j in range(left, middle):
+        for j in range(left, middle + 1) if middle > left else ():
             rows[j, k] = (j - left) / (middle - left)
         for j in range(middle, right):
             rows[j, k] = (right - j) / (right - middle)
