@@ -88,7 +88,7 @@ class Arguments:
             if isinstance(n, int) and size != n:
                 raise ValueError(f"onnx: input {name!r} should have {n} elements in dim {dim} ({kind}), got shape"
                                  f" {list(value.shape)}")
-            if isinstance(n, str) and sizes.setdefault(n, (size, name))[0] != size:
+            if isinstance(n, str) and n.isidentifier() and sizes.setdefault(n, (size, name))[0] != size:
                 raise ValueError(f"onnx: dim {dim} of input {name!r} is {n!r}, which input {sizes[n][1]!r} has as"
                                  f" {sizes[n][0]}, got shape {list(value.shape)}")
 

@@ -7,6 +7,7 @@ Refuses: files that are damaged or newer than what is known here, operators with
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,40 @@ class ImportedModel(fx.GraphModule):
             from ...func import functional_call  # noqa: PLC0415 - rarely needed
 
             return functional_call(self, replaced, given)
-        return super().__call__(*given)
+        return Module.__call__(self, *given)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return _restored(super().__deepcopy__(memo), copy.deepcopy(self._facts(), memo))
+
+    def __reduce__(self) -> Any:
+        function, given, *rest = super().__reduce__()
+        return _unpickled, (function, given, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What a graph module does not keep of itself when it is copied."""
+        return {"arguments": self.arguments, "results": self.results, "result_kinds": self.result_kinds,
+                "tensors": dict(self.named_buffers()), "passing": [
+                    f"{owner}.{leaf}".lstrip(".") for owner, m in self.named_modules()
+                    for leaf in sorted(m._non_persistent_buffers_set)], "training": self.training}
+
+
+def _unpickled(function: Callable, given: tuple, facts: dict[str, Any]) -> Any:
+    return _restored(function(*given), facts)
+
+
+def _restored(module: Any, facts: dict[str, Any]) -> Any:
+    """A copy of a graph module as an imported model."""
+    type(module).__bases__ = (ImportedModel,)          # a graph module has a class of its own
+    module.arguments, module.results, module.result_kinds = (facts[k] for k in ("arguments", "results", "result_kinds"))
+    for name, value in facts["tensors"].items():
+        if not _has(module, name):
+            _register(module, name, value, "buffer")
+    for name in facts["passing"]:
+        owner, _, leaf = name.rpartition(".")
+        if _has(module, name):
+            module.get_submodule(owner)._non_persistent_buffers_set.add(leaf)
+    module.training = facts["training"]
+    return module
 
 
 def load(model: Any, *, custom_ops: Mapping[tuple[str, str], Callable] | None = None, device: Any = None,
@@ -82,7 +116,11 @@ def read(model: Any) -> Model:
         data = model.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError("onnx.load: the file is open for text. Open it with mode 'rb'.")
-        return read_model(data)
+        found = read_model(data)
+        name = getattr(model, "name", None)
+        if isinstance(name, str) and os.path.isfile(name):
+            _attach(found, Folder(os.path.dirname(os.path.abspath(name))))
+        return found
     if hasattr(model, "serialize"):
         return read_model(model.serialize())
     raise TypeError(f"onnx.load: expected a path, bytes, a file that is open for bytes or a ModelProto, got"

@@ -12,8 +12,12 @@ from ..table import rule
 from .attention import heads_apart, heads_together, rotated
 from .convolutions import conv
 from .elementwise import leaky_relu
-from .norms import layer_normalization
-from .quantized import dequantize_linear, qlinear_conv, quantize_linear
+from .indexing import gather_nd
+from .norms import layer_normalization, softmax, softmax_1
+from .pooling import average_pool, max_pool
+from .products import gemm, matmul_integer
+from .quantized import dequantize_linear, dynamic_quantize_linear, qlinear_conv, quantize_linear
+from .recurrent import lstm_layer as lstm
 
 aten = ops.aten
 MS = "com.microsoft"
@@ -79,8 +83,6 @@ def fused_conv(x: Any, w: Any, bias: Any = None, z: Any = None, *, activation: s
 @rule("FusedGemm", domain=MS)
 def fused_gemm(a: Any, b: Any, c: Any = None, *, activation: str = "", activation_alpha: float | None = None,
                activation_beta: float | None = None, **settings: Any) -> Any:
-    from .products import gemm  # noqa: PLC0415
-
     params = [p for p in (activation_alpha, activation_beta) if p is not None]
     return _activated(gemm(a, b, c, **settings), activation, params)
 
@@ -274,8 +276,6 @@ def ms_dequantize_linear(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 @rule("DynamicQuantizeMatMul", domain=MS, closed=(1, 3))
 def dynamic_quantize_matmul(a: Any, b: Any, b_scale: Any, b_zero: Any = None, bias: Any = None) -> Any:
-    from .quantized import dynamic_quantize_linear  # noqa: PLC0415
-
     narrow, scale, zero = dynamic_quantize_linear(a, count=3)
     return matmul_integer_to_float(narrow, b, scale, b_scale, zero, b_zero, bias)
 
@@ -283,11 +283,29 @@ def dynamic_quantize_matmul(a: Any, b: Any, b_scale: Any, b_zero: Any = None, bi
 @rule("MatMulIntegerToFloat", domain=MS, closed=(0, 1, 4, 5))
 def matmul_integer_to_float(a: Any, b: Any, a_scale: Any, b_scale: Any, a_zero: Any = None, b_zero: Any = None,
                             bias: Any = None) -> Any:
-    from .products import matmul_integer  # noqa: PLC0415
-
     total = matmul_integer(a, b, a_zero, b_zero)
     found = aten.mul(total.to(a_scale.dtype), aten.mul(a_scale, b_scale))
     return found if bias is None else aten.add(found, bias)
+
+
+@rule("DynamicQuantizeLSTM", domain=MS, closed=(4,))
+def dynamic_quantize_lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, c0: Any = None,
+                          p: Any = None, w_scale: Any = None, w_zero: Any = None, r_scale: Any = None,
+                          r_zero: Any = None, *, count: int, **settings: Any) -> tuple:
+    """An LSTM whose products are of integers: what comes in is quantized at each step."""
+    def wide(weights: Any, scale: Any, zero: Any) -> Any:
+        def by_column(v: Any) -> Any:
+            return v if v.ndim == 0 else aten.reshape(v, (weights.shape[0], 1, -1))
+
+        found = weights.to(_C.float32) if zero is None else aten.sub(weights.to(_C.float32), by_column(zero.to(_C.float32)))
+        return aten.transpose(aten.mul(found, by_column(scale)), 1, 2)
+
+    def rounded(v: Any) -> Any:
+        narrow, scale, zero = dynamic_quantize_linear(v, count=3)
+        return aten.mul(aten.sub(narrow.to(_C.float32), zero.to(_C.float32)), scale)
+
+    return lstm(x, wide(w, w_scale, w_zero), wide(r, r_scale, r_zero), b, lengths, h0, c0, p, rounded=rounded,
+                count=count, **settings)
 
 
 @rule("MatMulNBits", domain=MS, closed=(1, 3, 4))
@@ -366,8 +384,6 @@ def qlinear_global_average_pool(x: Any, x_scale: Any, x_zero: Any, y_scale: Any,
 @rule("QLinearAveragePool", domain=MS, closed=True, gives=_narrow)
 def qlinear_average_pool(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, channels_last: int = 0,
                          elements: tuple, **settings: Any) -> Any:
-    from .pooling import average_pool  # noqa: PLC0415
-
     if channels_last:
         raise NotImplementedError("QLinearAveragePool: channels_last is not supported")
     return _through_floats(lambda v: average_pool(v, **settings), y_scale, y_zero, _own(elements, 0), (x, x_scale, x_zero))
@@ -376,8 +392,6 @@ def qlinear_average_pool(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero
 @rule("QLinearSoftmax", domain=MS, closed=True, gives=_narrow)
 def qlinear_softmax(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any, *, axis: int = -1, opset: int = 13,
                     elements: tuple) -> Any:
-    from .norms import softmax, softmax_1  # noqa: PLC0415
-
     compute = softmax if opset >= 13 else softmax_1
     return _through_floats(lambda v: compute(v, axis=axis), y_scale, y_zero, _own(elements, 0), (x, x_scale, x_zero))
 
@@ -398,8 +412,6 @@ def ms_qlinear_conv(*inputs: Any, channels_last: int = 0, elements: tuple, **set
 @rule("QGemm", domain=MS, closed=True, gives=lambda numbers, settings: numbers[8] if len(numbers) > 8 else 1)
 def qgemm(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, c: Any = None, y_scale: Any = None,
           y_zero: Any = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0, elements: tuple) -> Any:    # noqa: N803
-    from .products import matmul_integer  # noqa: PLC0415
-
     a, b = (aten.t(a) if transA else a), (aten.t(b) if transB else b)
     total = matmul_integer(a, b, a_zero, b_zero)
     total = total if c is None else aten.add(total, c)
@@ -441,15 +453,11 @@ def inverse(x: Any) -> Any:
 
 @rule("GatherND", domain=MS, closed=(1,))
 def ms_gather_nd(x: Any, indices: Any) -> Any:
-    from .indexing import gather_nd  # noqa: PLC0415
-
     return gather_nd(x, indices)
 
 
 @rule("NhwcMaxPool", domain=MS, closed=True, gives=_narrow)
 def nhwc_max_pool(x: Any, *, kernel_shape: Sequence[int], **settings: Any) -> Any:
-    from .pooling import max_pool  # noqa: PLC0415
-
     found = max_pool(aten.movedim(x, -1, 1), kernel_shape=kernel_shape, count=1, **settings)[0]
     return aten.movedim(found, 1, -1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .... import _C, ops
 from ....nn import functional
-from ....nn.modules.module import Module
+from ..layers import BatchNormalization, Dropout, OlderDropout
 from ..table import rule
 
 aten = ops.aten
@@ -51,30 +51,6 @@ def log_softmax_1(x: Any, *, axis: int = 1) -> Any:
 @rule("Hardmax", since=1)
 def hardmax_1(x: Any, *, axis: int = 1) -> Any:
     return aten.reshape(hardmax(_as_matrix(x, axis), axis=1), tuple(x.shape))
-
-
-class BatchNormalization(Module):
-    """Normalization over batches: by running figures in evaluation, by those of the batch (which move them) in training."""
-
-    def forward(self, x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5,
-                momentum: float = 0.9, training_mode: int = 0, count: int = 1, **older: Any) -> tuple:
-        if training_mode:
-            return _trained_norm(x, scale, shift, mean, variance, epsilon, momentum)
-        if scale.dtype is not x.dtype or mean.dtype is not x.dtype:
-            found = functional.batch_norm(x.to(mean.dtype), mean, variance, scale.to(mean.dtype), shift.to(mean.dtype),
-                                          self.training, 1 - momentum, epsilon).to(x.dtype)
-        else:
-            found = functional.batch_norm(x, mean, variance, scale, shift, self.training, 1 - momentum, epsilon)
-        return (found, *[None] * (count - 1))
-
-
-def _trained_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, epsilon: float, momentum: float) -> tuple:
-    dims = [d for d in range(x.ndim) if d != 1]
-    now = aten.mean(x, dims)
-    spread = aten.var(x, dims, correction=0)
-    found = functional.batch_norm(x, None, None, scale.to(x.dtype), shift.to(x.dtype), True, 0.0, epsilon)
-    return (found, mean * momentum + now.to(mean.dtype) * (1 - momentum),
-            variance * momentum + spread.to(variance.dtype) * (1 - momentum))
 
 
 @rule("BatchNormalization", since=14, closed=(3, 4), layer=BatchNormalization)
@@ -159,32 +135,9 @@ def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75
     return aten.div(x, aten.pow(aten.add(aten.mul(total, alpha / size), bias), beta))
 
 
-class Dropout(Module):
-    """Zeros at random while the module trains."""
-
-    def forward(self, x: Any, ratio: Any = 0.5, training: Any = None, *, seed: int | None = None, count: int = 1,
-                **older: Any) -> tuple:
-        rate = float(ratio) if ratio is not None else 0.5
-        if not (self.training or (training is not None and bool(training))) or rate == 0.0:
-            return x, aten.ones_like(x, dtype=_C.bool)
-        kept = aten.ge(aten.rand_like(x, dtype=_C.float32), rate)
-        return aten.mul(aten.mul(x, kept.to(x.dtype)), 1 / (1 - rate)), kept
-
-
 @rule("Dropout", since=12, closed=(1, 2), host=(1, 2), layer=Dropout)
 def dropout(x: Any, ratio: Any = 0.5, training: Any = None, *, seed: int | None = None, count: int) -> tuple:
     return Dropout().eval()(x, ratio, training, seed=seed)
-
-
-class OlderDropout(Module):
-    """Dropout whose rate is an attribute."""
-
-    def forward(self, x: Any, *, ratio: float = 0.5, is_test: int = 0, count: int = 1) -> tuple:
-        rate = 0.0 if not self.training else ratio
-        if rate == 0.0:
-            return x, aten.ones_like(x, dtype=_C.bool)
-        kept = aten.ge(aten.rand_like(x, dtype=_C.float32), rate)
-        return aten.mul(aten.mul(x, kept.to(x.dtype)), 1 / (1 - rate)), kept
 
 
 @rule("Dropout", since=1, layer=OlderDropout)

@@ -132,10 +132,20 @@ def lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = N
          activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
          activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
          hidden_size: int | None = None, input_forget: int = 0, layout: int = 0, count: int) -> tuple:
-    default = ("Sigmoid", "Tanh", "Tanh")
     if _is_plain(direction, lengths, clip, layout) and p is None and not input_forget and _is_default(
-            activations, default, w.shape[0]):
+            activations, ("Sigmoid", "Tanh", "Tanh"), w.shape[0]):
         return _by_library(aten.lstm, x, w, r, b, [h0, c0], (0, 2, 3, 1))
+    return lstm_layer(x, w, r, b, lengths, h0, c0, p, activation_alpha=activation_alpha, activation_beta=activation_beta,
+                      activations=activations, clip=clip, direction=direction, input_forget=input_forget, layout=layout)
+
+
+def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, c0: Any = None, p: Any = None,
+               *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
+               activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
+               hidden_size: int | None = None, input_forget: int = 0, layout: int = 0, count: int = 3,
+               rounded: Callable[[Any], Any] | None = None) -> tuple:
+    """An LSTM step by step; `rounded` is what the operands of its products go through."""
+    default = ("Sigmoid", "Tanh", "Tanh")
     functions = _activations(activations, default, w.shape[0], activation_alpha, activation_beta)
     hidden = r.shape[2]
 
@@ -146,7 +156,8 @@ def lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = N
 
         def step(inner: Any, states: list[Any]) -> list[Any]:
             last, memory = states
-            gates = aten.add(aten.add(inner, aten.matmul(last, aten.transpose(recurrent, 0, 1))), bias)
+            told = last if rounded is None else rounded(last)
+            gates = aten.add(aten.add(inner, aten.matmul(told, aten.transpose(recurrent, 0, 1))), bias)
             i, o, forget, c = [gates[:, k * hidden : (k + 1) * hidden] for k in range(4)]
             if peep is not None:
                 i, forget = aten.add(i, aten.mul(peep[0], memory)), aten.add(forget, aten.mul(peep[2], memory))
@@ -159,7 +170,7 @@ def lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = N
 
         return step
 
-    return _run(x, w, r, b, lengths, [h0, c0], direction, layout, 4, cell)
+    return _run(x if rounded is None else rounded(x), w, r, b, lengths, [h0, c0], direction, layout, 4, cell)
 
 
 @rule("GRU", since=3, closed=(4,))
