@@ -21,9 +21,10 @@ class BatchNormalization(Module):
                 momentum: float = 0.9, training_mode: int = 0, count: int = 1, **older: Any) -> tuple:
         if training_mode:
             return _trained_norm(x, scale, shift, mean, variance, epsilon, momentum)
-        kind = mean.dtype
-        found = aten.batch_norm(x.to(kind), scale.to(kind), shift.to(kind), mean, variance, self.training, 1 - momentum,
-                                epsilon, False).to(x.dtype)
+        kind = mean.dtype                        # figures may be wider than what is normalized
+        wide = [v if v.dtype is kind else v.to(kind) for v in (x, scale, shift)]
+        found = aten.batch_norm(*wide, mean, variance, self.training, 1 - momentum, epsilon, False)
+        found = found if x.dtype is kind else found.to(x.dtype)
         return (found, *[None] * (count - 1))
 
 

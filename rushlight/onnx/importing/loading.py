@@ -40,7 +40,7 @@ class ImportedModel(fx.GraphModule):
         if replaced:
             from ...func import functional_call  # noqa: PLC0415 - rarely needed
 
-            return functional_call(self, replaced, given)
+            return functional_call(self, replaced, tuple(given))
         return Module.__call__(self, *given)
 
     def __deepcopy__(self, memo: Any) -> Any:
