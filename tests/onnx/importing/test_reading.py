@@ -209,6 +209,8 @@ def whole() -> bytes:
 def mutated(data: bytes, rng: random.Random) -> bytes:
     found = bytearray(data)
     for _ in range(rng.randint(1, 4)):
+        if not found:
+            break
         kind, at = rng.randrange(5), rng.randrange(len(found))
         if kind == 0:
             found[at] = rng.randrange(256)
