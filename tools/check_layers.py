@@ -166,7 +166,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2925,
+    LOOSE: 2935,
     "_decomp": 2000,
     "aten_view": 2860,
     "ao": 18500,

@@ -1,8 +1,8 @@
 """The standard's interface to runtimes (`onnx.backend.base.Backend`): models in, NumPy's arrays in and out.
 
-Enters: an `onnx.ModelProto` (or whatever `onnx.load` takes), and arrays. Leaves: arrays of the types that the file names.
-`onnx.backend.test.BackendTest(rushlight.onnx.backend, __name__)` runs the standard's own cases. Refuses: devices that are
-not here.
+Enters: an `onnx.ModelProto` (or whatever `onnx.load` takes), and arrays. Leaves: arrays of the types that the file
+names. `onnx.backend.test.BackendTest(rushlight.onnx.backend, __name__)` runs the standard's own cases. Refuses:
+devices that are not here.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def to_value(value: Any, kind: Kind | None, device: str = "CPU") -> Any:
         return array.astype(object)
     narrow = _named(array.dtype.name)
     if narrow is not None:
-        array = array.astype(numpy.float32 if narrow.dtype is _C.float32 else narrow.dtype.is_signed and numpy.int8
+        array = array.astype(numpy.float32 if narrow.dtype is _C.float32 else (narrow.dtype.is_signed and numpy.int8)
                              or numpy.uint8) if narrow.is_packed else array
         if not narrow.is_packed:
             whole = numpy.ascontiguousarray(array).view(numpy.int16 if narrow.bits == 16 else numpy.uint8)

@@ -94,7 +94,8 @@ def run(chosen: argparse.Namespace, model: Model) -> None:
 
         fast = compiled(loaded)
         fast(**inputs)
-        print(f"time    {median(lambda: loaded(**inputs)):.3f} ms, compiled {median(lambda: fast(**inputs)):.3f} ms", end="")
+        print(f"time    {median(lambda: loaded(**inputs)):.3f} ms, compiled {median(lambda: fast(**inputs)):.3f} ms",
+              end="")
     if sessions.is_installed():
         session = sessions.session(chosen.file)
         feeds = {name: sessions._array(name, v) for name, v in inputs.items() if v is not None}

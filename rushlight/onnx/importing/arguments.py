@@ -1,8 +1,8 @@
 """What a model takes: arguments of a call, put into the graph's order and held against what the file says of them.
 
 Enters: arguments in order and by name. Leaves: a list for the graph, and tensors that take a weight's place for this
-call. Refuses, by the input's name: missing and surplus ones, other types, ranks and sizes than the file has, one varying
-size with two values.
+call. Refuses, by the input's name: missing and surplus ones, other types, ranks and sizes than the file has, one
+varying size with two values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a graph is one: every name defined once, before it is read, and nothing read that nothing defines.
 
-Enters: nodes, and the names that are there before them. Leaves: the nodes in an order in which they can run (files should
-have that order; some do not). Refuses: cycles, names defined twice or never, operators without a rule.
+Enters: nodes, and the names that are there before them. Leaves: the nodes in an order in which they can run (files
+should have that order; some do not). Refuses: cycles, names defined twice or never, operators without a rule.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def ordered(nodes: Sequence[Node], graph: Graph | None, known: Collection[str], 
             readers.setdefault(b, []).append(k)
     if graph is not None:
         for value in graph.outputs:
-            if value.name not in makers and value.name not in known and (scope is None or scope.find(value.name) is None):
+            is_outside = scope is not None and scope.find(value.name) is not None
+            if value.name not in makers and value.name not in known and not is_outside:
                 raise damaged(f"{where or 'the graph'} has the result {value.name!r}, which nothing defines")
     return _sorted(nodes, waiting, readers)
 
@@ -98,14 +99,15 @@ def check_versions(model: Model) -> None:
     for domain, version in {"": model.opset, **model.opsets}.items():
         newest = NEWEST.get(domain)
         if newest is not None and version > newest:
-            raise ValueError(f"onnx: the model is in version {version} of {domain or 'ai.onnx'}, and {newest} is the newest"
-                             " known here. Write it in an older version, or convert it with onnx.version_converter.")
+            raise ValueError(f"onnx: the model is in version {version} of {domain or 'ai.onnx'}, and {newest} is the"
+                             " newest known here. Write it in an older version, or convert it with onnx.version_converter.")
         if version < 1:
             raise damaged(f"it is in version {version} of {domain or 'ai.onnx'}, and versions begin with 1")
 
 
 def all_nodes(model: Model) -> Iterator[tuple[Node, Mapping[str, int]]]:
-    """Every node of a model, those of functions that it calls and of graphs in graphs too, with the versions it is in."""
+    """Every node of a model, those of functions that it calls and of graphs in graphs too, with the versions it is
+    in."""
     seen = set()
     stack = [(model.graph.nodes, {"": model.opset, **model.opsets})]
     while stack:

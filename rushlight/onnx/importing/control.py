@@ -16,7 +16,7 @@ from ...autograd.grad_mode import enable_grad
 from ..model import Graph, Node, Value
 from .errors import damaged
 from .rules.attention import flex_attention
-from .translating import Item, Part, Scope, Translation
+from .translating import Item, Scope, Translation
 
 aten = ops.aten
 
@@ -94,7 +94,8 @@ def _form(*forms: str) -> str:
     return "other" if "other" in forms else "tensor"
 
 
-def if_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any], label: str
+def if_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
+            label: str
             ) -> list[Item]:
     builder = scope.builder
     then_graph, else_graph = _graph(node, settings, "then_branch"), _graph(node, settings, "else_branch")
@@ -102,11 +103,14 @@ def if_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | No
         raise damaged(f"node {label!r} (If) has {len(node.outputs)} results, and its graphs have"
                       f" {len(then_graph.outputs)} and {len(else_graph.outputs)}")
     then, other = t.subgraph(scope, then_graph, f"{label}_then"), t.subgraph(scope, else_graph, f"{label}_else")
-    assert inputs[0] is not None
+    if not inputs or inputs[0] is None:
+        raise damaged(f"node {label!r} (If) has no condition")
     condition = builder.numbers(inputs[0]) if inputs[0].form == "numbers" else builder.tensor(inputs[0])
-    called = builder.call(run_if, condition, builder.attribute(then.target), tuple(then.captured), builder.attribute(other.target),
+    called = builder.call(run_if, condition, builder.attribute(then.target), tuple(then.captured),
+                          builder.attribute(other.target),
                           tuple(other.captured), name=label)
-    return _results(scope, node, called, then.numbers, [_form(a, b) for a, b in zip(then.forms, other.forms, strict=True)])
+    return _results(scope, node, called, then.numbers, [_form(a, b) for a, b in zip(then.forms, other.forms,
+                                                                                    strict=True)])
 
 
 def loop_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
@@ -120,7 +124,8 @@ def loop_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | 
     part = t.subgraph(scope, body, f"{label}_body", [None, None, *states])
     given = [*inputs, None, None]
     most = builder.numbers(given[0]) if given[0] is not None else None
-    called = builder.call(run_loop, most, builder.tensor(given[1]), builder.attribute(part.target), tuple(part.captured),
+    called = builder.call(run_loop, most, builder.tensor(given[1]), builder.attribute(part.target),
+                          tuple(part.captured),
                           tuple([builder.tensor(s) for s in states]), len(body.outputs) - 1 - len(states), name=label)
     forms = [_form(s.form if s is not None else "", f) for s, f in zip(states, part.forms[1:], strict=False)]
     return _results(scope, node, called, part.numbers[1:], [*forms, *part.forms[1 + len(states) :]])
@@ -133,8 +138,8 @@ def scan_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | 
     given = list(inputs)
     if version < 9:                              # a batch in front, and lengths first
         if given and given[0] is not None:
-            raise NotImplementedError(f"onnx: node {label!r} (Scan of version 8) has lengths of sequences, which are not"
-                                      " supported here")
+            raise NotImplementedError(
+                f"onnx: node {label!r} (Scan of version 8) has lengths of sequences, which are not supported here")
         given = given[1:]
     rows = settings.get("num_scan_inputs")
     if not isinstance(rows, int) or not 0 < rows <= len(given):
@@ -154,23 +159,27 @@ def scan_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | 
     return _results(scope, node, called, part.numbers, part.forms)
 
 
-def run_scan_of_batches(body: Any, given: Sequence[Any], states: Sequence[Any], rows: Sequence[Any], *options: Any) -> list:
+def run_scan_of_batches(body: Any, given: Sequence[Any], states: Sequence[Any], rows: Sequence[Any],
+                        *options: Any) -> list:
     """A scan for each element of a batch, as version 8 has it."""
     each = [run_scan(body, given, [s[b] for s in states], [r[b] for r in rows], *options)
             for b in range(rows[0].shape[0])]
     return [aten.stack(list(parts)) for parts in zip(*each, strict=True)]
 
 
-def map_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any], label: str
+def map_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
+             label: str
              ) -> list[Item]:
     builder, body = scope.builder, _graph(node, settings, "body")
     part = t.subgraph(scope, body, f"{label}_body")
-    called = builder.call(run_map, builder.attribute(part.target), tuple(part.captured), tuple([builder.tensor(i) for i in inputs]),
+    called = builder.call(run_map, builder.attribute(part.target), tuple(part.captured),
+                          tuple([builder.tensor(i) for i in inputs]),
                           len(body.outputs), name=label)
     return _results(scope, node, called, part.numbers, ["other"] * len(body.outputs))
 
 
-def flex_attention_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str, Any],
+def flex_attention_node(t: Translation, scope: Scope, node: Node, inputs: Sequence[Item | None], settings: dict[str,
+                                                                                                                Any],
                         label: str) -> list[Item]:
     builder, given = scope.builder, dict(settings)
     graphs: list[Any] = []

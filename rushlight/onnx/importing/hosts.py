@@ -1,8 +1,8 @@
 """Small integers that sizes are computed of: they stay Python's numbers, and never become tensors.
 
 Enters: numbers and tuples of numbers, which stand for tensors without dims and with one. Leaves: the same. Sizes that
-inputs decide so stay what tracing makes of them, symbols: a module has no size in it that an example had. `HOST` says of
-an operator what it does to such values, and how many dims its result has (None: it makes a tensor).
+inputs decide so stay what tracing makes of them, symbols: a module has no size in it that an example had. `HOST` says
+of an operator what it does to such values, and how many dims its result has (None: it makes a tensor).
 """
 
 from __future__ import annotations

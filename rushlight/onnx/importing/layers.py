@@ -15,7 +15,8 @@ aten = ops.aten
 
 
 class BatchNormalization(Module):
-    """Normalization over batches: by running figures in evaluation, by those of the batch (which move them) in training."""
+    """Normalization over batches: by running figures in evaluation, by those of the batch (which move them) in
+    training."""
 
     def forward(self, x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5,
                 momentum: float = 0.9, training_mode: int = 0, count: int = 1, **older: Any) -> tuple:

@@ -47,7 +47,7 @@ class ImportedModel(fx.GraphModule):
         return _restored(super().__deepcopy__(memo), copy.deepcopy(self._facts(), memo))
 
     def __reduce__(self) -> Any:
-        function, given, *rest = super().__reduce__()
+        function, given, *_ = super().__reduce__()
         return _unpickled, (function, given, self._facts())
 
     def _facts(self) -> dict[str, Any]:
@@ -97,7 +97,8 @@ def run(model: Any, inputs: Any, **options: Any) -> list[Any]:
         elif isinstance(inputs, (list, tuple)):
             result = loaded(*[_as_value(v) for v in inputs])
         else:
-            raise TypeError(f"onnx.run: expected a list of inputs or a dict of them by name, got {type(inputs).__name__}")
+            raise TypeError("onnx.run: expected a list of inputs or a dict of them by name, got"
+                            f" {type(inputs).__name__}")
     return list(result) if isinstance(result, tuple) else [result]
 
 

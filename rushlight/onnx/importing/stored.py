@@ -1,8 +1,8 @@
 """Tensors of a file: where their elements lie, and what they are.
 
-Enters: fields of TensorProto. Leaves: tensors over the file's own memory where its bytes are what a tensor's are, copies
-otherwise (packed elements, numbers written one by one). Elements that lie in another file are mapped. Refuses: sizes
-that the bytes do not back, and files outside of the model's folder: absolute ones, those above it, links.
+Enters: fields of TensorProto. Leaves: tensors over the file's own memory where its bytes are what a tensor's are,
+copies otherwise (packed elements, numbers written one by one). Elements that lie in another file are mapped. Refuses:
+sizes that the bytes do not back, and files outside of the model's folder: absolute ones, those above it, links.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class Stored:
             return self._strings()
         if self.is_external:
             if self.folder is None:
-                raise ValueError(f"onnx: tensor {self.name!r} lies in the file {self.place.get('location')!r}, and a model"
-                                 " that is given as bytes has no folder. Give the path of the model.")
+                raise ValueError(
+                    f"onnx: tensor {self.name!r} lies in the file {self.place.get('location')!r}, and a model that is"
+                    " given as bytes has no folder. Give the path of the model.")
             return self._from_bytes(self.folder.bytes_of(self.name, self.place, self._size()))
         if self.raw is not None:
             return self._from_bytes(self.raw)
@@ -199,8 +200,8 @@ class SparseStored:
 
         count = math.prod(self.shape)
         if any(n < 0 for n in self.shape) or count > self.LARGEST:
-            raise damaged(f"sparse tensor {self.name!r} of shape {list(self.shape)} has {count} elements when it is dense,"
-                          f" and {self.LARGEST} are allowed")
+            raise damaged(f"sparse tensor {self.name!r} of shape {list(self.shape)} has {count} elements when it is"
+                          f" dense, and {self.LARGEST} are allowed")
         values, indices = self.values.load(), self.indices.load().numpy()
         if indices.ndim == 2 and indices.shape[1] == len(self.shape):
             if indices.size and ((indices < 0).any() or (indices >= numpy.array(self.shape)).any()):

@@ -1,8 +1,8 @@
 """The table of rules: operators by domain, name and version, and the function that each one is here.
 
-Enters: functions, decorated by `rule`. Positional parameters are the operator's inputs, those by keyword its attributes.
-Leaves: `found(domain, op, version)`. A rule holds from one version of its domain until the next rule of that name; a
-version before the first, or a rule that is None, is an operator which that version does not have.
+Enters: functions, decorated by `rule`. Positional parameters are the operator's inputs, those by keyword its
+attributes. Leaves: `found(domain, op, version)`. A rule holds from one version of its domain until the next rule of
+that name; a version before the first, or a rule that is None, is an operator which that version does not have.
 
 Keywords that are no attributes: `count` is how many results are asked for (the rule returns as many, or more),
 `anchor` a tensor without elements, on the device and of the float type of the model, `elements` the types of elements
@@ -18,7 +18,6 @@ from typing import Any
 
 NEWEST = {"": 28, "ai.onnx.ml": 6, "com.microsoft": 1, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
 EXTRAS = frozenset({"count", "anchor", "elements"})
-FAMILIES: dict[str, tuple[str, ...]] = {}     # rooms of rules by domain; see rules/__init__.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +44,8 @@ class Rule:
 
     def arity(self) -> tuple[int, int | None]:
         """How many inputs it takes, at least and at most."""
-        given = [p for p in _parameters(self.function).values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        given = [p for p in _parameters(self.function).values() if p.kind in (p.POSITIONAL_ONLY,
+                                                                              p.POSITIONAL_OR_KEYWORD)]
         least = sum(p.default is p.empty for p in given)
         has_more = any(p.kind is p.VAR_POSITIONAL for p in _parameters(self.function).values())
         return least, None if has_more else len(given)

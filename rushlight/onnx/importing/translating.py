@@ -1,7 +1,7 @@
 """A graph of ONNX as a graph of calls.
 
-Enters: a `Model`'s graph, functions and tensors. Leaves: an `fx.Graph` whose calls are the rules' functions, and what it
-holds: parameters (floats that a gradient can reach), buffers, layers, and a module for each graph in a graph. What
+Enters: a `Model`'s graph, functions and tensors. Leaves: an `fx.Graph` whose calls are the rules' functions, and what
+it holds: parameters (floats that a gradient can reach), buffers, layers, and a module for each graph in a graph. What
 depends on constants alone is computed here, once. Refuses: operators that nothing here implements, all of them in one
 error.
 """
@@ -23,7 +23,7 @@ from ..model import Function, Graph, Model, Node, Reference, Value
 from . import hosts
 from .checking import ordered
 from .stored import SparseStored, Stored
-from .table import Rule, found
+from .table import EXTRAS, Rule, found
 
 LARGEST_FOLD = 2**22         # elements of a constant that is computed of smaller ones
 BOOL = BY_NAME["BOOL"].number
@@ -231,7 +231,7 @@ class Translation:
         for value, given in zip(graph.inputs, [*forms, *[None] * len(graph.inputs)], strict=False):
             inner.items[value.name] = self.argument(builder, value, given)
         self.tensors_of(graph, inner)
-        inner.run(ordered(graph.nodes, graph, {n for n in inner.items}, scope, name))
+        inner.run(ordered(graph.nodes, graph, set(inner.items), scope, name))
         outputs = [inner.find(v.name) for v in graph.outputs]
         builder.graph.output(tuple([builder.tensor(o) for o in outputs]))
         captured = [scope.builder.of(item) for item in builder.captured]
@@ -317,8 +317,10 @@ class Translation:
         known = rule.settings
         surplus = [name for name in settings if name not in known and name != "consumed_inputs"]
         if surplus and not rule.takes_any:
-            raise ValueError(f"onnx: node {node.name or node.outputs[0]!r} ({node.op}) has the attribute {surplus[0]!r},"
-                             f" and its operator takes {', '.join(n for n in known if n not in ('count', 'anchor', 'elements')) or 'none'}")
+            own = ", ".join([n for n in known if n not in EXTRAS]) or "none"
+            label = node.name or next(iter(node.outputs), "")
+            raise ValueError(f"onnx: node {label!r} ({node.op}) has the attribute {surplus[0]!r}, and its operator takes"
+                             f" {own}")
         settings.pop("consumed_inputs", None)
         _check_call(node, rule, inputs, settings)
         count, name = max(len(node.outputs), 1), next((n for n in node.outputs if n), "")
@@ -374,7 +376,8 @@ class Translation:
             function = hosts.BY_SETTINGS[node.op]
         if len(inputs) > 2 and node.op in ("Min", "Max"):
             return None
-        rank = dims(ranks, settings, [hosts.numbers_of(i.value) if i is not None and i.is_known else None for i in inputs])
+        rank = dims(ranks, settings,
+                    [hosts.numbers_of(i.value) if i is not None and i.is_known else None for i in inputs])
         if rank is None:
             return None
         given = {k: v for k, v in settings.items() if k not in ("select_last_index", "noop_with_empty_axes")}
@@ -429,7 +432,8 @@ def holding(builder: Builder) -> Any:
 def _constant(value: Any, number: int = 0) -> Item:
     """A value that is known, numbers as a tensor."""
     if isinstance(value, (bool, int, float, tuple)):
-        return Item("tensor", value=tensor(list(value) if isinstance(value, tuple) else value, dtype=_C.int64), number=INT64)
+        return Item("tensor", value=tensor(list(value) if isinstance(value, tuple) else value, dtype=_C.int64),
+                    number=INT64)
     if isinstance(value, _C.Tensor):
         return Item("tensor", value=value, number=number or NUMBER_OF.get(value.dtype, 0))
     return Item("other", value=value, number=number)
@@ -451,7 +455,8 @@ def _form(op: str) -> str:
     return "other" if op in _OTHER else "tensor"
 
 
-_OTHER = frozenset({"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence", "Optional",
+_OTHER = frozenset({"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence",
+                    "Optional",
                     "OptionalGetElement", "StringConcat", "StringNormalizer", "StringSplit"})
 
 
@@ -478,9 +483,10 @@ def _check_call(node: Node, rule: Rule, inputs: Sequence[Any], settings: Mapping
     label = node.name or (node.outputs[0] if node.outputs else "")
     if len(inputs) < least or (most is not None and len(inputs) > most):
         expected = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise ValueError(f"onnx: node {label!r} ({node.op}) has {len(inputs)} inputs, and its operator takes {expected}")
+        raise ValueError(f"onnx: node {label!r} ({node.op}) has {len(inputs)} inputs, and its operator takes"
+                         f" {expected}")
     for name, p in rule.settings.items():
-        if p.default is p.empty and name not in settings and name not in ("count", "anchor", "elements"):
+        if p.default is p.empty and name not in settings and name not in EXTRAS:
             raise ValueError(f"onnx: node {label!r} ({node.op}) lacks the attribute {name!r}")
 
 

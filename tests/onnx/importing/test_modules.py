@@ -1,4 +1,5 @@
-"""What `onnx.load` gives: a module with the file's weights under their names, for all sizes, that trains and travels."""
+"""What `onnx.load` gives: a module with the file's weights under their names, for all sizes, that trains and
+travels."""
 
 from __future__ import annotations
 
@@ -214,7 +215,8 @@ def test_optional_inputs_may_be_left_out_and_results_may_be_many():
 
 
 def test_run_takes_lists_and_names(tmp_path):
-    data = model([node("Sub", "a b", "y")], [value("a", 2, dtype=I64), value("b", 2, dtype=I64)], [value("y", 2, dtype=I64)])
+    data = model([node("Sub", "a b", "y")], [value("a", 2, dtype=I64), value("b", 2, dtype=I64)], [value("y", 2,
+                                                                                                         dtype=I64)])
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
     for given in (data, path, str(path), io.BytesIO(data)):

@@ -71,7 +71,8 @@ def test_strings_are_arrays_of_objects():
 
 @pytest.mark.parametrize("parts", [
     {"kind": "FLOAT", "dims": [3], "raw": b"\0" * 8}, {"kind": "FLOAT", "dims": [2**60], "raw": b""},
-    {"kind": "FLOAT", "dims": [2**40, 2**40]}, {"kind": "FLOAT", "dims": [-1]}, {"kind": "INT64", "dims": [2], "int64": [1]},
+    {"kind": "FLOAT", "dims": [2**40, 2**40]}, {"kind": "FLOAT", "dims": [-1]}, {"kind": "INT64", "dims": [2],
+                                                                                 "int64": [1]},
     {"kind": "INT4", "dims": [9], "raw": b"\0"}, {"kind": "INT4", "dims": [9], "int32": [1]},
     {"kind": "STRING", "dims": [1], "raw": b"abc"}, {"kind": "STRING", "dims": [5], "strings": [b"a"]},
     {"kind": "FLOAT", "dims": [2], "int64": [1, 2]}, {"kind": "COMPLEX64", "dims": [1], "floats": [1.0]},
@@ -118,7 +119,8 @@ def test_versions_from_the_future_are_named():
         torch.onnx.load(model([node("Relu", "x", "y")], [value("x", 1)], [value("y", 1)], opset=99))
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\xff" * 50, b"hello, this is no model", b"PK\x03\x04" + b"\0" * 40, b"\x08\x08"])
+@pytest.mark.parametrize("data", [b"", b"\0", b"\xff" * 50, b"hello, this is no model", b"PK\x03\x04" + b"\0" * 40,
+                                  b"\x08\x08"])
 def test_what_is_no_model_is_refused(data):
     with pytest.raises(ValueError, match="onnx"):
         torch.onnx.load(data)
@@ -127,7 +129,8 @@ def test_what_is_no_model_is_refused(data):
 def test_graphs_nested_without_end_are_refused():
     inner = Message()
     for _ in range(300):
-        inner = Message().message(1, Message().text(4, "If").message(5, Message().text(1, "then_branch").message(6, inner)))
+        inner = Message().message(1, Message().text(4, "If").message(5, Message().text(1, "then_branch").message(6,
+                                                                                                                 inner)))
     with pytest.raises(ValueError, match="deep"):
         read_model(bytes(Message().message(7, inner)))
 

@@ -121,7 +121,8 @@ def _as_text(x: Any) -> Any:
     found = numpy.empty(x.numel(), object)
     single = numpy.float32 if x.dtype in (_C.float32, _C.float16, _C.bfloat16) else numpy.float64
     for k, v in enumerate(x.reshape(-1).tolist()):
-        found[k] = _written(v, single) if isinstance(v, float) else str(int(v)) if isinstance(v, (int, bool)) else str(v)
+        found[k] = _written(v, single) if isinstance(v, float) else str(int(v)) if isinstance(v, (int,
+                                                                                                  bool)) else str(v)
     return found.reshape(tuple(x.shape))
 
 

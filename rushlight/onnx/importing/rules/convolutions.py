@@ -84,8 +84,10 @@ def _of_many_dims(x: Any, w: Any, bias: Any, strides: Sequence[int], before: Seq
 
 
 @rule("ConvTranspose")
-def conv_transpose(x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET", dilations: Sequence[int] | None = None,
-                   group: int = 1, kernel_shape: Sequence[int] | None = None, output_padding: Sequence[int] | None = None,
+def conv_transpose(x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET",
+                   dilations: Sequence[int] | None = None,
+                   group: int = 1, kernel_shape: Sequence[int] | None = None,
+                   output_padding: Sequence[int] | None = None,
                    output_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
                    strides: Sequence[int] | None = None) -> Any:
     rank = x.ndim - 2
@@ -165,7 +167,8 @@ def col2im(x: Any, image_shape: Any, block_shape: Any, *, dilations: Sequence[in
 
 
 @rule("DeformConv", since=19)
-def deform_conv(x: Any, w: Any, offset: Any, bias: Any = None, mask: Any = None, *, dilations: Sequence[int] | None = None,
+def deform_conv(x: Any, w: Any, offset: Any, bias: Any = None, mask: Any = None, *,
+                dilations: Sequence[int] | None = None,
                 group: int = 1, kernel_shape: Sequence[int] | None = None, offset_group: int = 1,
                 pads: Sequence[int] | None = None, strides: Sequence[int] | None = None) -> Any:
     """A convolution of two dims whose taps lie between elements, where `offset` says."""

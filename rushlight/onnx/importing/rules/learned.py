@@ -136,7 +136,8 @@ def tree_ensemble_regressor(x: Any, *, aggregate_function: str = "SUM", base_val
                             nodes_featureids: Sequence[int], nodes_hitrates: Any = None,
                             nodes_hitrates_as_tensor: Any = None,
                             nodes_missing_value_tracks_true: Sequence[int] | None = None, nodes_modes: Sequence[str],
-                            nodes_nodeids: Sequence[int], nodes_treeids: Sequence[int], nodes_truenodeids: Sequence[int],
+                            nodes_nodeids: Sequence[int], nodes_treeids: Sequence[int],
+                            nodes_truenodeids: Sequence[int],
                             nodes_values: Sequence[float] | None = None, nodes_values_as_tensor: Any = None,
                             post_transform: str = "NONE", target_ids: Sequence[int], target_nodeids: Sequence[int],
                             target_treeids: Sequence[int], target_weights: Sequence[float] | None = None,
@@ -160,7 +161,8 @@ def tree_ensemble_classifier(x: Any, *, base_values: Sequence[float] | None = No
                              nodes_featureids: Sequence[int], nodes_hitrates: Any = None,
                              nodes_hitrates_as_tensor: Any = None,
                              nodes_missing_value_tracks_true: Sequence[int] | None = None, nodes_modes: Sequence[str],
-                             nodes_nodeids: Sequence[int], nodes_treeids: Sequence[int], nodes_truenodeids: Sequence[int],
+                             nodes_nodeids: Sequence[int], nodes_treeids: Sequence[int],
+                             nodes_truenodeids: Sequence[int],
                              nodes_values: Sequence[float] | None = None, nodes_values_as_tensor: Any = None,
                              post_transform: str = "NONE", count: int) -> tuple:
     x = _matrix(x)
@@ -331,7 +333,8 @@ def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
 
 
 @rule("Imputer", domain=ML, closed=True)
-def imputer(x: Any, *, imputed_value_floats: Sequence[float] | None = None, imputed_value_int64s: Sequence[int] | None = None,
+def imputer(x: Any, *, imputed_value_floats: Sequence[float] | None = None,
+            imputed_value_int64s: Sequence[int] | None = None,
             replaced_value_float: float = 0.0, replaced_value_int64: int = 0) -> Any:
     is_float = x.dtype.is_floating_point
     given = tensor(list((imputed_value_floats if is_float else imputed_value_int64s) or [0]), dtype=x.dtype)
@@ -378,7 +381,8 @@ def _looked_up(x: Any, table: dict[Any, Any], default: Any) -> Any:
 
 @rule("LabelEncoder", domain=ML, closed=True)
 def label_encoder(x: Any, *, default_float: float = -0.0, default_int64: int = -1, default_string: str = "_Unused",
-                  default_tensor: Any = None, keys_floats: Any = None, keys_int64s: Any = None, keys_strings: Any = None,
+                  default_tensor: Any = None, keys_floats: Any = None, keys_int64s: Any = None,
+                  keys_strings: Any = None,
                   keys_tensor: Any = None, values_floats: Any = None, values_int64s: Any = None,
                   values_strings: Any = None, values_tensor: Any = None, classes_strings: Any = None) -> Any:
     if classes_strings is not None:                  # version 1: names and their places, either way

@@ -104,7 +104,8 @@ def simplified_layer_normalization(x: Any, scale: Any, *, axis: int = -1, epsilo
 
 
 @rule("SkipLayerNormalization", domain=MS)
-def skip_layer_normalization(x: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12,
+def skip_layer_normalization(x: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *,
+                             epsilon: float = 1e-12,
                              count: int) -> tuple:
     total = aten.add(x, skip)
     total = total if bias is None else aten.add(total, bias)
@@ -247,7 +248,8 @@ def group_query_attention(q: Any, k: Any = None, v: Any = None, past_key: Any = 
 
 
 @rule("RotaryEmbedding", domain=MS, closed=(1,))
-def rotary_embedding(x: Any, positions: Any, cosines: Any, sines: Any, *, interleaved: int = 0, is_packed_batching: int = 0,
+def rotary_embedding(x: Any, positions: Any, cosines: Any, sines: Any, *, interleaved: int = 0,
+                     is_packed_batching: int = 0,
                      num_heads: int = 0, rotary_embedding_dim: int = 0, scale: float = 1.0) -> Any:
     length = x.shape[1] if x.ndim == 3 else x.shape[2]
     width = 2 * cosines.shape[-1]
@@ -265,7 +267,8 @@ def rotary_embedding(x: Any, positions: Any, cosines: Any, sines: Any, *, interl
 
 
 @rule("QuantizeLinear", domain=MS, gives=lambda numbers, settings: numbers[2] if len(numbers) > 2 else 2, closed=(2,))
-def ms_quantize_linear(x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, elements: tuple) -> Any:
+def ms_quantize_linear(x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0,
+                       elements: tuple) -> Any:
     return quantize_linear(x, scale, zero, axis=axis, block_size=block_size, elements=elements)
 
 
@@ -297,7 +300,8 @@ def dynamic_quantize_lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = 
         def by_column(v: Any) -> Any:
             return v if v.ndim == 0 else aten.reshape(v, (weights.shape[0], 1, -1))
 
-        found = weights.to(_C.float32) if zero is None else aten.sub(weights.to(_C.float32), by_column(zero.to(_C.float32)))
+        found = weights.to(_C.float32) if zero is None else aten.sub(weights.to(_C.float32),
+                                                                     by_column(zero.to(_C.float32)))
         return aten.transpose(aten.mul(found, by_column(scale)), 1, 2)
 
     def rounded(v: Any) -> Any:
@@ -309,7 +313,8 @@ def dynamic_quantize_lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = 
 
 
 @rule("MatMulNBits", domain=MS, closed=(1, 3, 4))
-def matmul_n_bits(a: Any, b: Any, scales: Any, zeros: Any = None, groups: Any = None, bias: Any = None, *, K: int, N: int,    # noqa: N803
+def matmul_n_bits(a: Any, b: Any, scales: Any, zeros: Any = None, groups: Any = None, bias: Any = None, *, K: int,
+                  N: int,    # noqa: N803
                   accuracy_level: int = 0, bits: int = 4, block_size: int, weight_prepacked: int = 0) -> Any:
     """A product with a matrix whose rows are blocks of few bits, each block with a scale and a zero point."""
     if groups is not None or weight_prepacked:
@@ -350,13 +355,15 @@ def _narrow(numbers: Sequence[int], settings: Any) -> int:
 
 
 @rule("QLinearAdd", domain=MS, closed=True, gives=_narrow)
-def qlinear_add(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None, *,
+def qlinear_add(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None,
+                *,
                 elements: tuple) -> Any:
     return _through_floats(aten.add, y_scale, y_zero, _own(elements, 0), (a, a_scale, a_zero), (b, b_scale, b_zero))
 
 
 @rule("QLinearMul", domain=MS, closed=True, gives=_narrow)
-def qlinear_mul(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None, *,
+def qlinear_mul(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None,
+                *,
                 elements: tuple) -> Any:
     return _through_floats(aten.mul, y_scale, y_zero, _own(elements, 0), (a, a_scale, a_zero), (b, b_scale, b_zero))
 
@@ -369,7 +376,8 @@ def qlinear_sigmoid(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any
 @rule("QLinearLeakyRelu", domain=MS, closed=True, gives=_narrow)
 def qlinear_leaky_relu(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, alpha: float = 0.01,
                        elements: tuple) -> Any:
-    return _through_floats(lambda v: aten.leaky_relu(v, alpha), y_scale, y_zero, _own(elements, 0), (x, x_scale, x_zero))
+    return _through_floats(lambda v: aten.leaky_relu(v, alpha), y_scale, y_zero, _own(elements, 0), (x, x_scale,
+                                                                                                     x_zero))
 
 
 @rule("QLinearGlobalAveragePool", domain=MS, closed=True, gives=_narrow)
@@ -386,7 +394,8 @@ def qlinear_average_pool(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero
                          elements: tuple, **settings: Any) -> Any:
     if channels_last:
         raise NotImplementedError("QLinearAveragePool: channels_last is not supported")
-    return _through_floats(lambda v: average_pool(v, **settings), y_scale, y_zero, _own(elements, 0), (x, x_scale, x_zero))
+    return _through_floats(lambda v: average_pool(v, **settings), y_scale, y_zero, _own(elements, 0), (x, x_scale,
+                                                                                                       x_zero))
 
 
 @rule("QLinearSoftmax", domain=MS, closed=True, gives=_narrow)

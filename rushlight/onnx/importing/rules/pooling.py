@@ -68,7 +68,8 @@ def max_pool(x: Any, *, kernel_shape: Sequence[int], auto_pad: str = "NOTSET", c
              strides: Sequence[int] | None = None, count: int) -> tuple:
     kernel = list(kernel_shape)
     strides, dilations, before, after, counts = _windows(x, kernel, strides, dilations, pads, auto_pad, ceil_mode)
-    if count == 1 and x.dtype.is_floating_point and _is_plain(before, after, kernel, dilations) and len(kernel) in POOLS:
+    if count == 1 and x.dtype.is_floating_point and _is_plain(before, after, kernel,
+                                                              dilations) and len(kernel) in POOLS:
         return (POOLS[len(kernel)](x, kernel, strides, before, dilations, bool(ceil_mode)),)
     is_float = x.dtype.is_floating_point
     wide = x if is_float else x.to(_C.float32 if x.dtype.itemsize < 3 else _C.float64)

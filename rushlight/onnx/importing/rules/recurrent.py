@@ -135,11 +135,13 @@ def lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = N
     if _is_plain(direction, lengths, clip, layout) and p is None and not input_forget and _is_default(
             activations, ("Sigmoid", "Tanh", "Tanh"), w.shape[0]):
         return _by_library(aten.lstm, x, w, r, b, [h0, c0], (0, 2, 3, 1))
-    return lstm_layer(x, w, r, b, lengths, h0, c0, p, activation_alpha=activation_alpha, activation_beta=activation_beta,
+    return lstm_layer(x, w, r, b, lengths, h0, c0, p, activation_alpha=activation_alpha,
+                      activation_beta=activation_beta,
                       activations=activations, clip=clip, direction=direction, input_forget=input_forget, layout=layout)
 
 
-def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, c0: Any = None, p: Any = None,
+def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, c0: Any = None,
+               p: Any = None,
                *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
                activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
                hidden_size: int | None = None, input_forget: int = 0, layout: int = 0, count: int = 3,

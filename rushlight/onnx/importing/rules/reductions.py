@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import _C, ops
+from ....base.dtype import iinfo
 from ..hosts import as_tuple
 from ..table import rule
 
@@ -52,8 +53,6 @@ def _extreme(reduce: Callable, x: Any, dims: list[int], keep: bool, low: bool) -
             return aten.full(sizes, float("-inf") if low else float("inf"), dtype=x.dtype, device=x.device)
         if x.dtype is _C.bool:
             return aten.full(sizes, not low, dtype=_C.bool, device=x.device)
-        from .... import iinfo  # noqa: PLC0415
-
         limits = iinfo(x.dtype)
         return aten.full(sizes, limits.min if low else limits.max, dtype=x.dtype, device=x.device)
     return reduce(x, dims, keep)

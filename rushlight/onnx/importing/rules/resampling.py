@@ -83,7 +83,7 @@ def _at_once(x: Any, places: dict[int, tuple], how: str, mode: str, nearest: str
     factors = [places[a][1] if a in places else 1.0 for a in range(2, x.ndim)]
     if mode == "nearest":
         whole = all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors)
-        odd_or_floor = how == "asymmetric" and nearest == "floor" or (
+        odd_or_floor = (how == "asymmetric" and nearest == "floor") or (
             how == "half_pixel" and nearest.startswith("round") and all(f in (1, 2) for f in factors))
         if not (whole and odd_or_floor):
             return None
@@ -213,7 +213,8 @@ def affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
 
 @rule("RoiAlign", since=10, closed=(1, 2))
 def roi_align(x: Any, rois: Any, batches: Any, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
-              output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0) -> Any:
+              output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0,
+              spatial_scale: float = 1.0) -> Any:
     """Each region in so many bins, a bin from samples between elements."""
     offset = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     found = []

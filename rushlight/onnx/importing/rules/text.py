@@ -38,14 +38,17 @@ def string_split(x: Any, *, delimiter: str | None = None, maxsplit: int | None =
 
 
 @rule("StringNormalizer", since=10, closed=True, gives=lambda numbers, settings: 8)
-def string_normalizer(x: Any, *, case_change_action: str = "NONE", is_case_sensitive: int = 0, locale: str | None = None,
+def string_normalizer(x: Any, *, case_change_action: str = "NONE", is_case_sensitive: int = 0,
+                      locale: str | None = None,
                       stopwords: Sequence[str] | None = None) -> Any:
     change = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
     stopped = set(stopwords or ()) if is_case_sensitive else {w.lower() for w in stopwords or ()}
     rows = [x] if x.ndim == 1 else list(x)
     kept = [[change(w) for w in row if (w if is_case_sensitive else w.lower()) not in stopped] for row in rows]
     kept = [row or [""] for row in kept]
-    return _array(kept[0], (len(kept[0]),)) if x.ndim == 1 else _array(sum(kept, []), (len(kept), len(kept[0])))
+    if x.ndim == 1:
+        return _array(kept[0], (len(kept[0]),))
+    return _array([w for row in kept for w in row], (len(kept), len(kept[0])))
 
 
 @rule("RegexFullMatch", since=20, closed=True, gives=lambda numbers, settings: 9)
@@ -56,7 +59,8 @@ def regex_full_match(x: Any, *, pattern: str) -> Any:
 
 @rule("TfIdfVectorizer", since=9, closed=True, gives=lambda numbers, settings: 1)
 def tf_idf_vectorizer(x: Any, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
-                      ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] | None = None,
+                      ngram_counts: Sequence[int], ngram_indexes: Sequence[int],
+                      pool_int64s: Sequence[int] | None = None,
                       pool_strings: Sequence[str] | None = None, weights: Sequence[float] | None = None) -> Any:
     """How often runs of words (or numbers) occur, of a list of runs that is given."""
     import numpy  # noqa: PLC0415
@@ -68,7 +72,7 @@ def tf_idf_vectorizer(x: Any, *, max_gram_length: int, max_skip_count: int, min_
         for at in range(begin, end, size):
             grams[tuple(pool[at : at + size])] = k
             k += 1
-    values = x.tolist() if isinstance(x, _C.Tensor) else x.tolist()
+    values = x.tolist()
     rows = values if x.ndim == 2 else [values]
     found = numpy.zeros((len(rows), max(ngram_indexes) + 1), numpy.float32)
     for r, row in enumerate(rows):

@@ -47,7 +47,8 @@ def adam(rate: Any, step: Any, *values: Any, alpha: float = 0.9, beta: float = 0
          norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0, count: int) -> tuple:
     many = len(values) // 4
     time = step.to(rate.dtype)
-    corrected = aten.div(aten.mul(rate, aten.sqrt(aten.sub(1, aten.pow(beta, time)))), aten.sub(1, aten.pow(alpha, time)))
+    corrected = aten.div(aten.mul(rate, aten.sqrt(aten.sub(1, aten.pow(beta, time)))), aten.sub(1, aten.pow(alpha,
+                                                                                                            time)))
     rate = aten.where(aten.gt(time, 0), corrected, rate)
     weights, means, squares = [], [], []
     parts = [values[k * many : (k + 1) * many] for k in range(4)]
