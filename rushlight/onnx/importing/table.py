@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 NEWEST = {"": 28, "ai.onnx.ml": 6, "com.microsoft": 1, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
@@ -88,3 +89,14 @@ def first_version(domain: str, op: str) -> int | None:
     """The first version that has an operator, as far as it is known here."""
     versions = RULES.get((domain, op))
     return versions[0].since if versions else None
+
+
+def listed(others: Mapping[tuple[str, str], int] = {}) -> str:    # noqa: B006 - it is only read
+    """A table of operators by domain, and how many definitions they have. `others`: those without a rule."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for domain, op in (*RULES, *others):
+        names[domain].add(op)
+    lines = ["| domain | operators | |", "| --- | --- | --- |"]
+    for domain in sorted(names):
+        lines.append(f"| `{domain or 'ai.onnx'}` | {len(names[domain])} | {', '.join(sorted(names[domain]))} |")
+    return "\n".join(lines)

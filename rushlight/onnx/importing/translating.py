@@ -319,8 +319,8 @@ class Translation:
         if surplus and not rule.takes_any:
             own = ", ".join([n for n in known if n not in EXTRAS]) or "none"
             label = node.name or next(iter(node.outputs), "")
-            raise ValueError(f"onnx: node {label!r} ({node.op}) has the attribute {surplus[0]!r}, and its operator takes"
-                             f" {own}")
+            raise ValueError(f"onnx: node {label!r} ({node.op}) has the attribute {surplus[0]!r}, and its operator"
+                             f" takes {own}")
         settings.pop("consumed_inputs", None)
         _check_call(node, rule, inputs, settings)
         count, name = max(len(node.outputs), 1), next((n for n in node.outputs if n), "")
