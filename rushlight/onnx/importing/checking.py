@@ -100,7 +100,7 @@ def check_versions(model: Model) -> None:
         newest = NEWEST.get(domain)
         if newest is not None and version > newest:
             raise ValueError(f"onnx: the model is in version {version} of {domain or 'ai.onnx'}, and {newest} is the"
-                             " newest known here. Write it in an older version, or convert it with onnx.version_converter.")
+                             " newest known here. Write it in an older version: onnx.version_converter does so.")
         if version < 1:
             raise damaged(f"it is in version {version} of {domain or 'ai.onnx'}, and versions begin with 1")
 

@@ -8,6 +8,7 @@ Refuses: files that are damaged or newer than what is known here, operators with
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -172,6 +173,7 @@ def translated(model: Model, custom: Mapping[tuple[str, str], Callable]) -> Impo
     check_versions(model)
     check_calls_end(model)
     check_supported(model, custom)
+    model = dataclasses.replace(model, graph=_with_weights(model.graph))
     graph = model.graph
     translation = Translation(model, custom, _reached(model), _float_type(graph))
     scope = Scope(translation, translation.root, {"": model.opset, **model.opsets})
@@ -185,6 +187,26 @@ def translated(model: Model, custom: Mapping[tuple[str, str], Callable]) -> Impo
     translation.tensors_of(graph, scope)
     scope.run(ordered(graph.nodes, graph, set(scope.items), scope, ""))
     return _module_of(translation, scope, inputs)
+
+
+WEIGHTED = frozenset(
+    "Conv ConvTranspose Gemm MatMul BatchNormalization LayerNormalization InstanceNormalization GroupNormalization"
+    " PRelu LSTM GRU RNN".split())
+
+
+def _with_weights(graph: Graph) -> Graph:
+    """A graph whose weights are all initializers: some exporters write them as nodes (Constant)."""
+    used = {name for node in graph.nodes if node.op in WEIGHTED and not node.domain for name in node.inputs[1:]}
+    moved = {}
+    for node in graph.nodes:
+        value = node.attributes.get("value")
+        if node.op == "Constant" and isinstance(value, Stored) and value.element.number in FLOATS and (
+                node.outputs and node.outputs[0] in used and node.outputs[0] not in graph.tensors):
+            moved[node.outputs[0]] = value
+    if not moved:
+        return graph
+    kept = [n for n in graph.nodes if not (n.op == "Constant" and n.outputs and n.outputs[0] in moved)]
+    return dataclasses.replace(graph, nodes=kept, tensors={**graph.tensors, **moved})
 
 
 def _module_of(translation: Translation, scope: Scope, inputs: Sequence[Value]) -> ImportedModel:
