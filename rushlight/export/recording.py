@@ -71,7 +71,8 @@ class ExportTracer(PythonKeyTracer):
         if not name.isidentifier():
             name = "".join([c if c.isalnum() or c == "_" else "_" for c in name])
             taken = {node.name for node in self.graph.find_nodes(op="placeholder")}
-            name = next(n for n in (name, *(f"{name}_{k}" for k in itertools.count(1))) if n not in taken)
+            others = (f"{name}_{k}" for k in itertools.count(1))
+            name = next(n for n in itertools.chain([name], others) if n not in taken)
         proxy = self.create_proxy("placeholder", name, (), {})
         keep_name(proxy.node, name)
         return proxy
