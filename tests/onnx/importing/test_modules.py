@@ -263,3 +263,13 @@ def test_booleans_of_sizes():
     data = model(nodes, [value("x", "n")], [value("y", dtype=BOOL)], {"two": torch.tensor(2)})
     loaded = torch.onnx.load(data)
     assert loaded(torch.ones(2)).item() is False and loaded(torch.ones(3)).item() is True
+
+
+def test_weights_that_are_nodes_are_parameters_and_any_name_is_written_again():
+    """Some exporters write weights as Constant nodes, under names that Python cannot have."""
+    nodes = [node("Constant", "", "w@1", value=torch.eye(2)), node("Constant", "", "half", value=torch.tensor(0.5)),
+             node("MatMul", "x w@1", "h"), node("Mul", "h half", "y")]
+    loaded = torch.onnx.load(model(nodes, [value("x", "n", 2)], [value("y", "n", 2)]))
+    assert [n for n, _ in loaded.named_parameters()] == ["w@1"]
+    again = torch.onnx.export(loaded, (torch.ones(3, 2),), dynamic_shapes=({0: "n"},))
+    assert torch.onnx.load(again.serialize())(torch.ones(1, 2)).tolist() == [[0.5, 0.5]]
