@@ -8,6 +8,7 @@
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
     rushlight check --device NAME             whether a device computes what the host computes
     rushlight mlir model.pt2 -o out.mlir      an exported program as MLIR (--dialect stablehlo, linalg or torch)
+    rushlight onnx FILE --run --time          what an ONNX file is, and whether and how fast it runs here
     rushlight info                            versions, processor, devices
     rushlight --version                       one line
 """
@@ -54,6 +55,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     check.add_argument("targets", nargs="*", help="files, folders or installed packages")
     add_device_check(check)
     add_mlir(commands)
+    onnx = commands.add_parser("onnx", help="describe an ONNX file, run it, time it")
+    onnx.add_argument("file", help="the file")
+    onnx.add_argument("--run", action="store_true", help="run it on random inputs")
+    onnx.add_argument("--time", action="store_true", help="time a call, beside ONNX Runtime where that is installed")
+    onnx.add_argument("--size", type=int, default=1, metavar="N", help="elements of dims that vary (%(default)s)")
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
 
@@ -174,6 +180,9 @@ def main(arguments: list[str]) -> int:
         from .serve.command import serve
 
         return serve(chosen)
+    if chosen.command == "onnx":
+        from .onnx.command import show
+        return show(chosen)
     if chosen.nproc:
         return run_processes(chosen)
     from .compat import run

@@ -8,6 +8,7 @@ signature for is recorded as the first sees it; of everything else its parts, as
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import os
 import sys
@@ -66,7 +67,12 @@ class ExportTracer(PythonKeyTracer):
         self.grad_outside: bool | None = None                     # that mode, while calls run without a tape
 
     def add_input(self, name: str) -> Proxy:
-        """A placeholder of this name, which may be a word of Python's."""
+        """A placeholder of this name, which may be a word of Python's. What names cannot have becomes "_"."""
+        if not name.isidentifier():
+            name = "".join([c if c.isalnum() or c == "_" else "_" for c in name])
+            taken = {node.name for node in self.graph.find_nodes(op="placeholder")}
+            others = (f"{name}_{k}" for k in itertools.count(1))
+            name = next(n for n in itertools.chain([name], others) if n not in taken)
         proxy = self.create_proxy("placeholder", name, (), {})
         keep_name(proxy.node, name)
         return proxy

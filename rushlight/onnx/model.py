@@ -39,6 +39,7 @@ class Value:
     name: str
     dtype: Any
     shape: tuple[int | str | None, ...] | None = None
+    kind: Any = None                  # of values that were read: what the file says of them (kinds.Kind)
 
     @property
     def ndim(self) -> int:
@@ -71,6 +72,7 @@ class Node:
     name: str = ""
     domain: str = ""
     origin: Mapping[str, str] = dataclasses.field(default_factory=dict)      # where in the program it comes from
+    overload: str = ""                # which of several functions of one name
 
     def encoded(self) -> Message:
         found = Message()
@@ -127,6 +129,28 @@ class Graph:
         return "\n".join([*lines, *held, *[f"  {line}" for n in self.nodes for line in str(n).split("\n")]])
 
 
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """A setting of a node in a function: that of the function by this name."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class Function:
+    """An operator that a model defines, by nodes."""
+
+    domain: str
+    name: str
+    overload: str = ""
+    inputs: list[str] = dataclasses.field(default_factory=list)
+    outputs: list[str] = dataclasses.field(default_factory=list)
+    attributes: list[str] = dataclasses.field(default_factory=list)
+    defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
+    nodes: list[Node] = dataclasses.field(default_factory=list)
+    opsets: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass
 class Model:
     """A graph, and which versions of the operators it is written in."""
@@ -137,6 +161,7 @@ class Model:
     opsets: Mapping[str, int] = dataclasses.field(default_factory=dict)      # further domains
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     producer: tuple[str, str] = ("rushlight", "")
+    functions: dict[tuple[str, str, str], Function] = dataclasses.field(default_factory=dict)
 
     def encoded(self, tensor: Callable[[str, Any], Message] | None = None) -> Message:
         found = Message().integer(1, self.ir_version).text(2, self.producer[0]).text(3, self.producer[1])

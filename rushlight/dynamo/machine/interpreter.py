@@ -70,6 +70,8 @@ _INTERPRETED = tuple(
         "_higher_order_ops" + os.sep + "wrap.py",
         "compiler" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
         os.path.join("distributed", "tensor", "parallel", "style.py"), os.path.join("dynamo", "rules", "stand_ins.py"),
+        *(os.path.join("onnx", "importing", part) for part in ("loading.py", "arguments.py", "layers.py",
+                                                               "control.py")),
     )
 )
 _STANDARD = os.path.dirname(os.__file__) + os.sep
