@@ -44,7 +44,7 @@ def run(device: str, recording: Any) -> None:
     words, homes, alive, objects, values = recording.state()
     wanted = [n for n, lives in enumerate(alive) if lives]
     raise_broken(values)
-    program, compiled, given = compiled_for(device, (words, homes, alive), objects, values, wanted)
+    program, compiled, given = compiled_for(device, (words, homes, alive), objects, values, wanted, ends=True)
     try:
         results = _executed(device, program, compiled, given)
     except (RuntimeError, IndexError, ValueError) as error:
@@ -76,8 +76,11 @@ def value_of(tensor: Any) -> Any:
     return value
 
 
-def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
-    """(program, what the engine made of it, its arguments), found by `key` or made."""
+def compiled_for(
+    device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int], ends: bool = False
+) -> tuple:
+    """(program, what the engine made of it, its arguments), found by `key` or made. `ends`: nothing stays written down,
+    so that nobody needs what storages held before."""
     engine, cache = engine_of(device), caches.setdefault(device, Cache())
     key = (*key, *[None if v is None else v.dtype for v in values])
     found = cache.find(key, objects)
@@ -86,7 +89,8 @@ def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any],
         program, compiled = found
         return program, compiled, program.arguments(objects, values)
     metrics.count("UncachedCompile")
-    program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
+    program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects,
+                      ends)
     metrics.tell("compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
     given = program.arguments(objects, values)
     raise_broken(given)
