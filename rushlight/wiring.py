@@ -53,7 +53,7 @@ late.provide({
     # the table of devices asks when "cuda" is first named
     "cuda device": "devices.cuda:find",
     "lazy device": "lazy.device:find",
-    "xla device": "xla.device:find",
+    "xla device": "xla.unit:find",
     "source of a kernel": "codegen.stored.cache:source_of_handle",
     "why no cuda": "devices.cuda:reason",
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
