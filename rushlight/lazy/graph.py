@@ -92,7 +92,8 @@ class Program:
         own = set(self.inputs)       # must not be written to: somebody else may hold them
         rest = list(given[len(self.inputs) :])
         objects = list(self.objects)
-        numbers = rest.pop().unbind() if self.numbers else ()
+        packed = rest.pop() if self.numbers else None
+        numbers = [packed.select(0, k) for k in range(len(self.numbers))]
         for place, value in zip((*self.hosts, *self.numbers), (*rest, *numbers), strict=True):
             objects[place] = value
         for call in self.calls:

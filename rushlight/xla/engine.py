@@ -16,16 +16,17 @@ from ..aot.metadata import OutputKind
 from ..autograd.grad_mode import no_grad
 from ..lazy.engine import Engine
 from ..lazy.graph import Program
-from . import client, stored, translate
-from .client import Value
+from ..mlir.stablehlo import translate
+from . import client, stored
+from .client import AS_BYTES, Value
 
 
 class Compiled:
-    """A program of XLA's: how it runs, which of its inputs it has itself, and the types of its results."""
+    """A program of XLA's: how it runs, which inputs it has itself, and where its results are and of which types."""
 
-    def __init__(self, text: str, held: Sequence[Value], places: Sequence[int], dtypes: Sequence[Any]) -> None:
+    def __init__(self, text: str, held: Sequence[Any], places: Sequence[int], dtypes: Sequence[Any]) -> None:
         self.text, self.places, self.dtypes = text, tuple(places), tuple(dtypes)
-        self.held = [value.buffer for value in held]
+        self.held = [client.value_of(t).buffer for t in held]
         self.executable = stored.executable_of(text)
 
 
@@ -36,26 +37,29 @@ class XlaEngine(Engine):
 
     def compile(self, program: Program, given: Sequence[Any]) -> Compiled:
         examples = [x.tensor() if isinstance(x, Value) else x for x in given]
+        inputs, results = [client.check_dtype(t.dtype) for t in examples], []
 
-        def run(inputs: Sequence[Any]) -> list[Any]:
-            return [as_buffer(t) for t in program.run(inputs)]
+        def run(buffers: Sequence[Any]) -> list[Any]:
+            made = program.run([as_dtype(b, dtype) for b, dtype in zip(buffers, inputs, strict=True)])
+            results[:] = [client.check_dtype(t.dtype) for t in made]
+            return [as_buffer(t) for t in made]
 
         with no_grad():
-            captured = capture(run, examples, wants_grad=False)
+            captured = capture(run, [as_buffer(t) for t in examples], wants_grad=False)
             if any(o.kind is not OutputKind.NEW for o in captured.meta.outputs):
                 kinds = sorted({o.kind.value for o in captured.meta.outputs})
                 raise AssertionError(f"xla: outputs of a program must be new tensors, got {kinds}")
         places = [o.source for o in captured.meta.outputs]
-        returned = captured.graph.graph.output_node().args[0]
-        text = translate.module_text(captured.graph, donated=replaced(program, places))
-        dtypes = [program.shapes[n].dtype if n in program.shapes else returned[p].meta["val"].dtype
-                  for n, p in zip(program.outputs, places, strict=True)]
-        return Compiled(text, [client.value_of(t) for t in captured.lifted], places, dtypes)
+        graph = captured.graph.graph
+        seen = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
+        made = [node.meta.get("val") for node in graph.output_node().args[0]]
+        text = translate(captured.graph, seen, donated=donated(program, seen, made, places))
+        return Compiled(text, captured.lifted, places, results)
 
     def run(self, compiled: Compiled, given: Sequence[Any]) -> list[Any]:
-        buffers = [(x if isinstance(x, Value) else client.value_of(x)).buffer for x in given]
-        results = client.run(compiled.executable, [*buffers, *compiled.held])
-        return [Value(results[p], dtype) for p, dtype in zip(compiled.places, compiled.dtypes, strict=True)]
+        buffers = [x.buffer if isinstance(x, Value) else client.value_of(x).buffer for x in given]
+        made = client.run(compiled.executable, buffers + compiled.held)
+        return [Value(made[p], dtype) for p, dtype in zip(compiled.places, compiled.dtypes, strict=True)]
 
     def text(self, compiled: Compiled) -> str:
         return compiled.text
@@ -65,3 +69,25 @@ class XlaEngine(Engine):
 
     def to_host(self, value: Value) -> Any:
         return value.tensor()
+
+
+def as_buffer(t: Any) -> Any:
+    """A tensor as buffers can have it."""
+    return t.view(_C.uint8) if t.dtype in AS_BYTES else t
+
+
+def as_dtype(buffer: Any, dtype: Any) -> Any:
+    """What a buffer holds."""
+    return buffer.view(dtype) if dtype in AS_BYTES else buffer
+
+
+def donated(program: Program, inputs: Sequence[Any], results: Sequence[Any], places: Sequence[int]) -> dict[int, int]:
+    """Inputs that the step replaces, and which result takes the memory of each."""
+    found = {}
+    place_of = dict(zip(program.outputs, places, strict=True))
+    for k, number in enumerate(program.inputs):
+        if number in program.replaced:
+            old, new = inputs[k], results[place_of[number]]
+            if old.dtype is new.dtype and old.shape == new.shape and place_of[number] not in found.values():
+                found[k] = place_of[number]
+    return found
