@@ -50,7 +50,7 @@ class Program:
         """`homes`: of each storage twice its bytes, and one more where it held a value before. `ends`: what the storages
         that are computed anew held before is needed by nobody afterwards."""
         held = {n for n, home in enumerate(homes) if home & 1}
-        self.counts = Counter(f"lazy::{call.overload.name.removesuffix('_')}" for call in calls)
+        self.counts = Counter(call.overload.name.removesuffix("_") for call in calls)
         self.calls, used = needed(calls, set(wanted))
         changed = {t.number for call in self.calls for t in written(call)}
         self.shapes: dict[int, Seen] = {}      # how storages are seen as a whole, where somebody does so

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..base.show import is_shown, show
 from ..base.sources import PACKAGE
 
 _counters: dict[str, int] = {}
-_times: dict[str, list[float]] = {}
+_times: dict[str, list[tuple[float, float]]] = {}      # when, and how many seconds
 
 
 def count(name: str, by: int = 1) -> None:
@@ -36,7 +36,7 @@ def timed(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _times.setdefault(name, []).append(time.perf_counter() - start)
+        _times.setdefault(name, []).append((time.time(), time.perf_counter() - start))
 
 
 def current_line() -> str:
@@ -62,26 +62,36 @@ def metric_names() -> list[str]:
     return sorted(_times)
 
 
-def samples(name: str) -> list[float]:
-    """Seconds of each sample of `name`."""
+def samples(name: str) -> list[tuple[float, float]]:
+    """Of each sample of `name` when it was taken, and its seconds."""
     return list(_times.get(name, ()))
 
 
-def reset() -> None:
+def reset_counters() -> None:
     """Begin to count anew."""
     _counters.clear()
+
+
+def reset_times() -> None:
+    """Forget what was timed."""
     _times.clear()
 
 
-def metrics_report() -> str:
-    """Counters, and times with their percentiles, as text."""
+def reset() -> None:
+    """Begin to count and to time anew."""
+    reset_counters()
+    reset_times()
+
+
+def metrics_report(counters: Sequence[str] | None = None, times: Sequence[str] | None = None) -> str:
+    """Counters, and times with their percentiles, as text: all of them, or those that are named."""
     lines = []
-    for name in metric_names():
-        times = sorted(_times[name])
-        lines += [f"Metric: {name}", f"  TotalSamples: {len(times)}", f"  Accumulator: {sum(times) * 1e3:.3f}ms"]
+    for name in metric_names() if times is None else [n for n in times if n in _times]:
+        taken = sorted(seconds for _, seconds in _times[name])
+        lines += [f"Metric: {name}", f"  TotalSamples: {len(taken)}", f"  Accumulator: {sum(taken) * 1e3:.3f}ms"]
         marks = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99)
-        shown = [f"{p:.0%}={times[min(int(p * len(times)), len(times) - 1)] * 1e3:.3f}ms" for p in marks]
+        shown = [f"{p:.0%}={taken[min(int(p * len(taken)), len(taken) - 1)] * 1e3:.3f}ms" for p in marks]
         lines.append("  Percentiles: " + "; ".join(shown))
-    for name in counter_names():
+    for name in counter_names() if counters is None else [n for n in counters if n in _counters]:
         lines += [f"Counter: {name}", f"  Value: {_counters[name]}"]
     return "\n".join(lines) + "\n"

@@ -52,7 +52,7 @@ def run(device: str, recording: Any) -> None:
         raise
     metrics.count("SyncedTensorsWithIR", len(program.outputs))
     for name, times in program.counts.items():
-        metrics.count(name, times)
+        metrics.count(f"{device}::{name}", times)
     recording.finish(program.outputs, results)
 
 
