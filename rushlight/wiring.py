@@ -43,6 +43,7 @@ late.provide({
     "script module": "jit._recursive:face_of",                       # self of Python methods of scripted modules
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
+    "xla backend": "xla.backend",                                    # the backend "openxla"
     "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
     "cuda": "cuda",                                                  # what Triton's kernels would run on
