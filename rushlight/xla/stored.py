@@ -43,7 +43,7 @@ def forget() -> None:
     _folder.update(path=None, readonly=False)
 
 
-def executable_of(text: str) -> Any:
+def executable_of(text: str | bytes) -> Any:
     """The program, ready to run."""
     if _folder["path"] is None:
         return client.compile_text(text)
@@ -60,10 +60,11 @@ def executable_of(text: str) -> Any:
     return made
 
 
-def _name(text: str) -> str:
+def _name(text: str | bytes) -> str:
     """What a program is called by everyone who would compile it to the same machine code."""
-    key = (client.jaxlib_version(), repr(host_target()), os.environ.get("XLA_FLAGS", ""), text)
-    return digest("\0".join(key).encode(), 20).hex()
+    key = (client.jaxlib_version(), repr(host_target()), os.environ.get("XLA_FLAGS", ""))
+    program = text.encode() if isinstance(text, str) else text
+    return digest("\0".join(key).encode() + b"\0" + program, 20).hex()
 
 
 def _read(path: str) -> bytes | None:
