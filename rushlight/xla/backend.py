@@ -106,7 +106,7 @@ class Compiled:
 def lift_draws(gm: Any) -> list[Draw]:
     """Make what draws random numbers inputs of the graph, behind the others."""
     place = {n: k for k, n in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    drawn = [n for n in gm.graph.nodes if n.op == "call_function" and _draws(n)]
+    drawn = [n for n in gm.graph.nodes if n.op == "call_function" and _draws(n.target)]
     found = [Draw(n, place) for n in drawn]
     first = next((n for n in gm.graph.nodes if n.op != "placeholder"), None)
     for n in drawn:
