@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (  # noqa: F401 - they fill the table
     convolutions,
     creation,
+    maxima,
     ordering,
     products,
     shapes,
