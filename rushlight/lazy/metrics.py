@@ -8,19 +8,38 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Mapping, Sequence
 
 from ..base.show import is_shown, show
 from ..base.sources import PACKAGE
 
 _counters: dict[str, int] = {}
-_times: dict[str, list[tuple[float, float]]] = {}      # when, and how many seconds
+_waiting: dict[tuple[str, int], list] = {}      # what `count_all` was given, and how often
+SAMPLES = 1 << 16      # that are kept of each name
+_times: dict[str, deque[tuple[float, float]]] = {}      # when, and how many seconds
 
 
 def count(name: str, by: int = 1) -> None:
     """One more of `name`."""
     _counters[name] = _counters.get(name, 0) + by
+
+
+def count_all(prefix: str, times: Mapping[str, int]) -> None:
+    """Many at once, under `prefix::name`. They are the same whenever the same object is given."""
+    entry = _waiting.get((prefix, id(times)))
+    if entry is None:
+        entry = _waiting[prefix, id(times)] = [prefix, times, 0]
+    entry[2] += 1
+
+
+def _settle() -> None:
+    """Names are put together when somebody asks."""
+    waiting = list(_waiting.values())
+    _waiting.clear()
+    for prefix, times, often in waiting:
+        for name, by in times.items():
+            count(f"{prefix}::{name}", by * often)
 
 
 def tell(title: str, text: str) -> None:
@@ -29,14 +48,23 @@ def tell(title: str, text: str) -> None:
         show("lazy", title, f"{text}, at {current_line()}")
 
 
-@contextmanager
-def timed(name: str) -> Iterator[None]:
+class timed:  # noqa: N801 - reads as a word behind `with`
     """The seconds inside are one more sample of `name`."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        _times.setdefault(name, []).append((time.time(), time.perf_counter() - start))
+
+    __slots__ = ("name", "start")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        taken = time.perf_counter() - self.start
+        found = _times.get(self.name)
+        if found is None:
+            found = _times[self.name] = deque(maxlen=SAMPLES)
+        found.append((time.time(), taken))
 
 
 def current_line() -> str:
@@ -49,11 +77,13 @@ def current_line() -> str:
 
 def counter_names() -> list[str]:
     """Names of the counters that are not 0."""
+    _settle()
     return sorted(_counters)
 
 
 def counter_value(name: str) -> int:
     """How often `name` was counted since the last reset."""
+    _settle()
     return _counters.get(name, 0)
 
 
@@ -70,6 +100,7 @@ def samples(name: str) -> list[tuple[float, float]]:
 def reset_counters() -> None:
     """Begin to count anew."""
     _counters.clear()
+    _waiting.clear()
 
 
 def reset_times() -> None:

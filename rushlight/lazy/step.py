@@ -26,11 +26,13 @@ _compiling = threading.RLock()      # a trace takes what another thread's holds 
 
 
 def mark_step(device: str = "lazy", wait: bool = False) -> None:
-    """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""
+    """Run what this thread wrote down for a device. `wait`: until it is done."""
     metrics.count("MarkStep")
     name = _C.device(device or "lazy").type
     require(name)
     run(name, _C.recording(name))
+    if wait:
+        engine_of(name).wait()
     from .closures import run_step_closures  # noqa: PLC0415 - most programs have none
 
     run_step_closures()
@@ -51,8 +53,7 @@ def run(device: str, recording: Any) -> None:
         recording.finish(program.outputs, rescued(device, program, given, error))
         raise
     metrics.count("SyncedTensorsWithIR", len(program.outputs))
-    for name, times in program.counts.items():
-        metrics.count(f"{device}::{name}", times)
+    metrics.count_all(device, program.counts)
     recording.finish(program.outputs, results)
 
 
@@ -135,9 +136,10 @@ def rescued(device: str, program: Program, given: list[Any], error: Exception) -
 
 def raise_broken(values: Sequence[Any]) -> None:
     """Raise what went wrong with a value that is needed now."""
-    for value in values:
-        if isinstance(value, Broken):
-            raise type(value.error)(*value.error.args) from value.error
+    if Broken not in set(map(type, values)):
+        return
+    error = next(value.error for value in values if isinstance(value, Broken))
+    raise type(error)(*error.args) from error
 
 
 def sync_multi(tensors: Any, devices: Any = None) -> None:
@@ -158,7 +160,10 @@ def sync_multi(tensors: Any, devices: Any = None) -> None:
 
 
 def wait_device_ops(devices: Any = None) -> None:
-    """Return when what was started has finished: engines here return with their results."""
+    """Return when what was started has finished, on these devices or on all."""
+    names = {_C.device(d).type for d in devices or ()}
+    for name in caches if not names else names:
+        engine_of(name).wait()
 
 
 _ids = itertools.count(1)

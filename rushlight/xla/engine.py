@@ -34,6 +34,11 @@ class XlaEngine(Engine):
     """Values are buffers of PJRT's, flat."""
 
     name = "xla"
+    last: Any = None
+
+    def wait(self) -> None:
+        if self.last is not None and not self.last.is_deleted():      # by a later run, on another thread
+            self.last.block_until_ready()
 
     def compile(self, program: Program, given: Sequence[Any]) -> Compiled:
         examples = [x.tensor() if isinstance(x, Value) else x for x in given]
@@ -59,6 +64,8 @@ class XlaEngine(Engine):
     def run(self, compiled: Compiled, given: Sequence[Any]) -> list[Any]:
         buffers = [x.buffer if isinstance(x, Value) else client.value_of(x).buffer for x in given]
         made = client.run(compiled.executable, buffers + compiled.held)
+        if made:
+            self.last = made[0]      # results of one program come together
         return [Value(made[p], dtype) for p, dtype in zip(compiled.places, compiled.dtypes, strict=True)]
 
     def text(self, compiled: Compiled) -> str:
