@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import _C
 from ...lazy.closures import add_step_closure as add_step_closure
+from ...lazy.debug import compiled_texts
 from ...lazy.step import sync_multi, to_cpu, wait_device_ops as wait_device_ops
 from ...random import initial_seed
 from ...serialization import save as _save
@@ -122,18 +123,16 @@ def save(data: Any, file_or_path: Any, master_only: bool = True, global_master: 
     _save(to_cpu(data), file_or_path)
 
 
-def get_stablehlo(tensors: Sequence[Any] | None = None) -> str:
-    """What the tensors come from, as StableHLO; without tensors all that was written down."""
-    from ..stablehlo import text_of_tensors  # noqa: PLC0415 - few programs ask
-
-    return text_of_tensors(tensors)
+def get_stablehlo(tensors: Sequence[Any]) -> str:
+    """What tensors come from, as StableHLO."""
+    return "\n".join(compiled_texts(tensors))
 
 
-def get_stablehlo_bytecode(tensors: Sequence[Any] | None = None) -> bytes:
+def get_stablehlo_bytecode(tensors: Sequence[Any]) -> bytes:
     """The same as a portable artifact."""
-    from ..stablehlo import bytecode_of  # noqa: PLC0415 - as above
+    from ..portable import artifact_of  # noqa: PLC0415 - few programs ask
 
-    return bytecode_of(get_stablehlo(tensors))
+    return artifact_of(get_stablehlo(tensors))
 
 
 # --- a world of one ---------------------------------------------------------------------------------------------------
