@@ -7,11 +7,12 @@ Refuses: ops that have none of these, naming them and the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ..._decomp.core import core_rule
 from ..._higher_order_ops.core import HigherOrderOp
 from ...aot.functional_graph import functionalized
 from ...autograd.grad_mode import no_grad
@@ -26,7 +27,7 @@ from ...op.view import View
 from ..errors import UnsupportedOp
 from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
-from .building import Hlo
+from .building import Hlo, is_fixed
 from .control import case, loop, scanned
 from .creation import made as by_factory
 from .elements import cast
@@ -35,6 +36,8 @@ from .places import seen
 from .rules import RANDOM, RULES
 from .table import Call
 
+BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take"))
+"""Ops that are neither composite nor loops, and written with others all the same."""
 SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
 
@@ -84,10 +87,18 @@ class StableHlo(Walk):
         else:
             made = self.by_loops(definition, fakes, given)
         if made is None:
-            if not (definition.is_composite or isinstance(definition, Fused)) or definition.only_inplace:
-                raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
-            made = self.expanded(definition.run, given, {})
+            made = self.by_body(overload, definition, given, node)
         return self.settled(made, result)
+
+    def by_body(self, overload: Any, definition: Any, given: tuple, node: Node) -> Any:
+        """What the op is written with, or core ATen has for it."""
+        if (definition.is_composite or isinstance(definition, Fused) or definition.name in BODIES) and not (
+                definition.only_inplace):
+            return self.expanded(definition.run, given, {})
+        written = core_rule(node.target)
+        if written is None:
+            raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
+        return self.expanded(written, self.given(node.args), self.given(node.kwargs))
 
     def from_numbers(self, overload: Any, definition: Any, args: tuple, given: tuple) -> Any:
         """What an op makes of numbers alone."""
@@ -109,6 +120,9 @@ class StableHlo(Walk):
             lowered = definition.lower(tuple(fakes))
         except NotLowerable:
             return None
+        if lowered.body is None and lowered.folding is None and lowered.scatter is None and is_fixed(lowered.ranges):
+            # Tables of windows are made for tensors that have elements, whatever these are.
+            lowered = definition.lower(map_aggregate(tuple(fakes), without_elements))
         values = [v for v in flattened(given) if isinstance(v, Value)]
         if lowered.scatter is not None:
             return scattered(self.b, lowered, values, values[0])
@@ -180,7 +194,7 @@ class StableHlo(Walk):
                                                                               _own_ops=True)()
             graph = functionalized(graph, mode, mode.shape_env)
         values = iter(self.inner().run(graph, leaves))
-        return map_aggregate(results[0], lambda r: next(values) if isinstance(r, Tensor) else r)
+        return taken(results[0], values)
 
     # --- what tracing saw ---------------------------------------------------------------------------------------------
 
@@ -209,11 +223,23 @@ class StableHlo(Walk):
         return made
 
 
+def without_elements(a: Any) -> Any:
+    """A tensor of memory that nobody wrote to, for a fake: of its sizes."""
+    return _C.empty(tuple(a.shape), None, a.dtype, _C.device("cpu")) if isinstance(a, Tensor) else a
+
+
 class Hole:
     """Where a tensor goes among arguments."""
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def taken(made: Any, values: Iterator[Any]) -> Any:
+    """What a function returned, with values for its tensors."""
+    if isinstance(made, (list, tuple)):
+        return tuple([taken(m, values) for m in made])
+    return next(values) if isinstance(made, Tensor) else made
 
 
 def flattened(args: Any) -> list[Any]:

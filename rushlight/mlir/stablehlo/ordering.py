@@ -54,9 +54,9 @@ def ranked_element(call: Call, input: Value, position: int, missing: str, dim: i
     """The element at a position in order: the same of all rows, or where what is no number moves it."""
     b = call.b
     values, order = sorted_with_places(b, input, dim, False)
-    shape = tuple(call.out(0).shape)
     if not input.ndim:
         return values, order
+    shape = tuple([1 if d == dim else n for d, n in enumerate(input.shape)])
     if not (input.dtype.is_floating_point and missing != "kept"):
         start = [position if d == dim else 0 for d in range(input.ndim)]
         return b.slice(values, start, shape), b.slice(order, start, shape)
