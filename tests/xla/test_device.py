@@ -161,8 +161,6 @@ def test_indices_out_of_range_are_moved_inside_as_xla_does():
 def test_hosts_tensors_and_ours_do_not_mix():
     with pytest.raises(RuntimeError, match="device"):
         rl.ones(3).to("xla") + rl.ones(3)
-    with pytest.raises(RuntimeError, match="device"):
-        rl.ones(3).to("xla") + rl.ones(3).to("lazy")
 
 
 def test_to_and_from_the_lazy_device():
