@@ -73,7 +73,7 @@ def difference(found: list[Any], expected: list[Any]) -> str | None:
     try:
         assert len(found) == len(expected), f"{len(found)} results for {len(expected)}"
         for a, b in zip(found, expected, strict=True):
-            wide = b.dtype.is_floating_point and b.dtype.itemsize <= 4
+            wide = b.dtype.is_floating_point and 1 < b.dtype.itemsize <= 4
             rl.testing.assert_close(a, settled(b), equal_nan=True, **({"rtol": 1e-3, "atol": 1e-4} if wide else {}))
     except AssertionError as error:
         return " ".join(str(error).split())[:170]
