@@ -60,7 +60,9 @@ class Rows(Source):
         self.codes = codes
 
     def all(self, at: Any) -> tuple[expr.Value, ...]:
-        """The elements of all of them at a place."""
+        """The elements of all of them at a place, which may be one in the reader's own row."""
+        at = at if isinstance(at, tuple) else (at,)
+        at = (*[position(d) for d in range(self.ndim - len(at))], *at)
         place = super().__getitem__(at)
         return tuple([expr.node("load", place.args, code, (self.number, i)) for i, code in enumerate(self.codes)])
 
@@ -379,10 +381,12 @@ class Loops:
 
         return counted(b, b.extent(o.ranges[walk.dim]), [*state, *outs], once)[len(codes):]
 
-    # --- boxes that move ----------------------------------------------------------------------------------------------
+    # --- nothing ------------------------------------------------------------------------------------------------------
 
     def moved(self) -> Value:
-        """Boxes of the reads where they go, over a background."""
+        """What has neither a body nor elements."""
+        if 0 in self.of.shape:
+            return self.b.constant(0, BY_CODE[self.of.outs[0]], self.of.shape)
         raise UnsupportedOp(f"mlir: {self.of.name} states no element of its result")
 
 

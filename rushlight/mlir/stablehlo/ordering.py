@@ -43,10 +43,10 @@ def sort(call: Call, input: Value, dim: int = -1, descending: bool = False, stab
 @rule("topk")
 def topk(call: Call, input: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple:
     b = call.b
-    found = sorted_with_places(b, input, positive(dim, input.ndim), bool(largest))
-    if not input.ndim:
-        return tuple([b.reshape(f, tuple(call.out(i).shape)) for i, f in enumerate(found)])
-    return tuple([b.slice(f, [0] * f.ndim, tuple(call.out(0).shape)) for f in found])
+    dim = positive(dim, input.ndim)
+    found = sorted_with_places(b, input, dim, bool(largest))
+    shape = [k if d == dim else n for d, n in enumerate(input.shape)]
+    return tuple([b.slice(f, [0] * f.ndim, shape) for f in found])
 
 
 @rule("_ranked_element")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from . import (  # noqa: F401 - they fill the table
+    attention,
     convolutions,
     creation,
     maxima,
     ordering,
     products,
+    resampling,
     shapes,
     transforms,
 )
