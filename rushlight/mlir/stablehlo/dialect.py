@@ -21,7 +21,7 @@ from ...dispatch.modes import disable_dispatch_modes
 from ...fake import FakeTensorMode, GuardOnDataDependentSymNode
 from ...fx.experimental.proxy_tensor import make_fx
 from ...fx.node import Node, map_aggregate
-from ...loops.lowered import Lowered, Memory, NotLowerable, Table
+from ...loops.lowered import Lowered, Memory, NotLowerable, Staged, Table
 from ...op.factory import Factory
 from ...op.fused import Fused
 from ...op.pack import BY_CODE
@@ -277,15 +277,18 @@ def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
     def as_read(read: Any) -> Any:
         if not isinstance(read, Memory) or isinstance(read, Table):
             return read
+        if isinstance(read, Staged):
+            return read.but(sizes=back(read.sizes), producer=with_symbols(read.producer))
         if not lies_in_order(read.sizes, read.strides) or read.offset:
             raise UnsupportedOp(f"mlir: {definition.name} of sizes that vary")
         return read.but(sizes=back(read.sizes), strides=())      # which says so
 
+    def with_symbols(found: Lowered) -> Lowered:
+        reads = tuple(map(as_read, found.reads))
+        return found.but(ranges=back(found.ranges), shape=back(found.shape), reads=reads)
+
     found = definition.lower(map_aggregate(fakes, stand_in))
-    if not symbols:
-        return found
-    reads = tuple(map(as_read, found.reads))
-    return found.but(ranges=back(found.ranges), shape=back(found.shape), reads=reads)
+    return with_symbols(found) if symbols else found
 
 
 class Hole:
