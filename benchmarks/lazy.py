@@ -1,5 +1,5 @@
-"""The lazy device and XLA: recording, cached steps and new graphs, against PyTorch's lazy device, our own eager mode, and
-plain jaxlib.
+"""The lazy device and XLA: recording, cached steps and new graphs, against PyTorch's lazy device, our own eager mode,
+and plain jaxlib.
 
 Enters: the session's settings. Leaves: a section whose checks are the bars. Everything is processor time on one thread,
 both sides in turns. What op records give on these devices is counted by `python -m tests.lazy.records`.
@@ -27,13 +27,15 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mixed, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.q, self.k, self.v, self.joined = [nn.Linear(width, width) for _ in range(4)]
         self.network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         self.register_buffer("hidden", torch.ones(32, 32).triu(1) > 0)
 
     def forward(self, x):
         batch, length, width = x.shape
-        q, k, v = self.mixed(self.before(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        y = self.before(x)
+        q, k, v = [f(y).view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                   for f in (self.q, self.k, self.v)]
         scores = (q @ k.transpose(-2, -1)) * (width // self.heads) ** -0.5
         seen = scores.masked_fill(self.hidden, float("-inf")).softmax(-1) @ v
         x = x + self.joined(seen.transpose(1, 2).reshape(batch, length, width))
@@ -181,13 +183,15 @@ def run(session: Session) -> list[Section]:
     cases = [RECORDING, NEW, *[c for name in MODELS for c in (STEPS[name], EAGER[name])]]
     xla = {name: (of_xla(name, "step()", f"cached step, {title}, on xla"), of_xla(name, "call()", f"the same by jaxlib"
                   f" alone, {title}")) for name, title in MODELS.items()}
-    section = session.compare(Group("lazy", "The lazy device and XLA", (*cases, *[c for two in xla.values() for c in two])))
+    cases += [case for two in xla.values() for case in two]
+    section = session.compare(Group("lazy", "The lazy device and XLA", tuple(cases)))
     rows = {row.case: row for row in section.rows}
     section.checks = [at_least(RECORDING.name, rows[RECORDING.name].ratio(), 4.0)]
     for name, title in MODELS.items():
+        bar = 1.2 if name == "mlp" else 1.0
         step, eager = rows[STEPS[name].name], rows[EAGER[name].name]
         section.checks += [at_least(f"{title}: PyTorch's lazy device over ours", step.ratio(), 2.0),
-                           at_least(f"{title}: our eager mode over lazy", ratio(eager, step), 1.2 if name == "mlp" else 1.0),
+                           at_least(f"{title}: our eager mode over lazy", ratio(eager, step), bar),
                            at_most(f"{title}: xla over jaxlib alone", ratio(*[rows[c.name] for c in xla[name]]), 1.15)]
     new = rows[NEW.name].median("rushlight")
     shown = "not measured" if new is None else f"{new:.2f} s"

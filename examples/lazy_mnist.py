@@ -3,8 +3,8 @@
     pip install 'rushlight[datasets]'
     python examples/lazy_mnist.py --epochs 3
 
-The loop is that of eager mode, with a `mark_step()` at the end of each step. The first step compiles, the second once more
-(the state of the optimizer is there then), and all others find their graph by what was written down.
+The loop is that of eager mode, with a `mark_step()` at the end of each step. The first step compiles, the second once
+more (the state of the optimizer is there then), and all others find their graph by what was written down.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rushlight.nn import functional as F
 
 def lenet() -> nn.Module:
     """LeNet for images of 8 x 8."""
-    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def digits() -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,7 +59,8 @@ def train(epochs: int, size: int = 64, device: str = "lazy") -> float:
     model.eval()
     with torch.no_grad():
         right = (model(images[:apart].to(device)).argmax(1) == labels[:apart].to(device)).float().mean().item()
-    print(f"{steps} steps, {metrics.counter_value('UncachedCompile')} graphs compiled, {right:.1%} of the rest are right")
+    graphs = metrics.counter_value("UncachedCompile")
+    print(f"{steps} steps, {graphs} graphs compiled, {right:.1%} of the rest are right")
     return right
 
 

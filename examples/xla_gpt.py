@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 
 import rushlight as torch
 from rushlight import nn, xla
@@ -54,11 +55,12 @@ class GPT(nn.Module):
         return self.scores(self.last(self.blocks(self.letter(x) + self.place[: x.shape[1]])))
 
 
-def batches(data: torch.Tensor, steps: int, length: int, size: int = 16) -> object:
+def batches(data: torch.Tensor, steps: int, length: int, size: int = 16) -> Iterator[tuple]:
     """Stretches of the text, and the same one character later."""
     for _ in range(steps):
         starts = torch.randint(0, len(data) - length - 1, (size,)).tolist()
-        yield torch.stack([data[s : s + length] for s in starts]), torch.stack([data[s + 1 : s + length + 1] for s in starts])
+        parts = torch.stack([data[s : s + length + 1] for s in starts])
+        yield parts[:, :-1], parts[:, 1:]
 
 
 def train(steps: int, folder: str | None) -> tuple[float, float]:

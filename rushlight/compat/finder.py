@@ -109,7 +109,7 @@ class TorchFinder:
             from . import neighbours  # few programs have them
 
             return neighbours.find(fullname, path, self) if fullname in neighbours.ADJUSTED else None
-        if root not in (SERVED, "functorch", XLA) or root == XLA and not is_meant():
+        if root not in (SERVED, "functorch", XLA) or (root == XLA and not is_meant()):
             return None
         server = SERVERS[root]
         server_name = f"{server}.{rest}" if rest else server

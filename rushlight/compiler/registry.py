@@ -1,8 +1,8 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
 Enters: `register_backend`. Leaves: names for `compile(backend=...)`, and the backend of calls that name none. Refuses:
-names nobody registered. What the built-in names do is said in `driver`; names of compilers that are not here (`tvm`, and
-`openxla` and `onnxrt` where jaxlib and ONNX Runtime are not installed) are refused when they are asked for.
+names nobody registered. What the built-in names do is said in `driver`; names of compilers that are not here (`tvm`,
+and `openxla` and `onnxrt` where jaxlib and ONNX Runtime are not installed) are refused when they are asked for.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Program:
 
     def __init__(self, calls: Sequence[Call], homes: Sequence[int], wanted: Sequence[int], objects: Sequence[Any],
                  ends: bool = False) -> None:
-        """`homes`: of each storage twice its bytes, and one more where it held a value before. `ends`: what the storages
-        that are computed anew held before is needed by nobody afterwards."""
+        """`homes`: of each storage twice its bytes, and one more where it held a value before. `ends`: what the
+        storages that are computed anew held before is needed by nobody afterwards."""
         held = {n for n, home in enumerate(homes) if home & 1}
         self.counts = Counter(call.overload.name.removesuffix("_") for call in calls)
         self.calls, used = needed(calls, set(wanted))

@@ -1,8 +1,8 @@
 """The `xla` device: a lazy device whose graphs XLA compiles and runs, through jaxlib.
 
 Enters: tensors moved to or made on "xla", and models. Leaves: what XLA computed, and programs as StableHLO. Names are
-those of `torch_xla`, as which `python -m rushlight run` serves this package. Needs jaxlib (`rushlight[xla]`), and says so
-where it is missing; the CPU is the one unit.
+those of `torch_xla`, as which `python -m rushlight run` serves this package. Needs jaxlib (`rushlight[xla]`), and says
+so where it is missing; the CPU is the one unit.
 
     model, x = model.to("xla"), x.to("xla")
     loss = model(x).sum()

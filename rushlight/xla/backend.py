@@ -17,7 +17,7 @@ from ..autograd.grad_mode import no_grad
 from ..fx.node import Node, _draws, map_arg
 from ..mlir.stablehlo import translate
 from . import client, stored
-from .client import AS_BYTES, Value
+from .client import Value
 from .engine import as_buffer, as_dtype
 from .unit import NAME, is_available, require
 

@@ -74,7 +74,8 @@ def refined(text: str, types: Sequence[str]) -> bytes:
     head = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
     lines.append(f"%r{f':{len(gives)}' if len(gives) > 1 else ''} = call @with_sizes_that_vary("
                  f"{', '.join(f'%c{k}' for k in range(len(types)))}) : ({', '.join(map(str, takes))}) -> ({results})")
-    outer = f"func.func public @main({head}) -> ({results}) {{\n" + "\n".join(lines) + f"\nreturn {made} : {results}\n}}"
+    body = "\n".join([*lines, f"return {made} : {results}"])
+    outer = f"func.func public @main({head}) -> ({results}) {{\n{body}\n}}"
     rest = [str(op) for op in module.body.operations if op != main]
     with io.BytesIO() as out:
         _parsed("module {\n" + "\n".join([outer, inner, *rest]) + "\n}").operation.write_bytecode(out)

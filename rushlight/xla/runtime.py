@@ -112,5 +112,5 @@ def is_spmd() -> bool:
 
 def use_spmd(auto: bool = False) -> None:
     """Refused: tensors are not cut over units here."""
-    raise NotImplementedError("use_spmd: sharding over units (SPMD) is not here; rushlight.distributed has DTensor, FSDP"
-                              " and pipelines over processes")
+    raise NotImplementedError("use_spmd: sharding over units (SPMD) is not here; rushlight.distributed has DTensor,"
+                              " FSDP and pipelines over processes")

@@ -28,13 +28,13 @@ from .portable import artifact_of, refined, text_of
 
 FORMAT = "rushlight.stablehlo 1"
 METHOD = "forward"
-NOTE, BYTECODE, TEXT, TENSORS = f"functions/{METHOD}.meta", f"functions/{METHOD}.bytecode", f"functions/{METHOD}.mlir", \
-    "data.pt"
+NOTE, BYTECODE, TEXT = (f"functions/{METHOD}.{ending}" for ending in ("meta", "bytecode", "mlir"))
+TENSORS = "data.pt"
 
 
 @dataclasses.dataclass
 class StableHLOExportOptions:
-    """How a model is saved. `include_human_readable_text`: beside the portable artifact, which is what is read again."""
+    """How a model is saved. `include_human_readable_text`: beside the portable artifact, which is read again."""
 
     include_human_readable_text: bool = True
 
@@ -255,15 +255,16 @@ def _results(program: ExportedProgram) -> tuple[list[Result], list[int], list[An
         elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
             name = spec.target
         else:
-            raise NotImplementedError(f"exported_program_to_stablehlo: the program writes to its argument {spec.target},"
-                                      " which a module cannot. Return the new value.")
+            raise NotImplementedError(f"exported_program_to_stablehlo: the program writes to its argument"
+                                      f" {spec.target}, which a module cannot. Return the new value.")
         results.append(Result(name, client.check_dtype(node.meta["val"].dtype).name))
         wanted.append(k)
     return results, wanted, returned
 
 
 def save_as_stablehlo(
-    exported_model: ExportedProgram, stablehlo_dir: str | os.PathLike[str], options: StableHLOExportOptions | None = None
+    exported_model: ExportedProgram, stablehlo_dir: str | os.PathLike[str],
+    options: StableHLOExportOptions | None = None,
 ) -> None:
     """Write an exported program to a folder."""
     exported_program_to_stablehlo(exported_model, options).save(stablehlo_dir, options)

@@ -73,8 +73,8 @@ def _traced(full_graph: bool, allowed: int | None, name: str | None) -> Iterator
     yield
     if full_graph and _executions() != before:
         raise RuntimeError(
-            f"xla.compile: the region{told} looks at {_executions() - before} tensors before it ends, and full_graph=True"
-            " wants one graph. RUSHLIGHT_SHOW=lazy prints the lines that look.")
+            f"xla.compile: the region{told} looks at {_executions() - before} tensors before it ends, and"
+            " full_graph=True wants one graph. RUSHLIGHT_SHOW=lazy prints the lines that look.")
     sync()
     graphs = metrics.counter_value("UncachedCompile") - compiled
     if allowed is not None:

@@ -1,7 +1,7 @@
 """Random programs of views and writes, to be made on any device.
 
-Enters: `draw(n)`, a number below n, and a device. Leaves: what all tensors of the program hold at its end, as lists. The
-same draws make the same program.
+Enters: `draw(n)`, a number below n, and a device. Leaves: what all tensors of the program hold at its end, as lists.
+The same draws make the same program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PyTorch's op records on a lazy device: which of them give what eager mode gives.
 
-Enters: a record's name and a device. Leaves: "equal", or why not: "fails: ...", "differs: ...", "random", "none" where no
-sample is for tensors. `python -m tests.lazy.records lazy` (or `xla`) counts them all; a further word picks names.
+Enters: a record's name and a device. Leaves: "equal", or why not: "fails: ...", "differs: ...", "random", "none" where
+no sample is for tensors. `python -m tests.lazy.records lazy` (or `xla`) counts them all; a further word picks names.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ def test_names(file):
     here = importlib.import_module(f"rushlight._lazy{file}")
     assert hasattr(extract_compiled_graph, "extract_compiled_graph")
     own = {name for name, value in vars(there).items() if not name.startswith("_") and name != "begun"
-           and not isinstance(value, types.ModuleType) and getattr(value, "__module__", there.__name__) == there.__name__}
+           and not isinstance(value, types.ModuleType)
+           and getattr(value, "__module__", there.__name__) == there.__name__}
     assert own <= set(vars(here)), own - set(vars(here))
 
 

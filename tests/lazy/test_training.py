@@ -38,7 +38,8 @@ class Gated(nn.Module):
 
 
 def images() -> tuple:
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                          nn.Linear(36, 5))
     return model, rl.randn(4, 1, 8, 8), rl.randint(0, 5, (4,))
 
 

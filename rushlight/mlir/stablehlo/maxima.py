@@ -26,7 +26,11 @@ def window_max(call: Call, input: Value, axes: Sequence[int], index: int) -> Any
     else:
         tables = {d: in_turn(a) for d, a in enumerate(windows)}
     keys, held = list(tables), [call.b.list(numbers) for numbers in tables.values()]
-    return call.expand(lambda x, made: form(x, windows, index, dict(zip(keys, made, strict=True)), tables), [input, held])
+
+    def expanded(x: Any, made: Sequence[Any]) -> Any:
+        return form(x, windows, index, dict(zip(keys, made, strict=True)), tables)
+
+    return call.expand(expanded, [input, held])
 
 
 def places(axis: Axis, tap: int) -> list[int]:

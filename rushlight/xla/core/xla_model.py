@@ -1,7 +1,7 @@
 """torch_xla.core.xla_model: devices, steps, and collectives of a world of one.
 
-Enters: tensors, optimizers, closures. Leaves: what torch_xla's functions of these names give on one unit. Refuses: groups
-and places beyond that unit.
+Enters: tensors, optimizers, closures. Leaves: what torch_xla's functions of these names give on one unit. Refuses:
+groups and places beyond that unit.
 """
 
 from __future__ import annotations
