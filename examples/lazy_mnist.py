@@ -21,7 +21,8 @@ from rushlight.nn import functional as F
 def lenet() -> nn.Module:
     """LeNet for images of 8 x 8."""
     return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-                         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+                         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def digits() -> tuple[torch.Tensor, torch.Tensor]:

@@ -62,6 +62,9 @@ class Program:
         self.inputs = tuple(sorted(n for n in used if n in held))
         self.replaced = frozenset(self.inputs) & frozenset(self.outputs) if ends else frozenset()
         self.hosts = tuple(a.place for call in self.calls for a in call.args if isinstance(a, Host))
+        # Copies from another lazy device come as what that one has written down: it computes them first.
+        self.away = frozenset(call.args[1].place for call in self.calls
+                              if call.overload.name == "copy_" and isinstance(call.args[1], Host))
         self.numbers = tuple(place for call in self.calls for place in lifted(call, objects))
         self.baked = tuple(sorted(set(_numbers(self.calls)) - set(self.numbers)))
         self.objects = list(objects)
@@ -70,7 +73,7 @@ class Program:
         """What `run` takes, from what was written down this time."""
         return [
             *[values[n] for n in self.inputs],
-            *[objects[place] for place in self.hosts],
+            *[objects[p].cpu() if p in self.away and _C.records(objects[p].device) else objects[p] for p in self.hosts],
             *([_C.from_data([objects[place] for place in self.numbers], _C.float64)] if self.numbers else ()),
         ]
 
