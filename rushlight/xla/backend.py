@@ -14,10 +14,10 @@ from typing import Any
 from .. import _C
 from ..aot.capture import capture
 from ..autograd.grad_mode import no_grad
-from ..fx.node import Node, _draws, map_arg
 from ..mlir.stablehlo import translate
 from . import client, stored
 from .client import Value
+from .draws import lift_draws
 from .engine import as_buffer, as_dtype
 from .unit import NAME, is_available, require
 
@@ -43,48 +43,6 @@ def compile_graph(gm: Any, example_inputs: list[Any]) -> Callable:
     return call
 
 
-class Draw:
-    """A call that draws random numbers, to be made on the host: tensors that only say what the result is like are made
-    anew for it."""
-
-    def __init__(self, node: Node, place: dict[Node, int]) -> None:
-        name = node.target.__name__.partition(".")[0]
-        self.shapes_only = name.endswith(("_like", "_")) and not name.startswith("__")
-        self.target, self.kwargs = node.target, dict(node.kwargs)
-        self.args = map_arg(node.args, lambda n: self._argument(n, place))
-
-    def _argument(self, n: Node, place: dict[Node, int]) -> Any:
-        if n in place:
-            return _Input(place[n])
-        value = n.meta.get("val")
-        if self.shapes_only and isinstance(value, _C.Tensor):
-            return _Like(tuple(value.shape), value.dtype)
-        raise NotImplementedError(
-            f"compile(backend='openxla'): {self.target} draws random numbers from what {n.name} computes, and XLA's"
-            " programs draw none. Draw them outside of the compiled function.")
-
-    def __call__(self, inputs: Sequence[Any]) -> Any:
-        def value(a: Any) -> Any:
-            if isinstance(a, _Input):
-                given = inputs[a.place]
-                return given.detach().clone() if isinstance(given, _C.Tensor) and self.shapes_only else given
-            if isinstance(a, _Like):
-                return _C.empty(a.shape, None, a.dtype, None)
-            return type(a)(map(value, a)) if isinstance(a, (list, tuple)) else a
-
-        return self.target(*[value(a) for a in self.args], **self.kwargs)
-
-
-class _Input:
-    def __init__(self, place: int) -> None:
-        self.place = place
-
-
-class _Like:
-    def __init__(self, shape: tuple, dtype: Any) -> None:
-        self.shape, self.dtype = shape, dtype
-
-
 class Compiled:
     """One graph: its programs, by the sizes of its inputs."""
 
@@ -101,24 +59,6 @@ class Compiled:
             if program is None:
                 program = self.programs[key] = _Program(self.gm, given)
             return program(given)
-
-
-def lift_draws(gm: Any) -> list[Draw]:
-    """Make what draws random numbers inputs of the graph, behind the others."""
-    place = {n: k for k, n in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    drawn = [n for n in gm.graph.nodes if n.op == "call_function" and _draws(n.target)]
-    found = [Draw(n, place) for n in drawn]
-    first = next((n for n in gm.graph.nodes if n.op != "placeholder"), None)
-    for n in drawn:
-        with gm.graph.inserting_before(first):
-            given = gm.graph.placeholder(f"drawn_{n.name}")
-        given.meta.update(n.meta)
-        n.replace_all_uses_with(given)
-        gm.graph.erase_node(n)
-    if drawn:
-        gm.graph.eliminate_dead_code()
-        gm.recompile()
-    return found
 
 
 class _Program:

@@ -19,12 +19,15 @@ from ..lazy.graph import Program
 from ..mlir.stablehlo import translate
 from . import client, stored
 from .client import AS_BYTES, Value
+from .draws import Draw, lift_draws
 
 
 class Compiled:
     """A program of XLA's: how it runs, which inputs it has itself, and where its results are and of which types."""
 
-    def __init__(self, text: str, held: Sequence[Any], places: Sequence[int], dtypes: Sequence[Any]) -> None:
+    def __init__(self, text: str, held: Sequence[Any], places: Sequence[int], dtypes: Sequence[Any],
+                 draws: Sequence[Draw]) -> None:
+        self.draws = draws
         self.text, self.places, self.dtypes = text, tuple(places), tuple(dtypes)
         self.held = [client.value_of(t).buffer for t in held]
         self.executable = stored.executable_of(text)
@@ -54,16 +57,22 @@ class XlaEngine(Engine):
             if any(o.kind is not OutputKind.NEW for o in captured.meta.outputs):
                 kinds = sorted({o.kind.value for o in captured.meta.outputs})
                 raise AssertionError(f"xla: outputs of a program must be new tensors, got {kinds}")
+        draws = lift_draws(captured.graph)
         places = [o.source for o in captured.meta.outputs]
         graph = captured.graph.graph
         seen = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
         made = [node.meta.get("val") for node in graph.output_node().args[0]]
         text = translate(captured.graph, seen, donated=donated(program, seen, made, places))
-        return Compiled(text, captured.lifted, places, results)
+        return Compiled(text, captured.lifted, places, results, draws)
 
     def run(self, compiled: Compiled, given: Sequence[Any]) -> list[Any]:
         buffers = [x.buffer if isinstance(x, Value) else client.value_of(x).buffer for x in given]
-        made = client.run(compiled.executable, buffers + compiled.held)
+        buffers += compiled.held
+        if compiled.draws:
+            with no_grad():
+                hosts = [x.tensor() if isinstance(x, Value) else x for x in given]
+                buffers += [client.value_of(draw(hosts)).buffer for draw in compiled.draws]
+        made = client.run(compiled.executable, buffers)
         if made:
             self.last = made[0]      # results of one program come together
         return [Value(made[p], dtype) for p, dtype in zip(compiled.places, compiled.dtypes, strict=True)]
