@@ -248,6 +248,7 @@ def test_text_of_what_is_written_down():
     assert xm.get_stablehlo_bytecode([x * 2]).startswith(b"ML")
 
 
+@pytest.mark.slow
 def test_max_pooling_and_its_gradient():
     rl.manual_seed(0)
     F = rl.nn.functional
