@@ -31,11 +31,11 @@ from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
 from .building import Hlo, is_fixed
 from .control import case, loop, scanned
-from .creation import made as by_factory
+from .creation import BETWEEN_TENSORS, made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
 from .places import lies_in_order, seen
-from .rules import RANDOM, RULES
+from .rules import RULES
 from .table import Call
 
 BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take",
@@ -61,6 +61,10 @@ class StableHlo(Walk):
         return self.b.tensor(t) if self.keeps_inline else self.b.resource(name, t)
 
     def call(self, node: Node) -> Any:
+        between = BETWEEN_TENSORS.get(str(node.target).rpartition(".")[0])
+        if between is not None and any(isinstance(v, Value) for v in self.given(node.args)):
+            return self.settled(self.expanded(between, self.given(node.args), self.given(node.kwargs)),
+                                node.meta.get("val"))
         found = bound(node)
         if found is None:      # ATen has in one op what a few of ours do
             result = self.expanded(node.target, self.given(node.args), self.given(node.kwargs))
@@ -75,9 +79,6 @@ class StableHlo(Walk):
         given, traced = self.given(args), meta_of(args)
         fakes = map_aggregate(traced, self.in_order)
         result = seen_result(node)
-        if definition.name in RANDOM:
-            raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
-                                f"inputs.{line_of(self.node)}")
         names = [p.name for p in definition.spec.params]
         rule = RULES.get(definition.name)
         if rule is not None:
@@ -151,8 +152,9 @@ class StableHlo(Walk):
         """What a view shows, or several."""
         found = definition.geometry(*fakes)
         x = given[0]
-        shown = [seen(self.b, x, Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset))
-                 for g in (found if isinstance(found, list) else [found])]
+        memories = [Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset)
+                    for g in (found if isinstance(found, list) else [found])]
+        shown = [seen(self.b, x, memory) for memory in memories]
         return tuple(shown) if isinstance(found, list) else shown[0]
 
     def control(self, op: HigherOrderOp, args: tuple, node: Node) -> Any:
@@ -272,7 +274,7 @@ def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
         return _C.empty(tuple([number(n) for n in a.shape]), None, a.dtype, _C.device("cpu"))
 
     def back(shape: Sequence[int]) -> tuple:
-        return tuple([next((s * (n // prime) for prime, s in symbols.items() if n and n % prime == 0), n) for n in shape])
+        return tuple([next((s * (n // k) for k, s in symbols.items() if n and n % k == 0), n) for n in shape])
 
     def as_read(read: Any) -> Any:
         if not isinstance(read, Memory) or isinstance(read, Table):
