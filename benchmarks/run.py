@@ -26,6 +26,7 @@ from benchmarks import (
     kernels,
     large,
     layers,
+    lazy,
     matmul,
     models,
     optim,
@@ -57,13 +58,14 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "shapes": shapes.run,
     "profiler": profiler.run,
     "script": script.run,
+    "lazy": lazy.run,
     "quantized": quantized.run,
     "ablation": ablation.run,
 }
 
 
 # groups that run only when asked for
-LONG = ("layers", "compiled", "first_calls", "profiler", "script", "quantized", "ablation")
+LONG = ("layers", "compiled", "first_calls", "profiler", "script", "lazy", "quantized", "ablation")
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:

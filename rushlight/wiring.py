@@ -44,6 +44,8 @@ late.provide({
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.compiled",                                 # the backend "onnxrt"
+    "xla backend": "xla.backend",                                    # the backend "openxla"
+    "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
     "cuda": "cuda",                                                  # what Triton's kernels would run on
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed
@@ -53,6 +55,7 @@ late.provide({
     # the table of devices asks when "cuda" is first named
     "cuda device": "devices.cuda:find",
     "lazy device": "lazy.device:find",
+    "xla device": "xla.unit:find",
     "source of a kernel": "codegen.stored.cache:source_of_handle",
     "why no cuda": "devices.cuda:reason",
     "accelerator": "accelerator",                                    # DataLoader pins memory for it

@@ -63,7 +63,7 @@ def uninstall() -> None:
     if installed():
         sys.meta_path.remove(_finder)
         _show_as("rushlight")
-        for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "torch_xla")]:
             del sys.modules[name]
 
 

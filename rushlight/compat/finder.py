@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from types import CodeType, ModuleType
@@ -21,12 +22,34 @@ SERVED = "torch"
 SERVER = "rushlight"
 # Packages whose `__dict__` libraries walk: their late names are brought in when a program imports them.
 WALKED = ("rushlight.optim", "rushlight.optim.lr_scheduler")
+XLA = "torch_xla"
+# By top-level names: PyTorch's distribution has the first two.
+SERVERS = {SERVED: SERVER, "functorch": f"{SERVER}.functorch", XLA: f"{SERVER}.xla"}
+LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 WITH_NATIVE_CODE = ("torchaudio", "torchvision")      # see neighbours.py
 
 
 def serves(module: ModuleType) -> bool:
     """Whether a module found under `torch` is Rushlight's."""
     return getattr(getattr(module, "__spec__", None), "name", "").partition(".")[0] == SERVER
+
+
+def is_meant() -> bool:
+    """Whether `torch_xla` is there for whoever asks: where jaxlib is, for programs, and for those who say so with
+    PJRT_DEVICE. Libraries look for it to decide where to train, and a program that never names it stays on the CPU."""
+    if importlib.util.find_spec("jaxlib") is None:
+        return False
+    if XLA in sys.modules or os.environ.get("PJRT_DEVICE"):
+        return True
+    frame = sys._getframe(2)
+    while frame is not None and is_machinery(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is None or not any(part in frame.f_code.co_filename for part in LIBRARIES)
+
+
+def is_machinery(file: str) -> bool:
+    """Whether a file is of the import system."""
+    return file.startswith("<frozen") or f"{os.sep}importlib{os.sep}" in file
 
 
 class TorchLoader:
@@ -86,9 +109,9 @@ class TorchFinder:
             from . import neighbours  # few programs have them
 
             return neighbours.find(fullname, path, self) if fullname in neighbours.ADJUSTED else None
-        if root not in (SERVED, "functorch"):
+        if root not in (SERVED, "functorch", XLA) or (root == XLA and not is_meant()):
             return None
-        server = SERVER if root == SERVED else f"{SERVER}.functorch"     # PyTorch's distribution has both
+        server = SERVERS[root]
         server_name = f"{server}.{rest}" if rest else server
         found = importlib.util.find_spec(server_name)
         if found is None:

@@ -7,8 +7,8 @@ is such a compiler. No stage knows the next.
 
 Backends: `eager` runs the graphs that Dynamo captured op by op; `aot_eager` their forward and backward graphs;
 `aot_eager_decomp_partition` the same, decomposed and cut with recomputation; `inductor` hands them to the inductor,
-`onnxrt` to ONNX Runtime. A function as backend gets the graph and example inputs. Refuses: unknown backends and modes,
-options together with a mode, and with fullgraph=True programs that cannot be captured whole.
+`onnxrt` to ONNX Runtime, `openxla` to XLA. A function as backend gets the graph and example inputs. Refuses: unknown
+backends and modes, options together with a mode, and with fullgraph=True programs that cannot be captured whole.
 """
 
 from __future__ import annotations
@@ -359,6 +359,9 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if backend == "onnxrt":
         bridge = late.provided("onnx backend")
         return AotConfig(bridge.run_forward, bridge.run_backward, partition=bridge.partition)
+    if backend == "openxla":
+        compiler = late.provided("xla backend").compile_graph
+        return AotConfig(compiler, compiler, partition=within_budget)
     if backend == "aot_eager_decomp_partition":
         from .._decomp import core_aten_decompositions  # noqa: PLC0415 - for this backend alone
 

@@ -2,7 +2,7 @@
 
 Enters: `register_backend`. Leaves: names for `compile(backend=...)`, and the backend of calls that name none. Refuses:
 names nobody registered. What the built-in names do is said in `driver`; names of compilers that are not here (`tvm`,
-`openxla`, and `onnxrt` where ONNX Runtime is not installed) are refused when they are asked for.
+and `openxla` and `onnxrt` where jaxlib and ONNX Runtime are not installed) are refused when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BUILTIN: dict[str, tuple[str, ...]] = {
     "onnxrt": (),
 }
 _ABSENT = {
-    "tvm": "TVM, to which there is no bridge", "openxla": "XLA, to which there is no bridge",
+    "tvm": "TVM, to which there is no bridge",
 }
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _state: dict[str, Any] = {"backend": "inductor"}
@@ -81,6 +81,11 @@ def refuse_absent(name: str) -> None:
         raise RuntimeError(
             "compile: the backend 'onnxrt' hands graphs to ONNX Runtime, which is not installed."
             " pip install onnxruntime, or use 'inductor'."
+        )
+    if name == "openxla" and name not in _registered and importlib.util.find_spec("jaxlib") is None:
+        raise RuntimeError(
+            "compile: the backend 'openxla' hands graphs to XLA through jaxlib, which is not installed."
+            " pip install 'rushlight[xla]', or use 'inductor'."
         )
     if name in _ABSENT and name not in _registered:
         raise RuntimeError(

@@ -40,7 +40,7 @@ class _Handlers(dict):
 handlers: dict[str, Device] = _Handlers()
 
 
-OURS = ("cuda", "lazy")      # devices of this package that are registered when they are first named
+OURS = ("cuda", "lazy", "xla")      # devices of this package that are registered when they are first named
 
 
 def find(name: str) -> bool:
@@ -72,6 +72,9 @@ def require(name: str) -> None:
         )
     if name == "cuda":
         raise NoDeviceError(f"{no_cuda()}; use device='cpu', or ask cuda.is_available() first")
+    if name == "xla":
+        raise RuntimeError("the device 'xla' needs the package jaxlib, which is not installed: pip install"
+                           " 'rushlight[xla]', or use 'lazy', which needs nothing")
     raise RuntimeError(
         f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
     )

@@ -71,4 +71,6 @@ def dump(dot_file_name: str) -> None:
 
 def _same(a: Any, b: Any) -> bool:
     """Whether numbers are the same for a kernel: of one type, NaN like NaN, and zeros by their signs."""
-    return type(a) is type(b) and repr(a) == repr(b)
+    if type(a) is not type(b):
+        return False
+    return (type(a) is not complex and a == b != 0) or repr(a) == repr(b)

@@ -20,7 +20,7 @@ def dump_ir(tensors: Sequence[Any], ir_format: str) -> str:
     if ir_format == "text":
         return "".join(_text(calls, objects, wanted) for calls, objects, wanted in _recorded(tensors))
     if ir_format == "backend":
-        return "\n".join(_compiled_texts(tensors))
+        return "\n".join(compiled_texts(tensors))
     raise RuntimeError(f"Unrecognized IR format: expected 'text' or 'backend', got {ir_format!r}")
 
 
@@ -53,7 +53,8 @@ def _recorded(tensors: Sequence[Any]) -> list[tuple[list[Call], list[Any], list[
     return found
 
 
-def _compiled_texts(tensors: Sequence[Any]) -> list[str]:
+def compiled_texts(tensors: Sequence[Any]) -> list[str]:
+    """What the engines make of the calls that the tensors come from, one text for each recording."""
     groups: dict[Any, list[int]] = {}
     for t in tensors:
         if (at := _C.recorded_at(t)) is not None:

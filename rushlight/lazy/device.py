@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..devices import Device
+from ..devices.base import handlers
 from ..op import find_op, ops
 from ..utils._pytree import tree_map
 from . import metrics
@@ -94,17 +95,19 @@ class LazyDevice(Device):
             target.copy_(place)
 
 
+def registered(device: LazyDevice) -> Any:
+    """A device of this kind, known to the core from now on."""
+    _C.register_device(device.name, device, None)
+    _C.record_device(device.name)
+    handlers[device.name] = device
+    return device
+
+
 _found: list[LazyDevice] = []
 
 
 def find() -> LazyDevice:
     """The device; registered when it is first named."""
     if not _found:
-        from ..devices.base import handlers  # noqa: PLC0415 - the table itself
-
-        device = LazyDevice()
-        _C.register_device(device.name, device, None)
-        _C.record_device(device.name)
-        handlers[device.name] = device
-        _found.append(device)
+        _found.append(registered(LazyDevice()))
     return _found[0]

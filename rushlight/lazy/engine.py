@@ -24,6 +24,9 @@ class Engine:
         """Values of the program's outputs."""
         raise NotImplementedError
 
+    def wait(self) -> None:
+        """Return when everything that `run` started has finished: at once, for engines that return with results."""
+
     def text(self, compiled: Any) -> str:
         """The compiled program, to be read."""
         raise NotImplementedError

@@ -16,6 +16,7 @@ from typing import Any
 from .. import _C
 from ..base.bits import CONJUGATE, NEGATIVE
 from ..op import find_op
+from . import views
 from .tape import Call, Host, Number, Seen, tensors_in
 
 CONSTANT_NUMBERS = frozenset(("pow", "pow_", "float_power", "round", "round_"))
@@ -44,11 +45,12 @@ class Program:
     """Calls as a function of what they need. `inputs`: numbers of the storages that are given, in order;
     `objects`: places of tensors of the host and of numbers that are given behind them."""
 
-    def __init__(self, calls: Sequence[Call], homes: Sequence[int], wanted: Sequence[int], objects: Sequence[Any]
-                 ) -> None:
-        """`homes`: of each storage twice its bytes, and one more where it held a value before."""
+    def __init__(self, calls: Sequence[Call], homes: Sequence[int], wanted: Sequence[int], objects: Sequence[Any],
+                 ends: bool = False) -> None:
+        """`homes`: of each storage twice its bytes, and one more where it held a value before. `ends`: what the
+        storages that are computed anew held before is needed by nobody afterwards."""
         held = {n for n, home in enumerate(homes) if home & 1}
-        self.counts = Counter(f"lazy::{call.overload.name.removesuffix('_')}" for call in calls)
+        self.counts = Counter(call.overload.name.removesuffix("_") for call in calls)
         self.calls, used = needed(calls, set(wanted))
         changed = {t.number for call in self.calls for t in written(call)}
         self.shapes: dict[int, Seen] = {}      # how storages are seen as a whole, where somebody does so
@@ -58,7 +60,11 @@ class Program:
                     self.shapes[t.number] = t
         self.outputs = tuple(n for n in wanted if n in changed)
         self.inputs = tuple(sorted(n for n in used if n in held))
+        self.replaced = frozenset(self.inputs) & frozenset(self.outputs) if ends else frozenset()
         self.hosts = tuple(a.place for call in self.calls for a in call.args if isinstance(a, Host))
+        # Copies from another lazy device come as what that one has written down: it computes them first.
+        self.away = frozenset(call.args[1].place for call in self.calls
+                              if call.overload.name == "copy_" and isinstance(call.args[1], Host))
         self.numbers = tuple(place for call in self.calls for place in lifted(call, objects))
         self.baked = tuple(sorted(set(_numbers(self.calls)) - set(self.numbers)))
         self.objects = list(objects)
@@ -67,7 +73,7 @@ class Program:
         """What `run` takes, from what was written down this time."""
         return [
             *[values[n] for n in self.inputs],
-            *[objects[place] for place in self.hosts],
+            *[objects[p].cpu() if p in self.away and _C.records(objects[p].device) else objects[p] for p in self.hosts],
             *([_C.from_data([objects[place] for place in self.numbers], _C.float64)] if self.numbers else ()),
         ]
 
@@ -85,11 +91,12 @@ class Program:
         for number, value in zip(self.inputs, given, strict=False):
             seen = self.shapes.get(number)
             shown = value if seen is None or value.dtype is seen.dtype else value.view(seen.dtype)
-            storages[number] = shown if seen is None else find_op("as_strided")(shown, seen.sizes, seen.strides, 0)
+            storages[number] = shown if seen is None else views.seen(shown, seen.sizes, seen.strides, 0)
         own = set(self.inputs)       # must not be written to: somebody else may hold them
         rest = list(given[len(self.inputs) :])
         objects = list(self.objects)
-        numbers = rest.pop().unbind() if self.numbers else ()
+        packed = rest.pop() if self.numbers else None
+        numbers = [packed.select(0, k) for k in range(len(self.numbers))]
         for place, value in zip((*self.hosts, *self.numbers), (*rest, *numbers), strict=True):
             objects[place] = value
         for call in self.calls:
@@ -137,8 +144,7 @@ class Program:
             base = storages[t.number] = find_op("empty_strided")(like.sizes, like.strides, dtype=like.dtype)
         if base.dtype is not t.dtype:
             base = flat(base).view(t.dtype)
-        same = base.shape == t.sizes and base.stride() == t.strides and base.storage_offset() == t.offset
-        seen = base if same else find_op("as_strided")(base, t.sizes, t.strides, t.offset)
+        seen = views.seen(base, t.sizes, t.strides, t.offset)
         if t.bits & CONJUGATE:
             seen = seen.conj()
         return seen._neg_view() if t.bits & NEGATIVE else seen
@@ -182,8 +188,9 @@ def _tensors(value: Any) -> list[Any]:
 
 def flat(t: Any) -> Any:
     """All that a storage holds, in the order of memory."""
-    if t.is_contiguous() and not t.storage_offset():
-        return t.reshape(-1)
+    whole = views.in_order(t)
+    if whole is not None:
+        return whole
     count = t.untyped_storage().nbytes() // t.element_size()
     return find_op("as_strided")(t, (count,), (1,), 0)
 

@@ -26,11 +26,13 @@ _compiling = threading.RLock()      # a trace takes what another thread's holds 
 
 
 def mark_step(device: str = "lazy", wait: bool = False) -> None:
-    """Run what this thread wrote down for a device. `wait`: until it is done, as it always is here."""
+    """Run what this thread wrote down for a device. `wait`: until it is done."""
     metrics.count("MarkStep")
     name = _C.device(device or "lazy").type
     require(name)
     run(name, _C.recording(name))
+    if wait:
+        engine_of(name).wait()
     from .closures import run_step_closures  # noqa: PLC0415 - most programs have none
 
     run_step_closures()
@@ -44,15 +46,14 @@ def run(device: str, recording: Any) -> None:
     words, homes, alive, objects, values = recording.state()
     wanted = [n for n, lives in enumerate(alive) if lives]
     raise_broken(values)
-    program, compiled, given = compiled_for(device, (words, homes, alive), objects, values, wanted)
+    program, compiled, given = compiled_for(device, (words, homes, alive), objects, values, wanted, ends=True)
     try:
         results = _executed(device, program, compiled, given)
     except (RuntimeError, IndexError, ValueError) as error:
         recording.finish(program.outputs, rescued(device, program, given, error))
         raise
     metrics.count("SyncedTensorsWithIR", len(program.outputs))
-    for name, times in program.counts.items():
-        metrics.count(name, times)
+    metrics.count_all(device, program.counts)
     recording.finish(program.outputs, results)
 
 
@@ -76,8 +77,11 @@ def value_of(tensor: Any) -> Any:
     return value
 
 
-def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int]) -> tuple:
-    """(program, what the engine made of it, its arguments), found by `key` or made."""
+def compiled_for(
+    device: str, key: tuple, objects: list[Any], values: list[Any], wanted: list[int], ends: bool = False
+) -> tuple:
+    """(program, what the engine made of it, its arguments), found by `key` or made. `ends`: nothing stays written down,
+    so that nobody needs what storages held before."""
     engine, cache = engine_of(device), caches.setdefault(device, Cache())
     key = (*key, *[None if v is None else v.dtype for v in values])
     found = cache.find(key, objects)
@@ -86,7 +90,8 @@ def compiled_for(device: str, key: tuple, objects: list[Any], values: list[Any],
         program, compiled = found
         return program, compiled, program.arguments(objects, values)
     metrics.count("UncachedCompile")
-    program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects)
+    program = Program(read(key[0], objects), struct.unpack(f"{len(key[1]) // 8}q", key[1]), wanted, objects,
+                      ends)
     metrics.tell("compile", f"{len(program.calls)} calls, {len(program.outputs)} outputs on '{device}'")
     given = program.arguments(objects, values)
     raise_broken(given)
@@ -131,9 +136,10 @@ def rescued(device: str, program: Program, given: list[Any], error: Exception) -
 
 def raise_broken(values: Sequence[Any]) -> None:
     """Raise what went wrong with a value that is needed now."""
-    for value in values:
-        if isinstance(value, Broken):
-            raise type(value.error)(*value.error.args) from value.error
+    if Broken not in set(map(type, values)):
+        return
+    error = next(value.error for value in values if isinstance(value, Broken))
+    raise type(error)(*error.args) from error
 
 
 def sync_multi(tensors: Any, devices: Any = None) -> None:
@@ -154,7 +160,10 @@ def sync_multi(tensors: Any, devices: Any = None) -> None:
 
 
 def wait_device_ops(devices: Any = None) -> None:
-    """Return when what was started has finished: engines here return with their results."""
+    """Return when what was started has finished, on these devices or on all."""
+    names = {_C.device(d).type for d in devices or ()}
+    for name in caches if not names else names:
+        engine_of(name).wait()
 
 
 _ids = itertools.count(1)

@@ -73,7 +73,7 @@ def seen(b: Hlo, x: Value, memory: Memory) -> Value:
     """A tensor, whose elements lie in order, as an op reads it."""
     if x.dtype.code != memory.code:
         x = as_bits(b, x, BY_CODE[memory.code])
-    if not memory.strides:      # the elements in order, of a shape that may vary
+    if memory.sizes and not memory.strides:      # the elements in order, of a shape that may vary
         return b.reshape(x, memory.sizes)
     return viewed(b, x, memory.sizes, memory.strides, memory.offset)
 

@@ -6,6 +6,7 @@ from . import (  # noqa: F401 - they fill the table
     attention,
     convolutions,
     creation,
+    maxima,
     ordering,
     products,
     resampling,
