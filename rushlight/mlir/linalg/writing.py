@@ -20,6 +20,7 @@ from ..building import Builder
 from ..errors import UnsupportedOp
 from ..printing import Value as Built
 from ..walking import Walk, bound, line_of, meta_of
+from .bodies import body_of, traced
 from .lowered import lowered_ops
 from .rules import RULES
 from .sizes import Size
@@ -70,30 +71,46 @@ class Linalg(Walk):
         if found is None:
             raise UnsupportedOp(f"mlir: {node.target} is no single op here, and has no rule.{line_of(node)}")
         overload, args = found
-        fakes = map_aggregate(meta_of(args), dense)
-        result = self.of(overload.definition, fakes, self.given(args), node.meta.get("val"))
+        result = self.of(overload, map_aggregate(meta_of(args), dense), self.given(args), node.meta.get("val"))
         if result is None:
             raise UnsupportedOp(f"mlir: the linalg dialect has no rule for {node.target}.{line_of(node)}")
         return result
 
-    def of(self, definition: Any, fakes: tuple, given: tuple, seen: Any) -> Any:
+    def of(self, overload: Any, fakes: tuple, given: tuple, seen: Any) -> Any:
         """The results of an op, or None."""
+        definition = overload.definition
         rule = RULES.get(definition.name)
         if rule is not None:
             result = rule(self, seen, fakes, *given)
             if result is not None:
                 return result
-        if isinstance(definition, View):
+        if isinstance(definition, View) and not definition.written:
             return self.view(definition, fakes, given)
         try:
             lowered = definition.lower(fakes)
         except NotLowerable as error:
-            raise NotImplementedError(str(error)) from error
+            return self.parts(overload, fakes, given, error)
         inputs = [t for t in leaves(given) if isinstance(t, Built)]
         if len(inputs) != len(lowered.memories):
             raise NotImplementedError(f"{definition.name}: {len(inputs)} tensors for {len(lowered.memories)} reads")
         results = lowered_ops(self.tensors, lowered, inputs)
         return results[0] if len(results) == 1 and not isinstance(seen, (tuple, list)) else tuple(results)
+
+    def parts(self, overload: Any, fakes: tuple, given: tuple, why: Exception) -> Any:
+        """An op by the ops that it is made of."""
+        function = body_of(overload)
+        if function is None:
+            raise NotImplementedError(str(why)) from why
+        graph = traced(function, fakes)
+        results = type(self).inner(self).run(graph, [t for t in leaves(given) if isinstance(t, Built)])
+        structure = getattr(graph, "structure", None)
+        return results[0] if structure is None else tuple(results)
+
+    def inner(self) -> Linalg:
+        """A walk of the same function over another graph."""
+        walk = Linalg(self.b)
+        walk.tensors, walk.symbols, walk.node = self.tensors, self.symbols, self.node
+        return walk
 
     def view(self, definition: View, fakes: tuple, given: tuple) -> Any:
         from .views import shown  # noqa: PLC0415
