@@ -1,0 +1,165 @@
+"""The walk over a graph as StableHLO: which rule serves a call.
+
+Enters: nodes of a functional graph. Leaves: values. A call is served by a rule of its name; else by what its definition
+says: its loops (`lowering`), or the ops that its body is written with, which are traced and served in their turn.
+Refuses: ops that have none of these, naming them and the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ... import _C
+from ..._C import Tensor
+from ...aot.functional_graph import functionalized
+from ...autograd.grad_mode import no_grad
+from ...fake import FakeTensorMode
+from ...fx.experimental.proxy_tensor import make_fx
+from ...fx.node import Node, map_aggregate
+from ...loops.lowered import NotLowerable
+from ...op.fused import Fused
+from ..errors import UnsupportedOp
+from ..printing import Value
+from ..walking import Walk, bound, line_of, meta_of
+from .building import Hlo
+from .elements import cast
+from .lowering import Loops, scattered
+from .rules import RANDOM, RULES
+from .table import Call
+
+SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
+
+
+class StableHlo(Walk):
+    """One graph as StableHLO."""
+
+    dialect = "stablehlo"
+    b: Hlo
+
+    def __init__(self, b: Hlo, keeps_inline: bool = True) -> None:
+        """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
+        super().__init__(b)
+        self.keeps_inline = keeps_inline
+        self.mode: Any = None
+
+    def constant(self, name: str, t: Tensor) -> Value:
+        return self.b.tensor(t) if self.keeps_inline else self.b.resource(name, t)
+
+    def call(self, node: Node) -> Any:
+        found = bound(node)
+        if found is None:      # ATen has in one op what a few of ours do
+            result = self.expanded(node.target, self.given(node.args), self.given(node.kwargs))
+            return self.settled(result, node.meta.get("val"))
+        overload, args = found
+        if overload.definition.name in SIZES:
+            return node.meta.get("val")
+        return self.served(overload, args, node)
+
+    def served(self, overload: Any, args: tuple, node: Node) -> Any:
+        definition = overload.definition
+        given, traced = self.given(args), meta_of(args)
+        fakes = map_aggregate(traced, self.in_order)
+        result = node.meta.get("val")
+        if definition.name in RANDOM:
+            raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
+                                f"inputs.{line_of(self.node)}")
+        names = [p.name for p in definition.spec.params]
+        rule = RULES.get(definition.name)
+        if rule is not None:
+            call = Call(self.b, definition, dict(zip(names, fakes, strict=True)), result, self.expanded,
+                        dict(zip(names, traced, strict=True)))
+            made = rule(call, **dict(zip(names, given, strict=True)))
+            if made is not NotImplemented:
+                return self.settled(made, result)
+        made = self.by_loops(definition, fakes, given)
+        if made is None:
+            if not (definition.is_composite or isinstance(definition, Fused)) or definition.only_inplace:
+                raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
+            made = self.expanded(definition.run, given, {})
+        return self.settled(made, result)
+
+    def by_loops(self, definition: Any, fakes: tuple, given: tuple) -> Any:
+        """What the op's loops compute, where it has any."""
+        try:
+            lowered = definition.lower(tuple(fakes))
+        except NotLowerable:
+            return None
+        values = [v for v in flattened(given) if isinstance(v, Value)]
+        if lowered.scatter is not None:
+            return scattered(self.b, lowered, values, values[0])
+        made = Loops(self.b, lowered, values).results()
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def expanded(self, function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+        """What a function of tensors becomes: its calls are traced, and each is served in its turn."""
+        leaves: list[Value] = []
+
+        def hole(v: Any) -> Any:
+            if not isinstance(v, Value):
+                return v
+            leaves.append(v)
+            return Hole(len(leaves) - 1)
+
+        shape = map_aggregate((tuple(args), dict(kwargs or {})), hole)
+        results: list[Any] = []
+
+        def run(*tensors: Tensor) -> list[Tensor]:
+            own, named = map_aggregate(shape, lambda a: tensors[a.number] if isinstance(a, Hole) else a)
+            made = function(*own, **named)
+            results.append(made)
+            return [t for t in flattened((made,)) if isinstance(t, Tensor)]
+
+        mode = self.fake_mode()
+        with no_grad():
+            fakes = [mode.empty(tuple(v.shape), None, v.dtype, _C.device("cpu")) for v in leaves]
+            graph = make_fx(run, _own_ops=True)(*fakes) if fakes else make_fx(run, tracing_mode="fake",
+                                                                              _own_ops=True)()
+            graph = functionalized(graph, mode, mode.shape_env)
+        inner = type(self)(self.b, self.keeps_inline)
+        inner.mode, inner.node = mode, self.node
+        values = iter(inner.run(graph, leaves))
+        return map_aggregate(results[0], lambda r: next(values) if isinstance(r, Tensor) else r)
+
+    # --- what tracing saw ---------------------------------------------------------------------------------------------
+
+    def fake_mode(self) -> Any:
+        """The mode that fakes of the program belong to."""
+        if self.mode is None:
+            self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        return self.mode
+
+    def in_order(self, a: Any) -> Any:
+        """A fake whose elements lie in order, for one that may be laid out otherwise: values have no layout."""
+        if not isinstance(a, Tensor):
+            return a
+        if getattr(a, "fake_mode", None) is not None:
+            self.mode = a.fake_mode
+        return self.fake_mode().empty(tuple(a.shape), None, a.dtype, _C.device("cpu"))
+
+    def settled(self, made: Any, fake: Any) -> Any:
+        """Results with the types that the program says they have."""
+        if isinstance(made, Value) and isinstance(fake, Tensor):
+            if [str(n) for n in made.shape] != [str(n) for n in fake.shape]:
+                made = self.b.reshape(made, tuple(fake.shape))
+            return cast(self.b, made, fake.dtype)
+        if isinstance(made, (list, tuple)) and isinstance(fake, (list, tuple)):
+            return tuple([self.settled(m, f) for m, f in zip(made, fake, strict=True)])
+        return made
+
+
+class Hole:
+    """Where a tensor goes among arguments."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def flattened(args: Any) -> list[Any]:
+    """Arguments, lists opened."""
+    found: list[Any] = []
+    for a in args:
+        found += flattened(a) if isinstance(a, (list, tuple)) else [a]
+    return found
+
+
