@@ -52,8 +52,9 @@ class Source:
         return self.own.tensors.read(self.own.read, self.t, self.rule(own))
 
     def read(self, at: Sequence[Value]) -> Value:
-        at = self.own.here if at is HERE else at
         assert self.dims is not None, "it is read at places of the body's own"
+        if at is HERE:      # of results, with or without the ranges that were folded
+            at = self.own.here if len(self.own.here) == len(self.dims) else self.own.kept
         own = [ZERO] * self.ndim
         for i, d in zip(at, self.dims, strict=True):
             if d is not None:
@@ -80,8 +81,8 @@ class Stage(Source):
 class Sources:
     """The reads of a body; `read` are the tensors among them that were looked at."""
 
-    def __init__(self, tensors: Tensors, here: Sequence[Value]) -> None:
-        self.tensors, self.here = tensors, here
+    def __init__(self, tensors: Tensors, here: Sequence[Value], kept: Sequence[Value] = ()) -> None:
+        self.tensors, self.here, self.kept = tensors, here, kept
         self.read: list[Built] = []
 
 
@@ -177,8 +178,15 @@ class Nest:
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
-    def sources(self, here: Sequence[Value]) -> Sources:
-        return Sources(self.tensors, here)
+    def sources(self, here: Sequence[Value], kept: Sequence[Value] = ()) -> Sources:
+        return Sources(self.tensors, here, kept)
+
+    def results_at(self, kept: Sequence[int]) -> Sources:
+        """The reads where results are made, which the loops over `kept` ranges do."""
+        here: list[Value] = [ZERO] * len(self.ranges)
+        for k, d in enumerate(kept):
+            here[d] = loop(k)
+        return self.sources(here, [loop(k) for k in range(len(kept))])
 
     def opened(self, own: Sources) -> list[Any]:
         """The reads as bodies take them."""
@@ -220,7 +228,7 @@ class Nest:
         values = body_of(self.of)(at, self.opened(own))
         x = cast(values[0], folding.compute)
         index = values[1] if len(values) > 1 else self.count_up(at) if folding.fold.uses_index else None
-        count = self.tensors.extent(product([self.ranges[d] for d in sorted(folding.reduced)]))
+        count = self.tensors.extent(product([self.ranges[d] for d in self.folded_dims()]))
         checks = [c for c, _ in at.checks]
         if isinstance(folding.fold, TwoPass):
             return self.two_passes(folding.fold, own, x, count, kept)
@@ -230,10 +238,14 @@ class Nest:
         parts = self.reduced(own.read, init, accs, following, kept, checks)
         return self.finished(parts, kept, lambda a: folding.fold.finish(VOCABULARY, a, count))
 
+    def folded_dims(self) -> list[int]:
+        """The ranges that are folded; a tensor without dims has none, though one was named."""
+        return [d for d in sorted(folding_of(self.of).reduced) if d < len(self.ranges)]
+
     def count_up(self, at: At) -> Value:
         """The position along the folded ranges, counted through."""
         index = ZERO
-        for d in sorted(folding_of(self.of).reduced):
+        for d in self.folded_dims():
             index = index * self.tensors.extent(self.ranges[d]) + at[d]
         return index
 
@@ -274,7 +286,7 @@ class Nest:
     def finished(self, parts: Sequence[Built], kept: Sequence[int], finish: Any) -> list[Built]:
         """Results of accumulators: nothing is done where they are the same."""
         shape, here = [self.ranges[d] for d in kept], [loop(k) for k in range(len(kept))]
-        own = self.sources(here)
+        own = self.results_at(kept)
         values = [self.tensors.read(own.read, t, here) for t in parts]
         done = finish(values)
         done = done if isinstance(done, (tuple, list)) else (done,)
@@ -291,7 +303,7 @@ class Nest:
         folding = folding_of(self.of)
         kept = [d for d in range(len(self.ranges)) if d not in folding.reduced]
         here: dict[int, Value] = {d: loop(k) for k, d in enumerate(kept)}
-        own = self.sources([loop(k) for k in range(len(kept))])
+        own = self.results_at(kept)
         sources = self.opened(own)
         windows = dict(folding.windows)
         at = self.at(here)
@@ -299,7 +311,7 @@ class Nest:
         accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(start)]
         count: Value = ONE
         bounds: dict[int, tuple[Value, Value]] = {}
-        for d in sorted(folding.reduced):
+        for d in self.folded_dims():
             bounds[d] = windows[d].bounds(at, sources) if d in windows else (ZERO, self.tensors.extent(self.ranges[d]))
             count = count * (bounds[d][1] - bounds[d][0])
         values = (folding.result(at, sources, accs) if folding.result
@@ -323,7 +335,7 @@ class Nest:
                                        lambda inner, parts: level(inner, left[1:], {**position, d: place}, parts))
 
         def body(s: Scalars, _: Sequence[Built]) -> Sequence[Built]:
-            parts = level(s, sorted(folding.reduced), here, s.all(start))
+            parts = level(s, self.folded_dims(), here, s.all(start))
             s.known.update(zip(accs, parts, strict=True))
             return s.all(outs)
 
@@ -404,7 +416,10 @@ class Nest:
         assert scatter is not None, "it scatters"
         own = self.sources([loop(d) for d in range(len(self.ranges))])
         at, target, sources = position(range(len(self.ranges))), scatter.target, self.opened(own)
-        first = self.tensors.full(target.code, target.sizes, 0) if scatter.cleared else self.given[0]
+        if scatter.cleared:
+            first = self.tensors.full(target.code, target.sizes, 0)
+        else:
+            first = self.tensors.reshape(self.given[0], target.sizes)
         out = Source(own, target.but(strides=contiguous_strides(target.sizes)), first)
         place, value = scatter.writes(at, out, sources)
         old = var("old", target.code)

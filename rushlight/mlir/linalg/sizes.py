@@ -10,12 +10,12 @@ from ..printing import Value as Built
 class Size:
     """An index in the arithmetic of sizes: each operation builds one of `arith`."""
 
-    def __init__(self, walk: Any, value: Built) -> None:
-        self.walk, self.value = walk, value
+    def __init__(self, tensors: Any, value: Built) -> None:
+        self.tensors, self.value = tensors, value
 
     def of(self, name: str, a: Any, b: Any) -> Size:
-        left, right = (x.value if isinstance(x, Size) else self.walk.tensors.index(int(x)) for x in (a, b))
-        return Size(self.walk, self.walk.b.op(f"arith.{name}", [left, right], Built("index")))
+        left, right = (x.value if isinstance(x, Size) else self.tensors.index(int(x)) for x in (a, b))
+        return Size(self.tensors, self.tensors.b.op(f"arith.{name}", [left, right], Built("index")))
 
     def __add__(self, other: Any) -> Size:
         return self.of("addi", self, other)
