@@ -12,14 +12,14 @@ from typing import Any
 from ..._C import Tensor
 from ..._decomp.core import WRITTEN
 from ...fx.node import Node, map_aggregate
-from ...loops.lowered import NotLowerable
+from ...loops.lowered import Lowered, NotLowerable, Table
 from ...op.composite import Composite
 from ...op.fused import Fused
 from ...op.view import View
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
-from ..expanding import Expanding, leaves
+from ..expanding import Expanding
 from ..printing import Value
 from ..walking import bound, line_of, meta_of
 from .lowered import lowered_ops
@@ -113,7 +113,7 @@ class Linalg(Expanding):
             lowered = definition.lower(fakes)
         except NotLowerable:
             return self.by_body(overload, given)
-        results = lowered_ops(self.tensors, lowered, [t for t in leaves(given) if isinstance(t, Value)])
+        results = lowered_ops(self.tensors, lowered, read_by(lowered, definition, given))
         return results[0] if len(results) == 1 else tuple(results)
 
     def by_body(self, overload: Any, given: tuple) -> Any:
@@ -138,3 +138,19 @@ class Linalg(Expanding):
         if isinstance(made, (list, tuple)) and isinstance(seen, (list, tuple)):
             return tuple([self.settled(m, s) for m, s in zip(made, seen, strict=True)])
         return made
+
+
+def read_by(lowered: Lowered, definition: Any, given: tuple) -> list[Value]:
+    """The tensors of a call in the order in which its loops read them: they name the parameters."""
+    named: dict[str, Value] = {}
+    for p, a in zip(definition.spec.params, given, strict=True):
+        for name, value in ([(f"{p.name}{k}", v) for k, v in enumerate(a)] if isinstance(a, (list, tuple))
+                            else [(p.name, a)]):
+            if isinstance(value, Value):
+                named[name] = value
+    wanted = [m.name for m in lowered.memories if not isinstance(m, Table)]
+    if set(wanted) <= named.keys():
+        return [named[name] for name in wanted]
+    if len(wanted) != len(named):
+        raise NotImplementedError(f"its loops read {', '.join(wanted)} of {', '.join(named)}")
+    return list(named.values())

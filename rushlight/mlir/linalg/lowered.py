@@ -194,12 +194,11 @@ class Nest:
         left = iter(self.given)
         for r in self.of.reads:
             if isinstance(r, Staged):
-                parts = lowered_ops(self.tensors, r.producer, [next(left) for _ in r.producer.memories])
+                count = sum(not isinstance(m, Table) for m in r.producer.memories)
+                parts = lowered_ops(self.tensors, r.producer, [next(left) for _ in range(count)])
                 result.append(Stage(own, r.but(producer=None), parts))
             elif isinstance(r, Table):
-                held = self.table(r)
-                next(left)
-                result.append(Source(own, r, held))
+                result.append(Source(own, r, self.table(r)))
             elif isinstance(r, Memory):
                 result.append(Source(own, r, next(left)))
             else:

@@ -1,0 +1,168 @@
+"""The walk over a graph in the torch dialect: which op serves a call.
+
+Enters: nodes of a functional graph. Leaves: values. A call of an overload that torch-mlir has an op for (registered.txt)
+is that op, with every argument of PyTorch's signature; others go out as what they are decomposed into. Refuses: ops
+that have neither, naming them and the user's line.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..._C import Tensor
+from ..._decomp.core import core_rule
+from ...aten.calls import aten_call, aten_overload
+from ...aten.overloads import REQUIRED, AtenOverload
+from ...base.tables import rows
+from ...fx.node import Node, map_aggregate
+from .. import types
+from ..building import Builder
+from ..errors import UnsupportedOp
+from ..expanding import Expanding, leaves
+from ..printing import Value
+from ..walking import bound, line_of, meta_of
+from .avoided import AVOIDED, RULES
+from .operands import INT, NONE, Operands, tensor
+from .sizes import Size
+
+SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
+
+
+@functools.cache
+def registered() -> frozenset[str]:
+    """Overloads that torch-mlir has an op for."""
+    return frozenset(" ".join(rows(__file__, "registered")).split())
+
+
+class Torch(Expanding):
+    """One graph in the torch dialect."""
+
+    dialect = "torch"
+    own_ops = False
+
+    def __init__(self, b: Builder, keeps_inline: bool = True) -> None:
+        """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
+        super().__init__(b)
+        self.keeps_inline = keeps_inline
+        self.operands = Operands(b, self.size_of)
+        self.symbols: dict[str, tuple[Value, int]] = {}      # where each symbol's size can be asked for
+        self.scalars: dict[str, Value] = {}                  # symbols that are arguments themselves
+
+    def another(self) -> Torch:
+        walk = Torch(self.b, self.keeps_inline)
+        walk.symbols, walk.scalars = self.symbols, self.scalars
+        return walk
+
+    # --- sizes --------------------------------------------------------------------------------------------------------
+
+    def learn(self, t: Value) -> None:
+        """Symbols that are sizes of an argument."""
+        for d, n in enumerate(t.shape):
+            sole = None if type(n) is int else n.expression.sole_atom
+            if sole is not None and not sole.arguments:
+                self.symbols.setdefault(sole.name, (t, d))
+
+    def size_of(self, n: Any) -> Value:
+        """The number that a symbolic size is."""
+        names = {name: Size(self.operands, self.symbol(name)) for name in n.expression.names}
+        result = n.expression.evaluate(names)
+        return result.value if isinstance(result, Size) else self.operands.int(int(result))
+
+    def symbol(self, name: str) -> Value:
+        if name in self.scalars:
+            return self.scalars[name]
+        if name not in self.symbols:
+            raise NotImplementedError(f"the size {name} is that of no argument")
+        t, d = self.symbols[name]
+        return self.b.op("torch.aten.size.int", [t, self.operands.int(d)], Value(INT))
+
+    # --- what the walk asks -------------------------------------------------------------------------------------------
+
+    def constant(self, name: str, t: Tensor) -> Value:
+        result = tensor(t.dtype, tuple(t.shape))
+        kind = types.TensorType(tuple(t.shape), str(result.type).rpartition(",")[2].removesuffix(">"))
+        if self.keeps_inline or t.numel() <= types.LONG or t.dtype.code == "b1":
+            return self.b.op("torch.vtensor.literal", [], result, {"value": types.tensor_constant(t, kind)})
+        key = self.b.resource_key(name, t)
+        return self.b.op("torch.vtensor.literal", [], result, {"value": f"dense_resource<{key}> : {kind}"})
+
+    def call(self, node: Node) -> Any:
+        target, seen = node.target, node.meta.get("val")
+        if getattr(target, "definition", None) is not None and target.definition.name in SIZES:
+            return seen
+        named = self.as_aten(node)
+        if named is not None:
+            overload, args, kwargs = named
+            name = name_of(overload)
+            made = RULES[name](self, seen, *args, **kwargs) if name in RULES else NotImplemented
+            if made is not NotImplemented:
+                return self.settled(made, seen)
+            if name in registered() and name not in AVOIDED:
+                return self.direct(overload, name, args, kwargs, seen)
+        made = self.by_rule(target, self.given(node.args), self.given(node.kwargs))
+        if made is None:
+            raise UnsupportedOp(f"mlir: there is no rule for {target} in the torch dialect.{line_of(self.node)}")
+        return self.settled(made, seen)
+
+    def as_aten(self, node: Node) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:
+        """The call by PyTorch's signature; None where it has none."""
+        target = node.target
+        if isinstance(target, AtenOverload):
+            return target, tuple(self.given(node.args)), dict(self.given(node.kwargs))
+        found = bound(node)
+        if found is None:
+            return None
+        fakes = meta_of(found[1])
+        values: dict[int, Any] = {}
+        pairs = zip(leaves(fakes), leaves(self.given(found[1])), strict=True)
+        values.update({id(fake): value for fake, value in pairs if isinstance(fake, Tensor)})
+        call = aten_call(found[0], fakes)
+        if call is None:
+            return None
+        overload, args, kwargs = call
+        if not isinstance(overload, AtenOverload):
+            overload = aten_overload(overload.name, overload._overloadname)
+        args, kwargs = map_aggregate((args, kwargs), lambda a: values[id(a)] if isinstance(a, Tensor) else a)
+        return overload, tuple(args), dict(kwargs)
+
+    def by_rule(self, target: Any, args: tuple, kwargs: dict) -> Any:
+        """A call by what it is decomposed into, or None."""
+        rule = core_rule(target)
+        return None if rule is None else self.expanded(rule, args, kwargs)
+
+    def direct(self, target: AtenOverload, name: str, args: tuple, kwargs: dict, seen: Any) -> Any:
+        """The op of the same name."""
+        operands = []
+        for i, p in enumerate(target._schema.arguments):
+            a = args[i] if i < len(args) else kwargs.get(p.name, p.default)
+            if a is REQUIRED:
+                raise NotImplementedError(f"the argument {p.name} is missing")
+            operands.append(self.operands.of(a, p.type))
+        if isinstance(seen, Tensor):
+            return self.b.op(f"torch.aten.{name}", operands, tensor(seen.dtype, tuple(seen.shape)))
+        results = [tensor(t.dtype, tuple(t.shape)) if isinstance(t, Tensor) else Value(NONE) for t in seen]
+        if any("[]" in r.type for r in target._schema.returns):
+            whole = self.b.op(f"torch.aten.{name}", operands, Value("!torch.list<vtensor>"))
+            return tuple(self.b.ops("torch.prim.ListUnpack", [whole], results))
+        return tuple(self.b.ops(f"torch.aten.{name}", operands, results))
+
+    def settled(self, made: Any, seen: Any) -> Any:
+        """Results with the shapes that tracing saw."""
+        if isinstance(made, Value) and isinstance(seen, Tensor):
+            if made.dtype is not seen.dtype or [*map(str, made.shape)] != [*map(str, seen.shape)]:
+                raise NotImplementedError(f"a result is {made.type}, where {tensor(seen.dtype, seen.shape).type} is "
+                                          "wanted")
+            return made
+        if isinstance(made, (list, tuple)) and isinstance(seen, (list, tuple)):
+            return tuple([self.settled(m, s) for m, s in zip(made, seen, strict=True)])
+        return made
+
+
+def name_of(target: AtenOverload) -> str:
+    """An overload's name in ATen, without a label where it has none."""
+    label = target._schema.overload_name
+    return f"{target._schema.op}.{label}" if label and label != "default" else target._schema.op
+
+
+__all__ = ["Torch"]
