@@ -4,6 +4,19 @@ Enters: models and exported programs, or StableHLO text. Leaves: modules of the 
 dialect, or something to call.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from .errors import ParseError, UnsupportedOp
 
-__all__ = ["ParseError", "UnsupportedOp"]
+_LATE = {"export": ".exporting", "MlirModule": ".exporting"}
+
+__all__ = ["MlirModule", "ParseError", "UnsupportedOp", "export"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATE[name], __package__), name)

@@ -1,139 +1,74 @@
-"""torch-mlir as the judge of our texts: it reads, verifies, lowers and runs them.
+"""Who judges MLIR text: jaxlib compiles and runs StableHLO, torch-mlir parses and verifies all dialects.
 
-Enters: the text of a module, and tensors. Leaves: tensors, or the judge's own complaint as `Refused`. Nothing of it is
-needed to write a module.
+Leaves: `run(text, tensors)`, results of `main` under jaxlib; `verify(text)`, which raises for text that is no module.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
+import functools
+import os
 from typing import Any
-
-import numpy as np
 
 import rushlight as torch
 
-BUFFERS = (
-    "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat),canonicalize,"
-    "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
-    " copy-before-write=true},"
-)
-CODE = (
-    "refback-mlprogram-bufferize,func.func(tm-tensor-to-loops),func.func(refback-munge-memref-copy),"
-    "func.func(convert-linalg-to-loops),lower-affine,convert-scf-to-cf,func.func(refback-expand-ops-for-llvm),"
-    "func.func(arith-expand),expand-strided-metadata,lower-affine,func.func(convert-complex-to-standard),"
-    "func.func(llvm-request-c-wrappers),convert-complex-to-llvm,convert-math-to-llvm,convert-math-to-libm,"
-    "convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,"
-    "convert-cf-to-llvm,reconcile-unrealized-casts"
-)
-FIRST = {
-    "linalg": "",
-    "stablehlo": "stablehlo-legalize-to-linalg,",
-    "torch": "torchdynamo-export-to-torch-backend-pipeline,torch-backend-to-linalg-on-tensors-backend-pipeline,"
-             "func.func(tm-tensor-bufferize),",
-}
-PLAIN = {torch.bfloat16: torch.int16}       # types that NumPy has not, as their bits
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-class Refused(AssertionError):
-    """The judge does not take the text."""
+@functools.cache
+def _client() -> tuple[Any, Any]:
+    from jaxlib import xla_client
+
+    client = xla_client.make_cpu_client()
+    return client, client.local_devices()[0]
 
 
-def context() -> Any:
+class _Held:
+    """A buffer of XLA, as something that tensors are made of."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+    def __dlpack__(self, **options: Any) -> Any:
+        from jaxlib import _jax
+
+        return _jax.buffer_to_dlpack_managed_tensor(self.buffer)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def given(t: torch.Tensor) -> Any:
+    """A tensor as a buffer of XLA."""
+    from jaxlib import _jax
+
+    _, device = _client()
+    plain = t.detach().resolve_conj().resolve_neg().contiguous().clone()
+    return _jax.dlpack_managed_tensor_to_buffer(plain.__dlpack__(), device, None, True)
+
+
+def run(text: str, tensors: Any) -> list[torch.Tensor]:
+    """What `main` gives under XLA on this processor."""
+    from jaxlib import xla_client
+
+    client, device = _client()
+    program = client.compile_and_load(text, [device], xla_client.CompileOptions())
+    return [taken(b) for b in program.execute([given(t) for t in tensors])]
+
+
+def taken(buffer: Any) -> torch.Tensor:
+    """A buffer of XLA as a tensor."""
+    return torch.from_dlpack(_Held(buffer)).clone()
+
+
+def verify(text: str) -> str:
+    """The text as torch-mlir prints it, after it has parsed and verified it."""
     from torch_mlir import ir
     from torch_mlir._mlir_libs import _stablehlo
     from torch_mlir.dialects import torch as torch_dialect
 
-    found = ir.Context()
-    found.enable_multithreading(False)
-    _stablehlo.register_dialect(found)
-    _stablehlo.register_stablehlo_passes()
-    torch_dialect.register_dialect(found)
-    return found
-
-
-def verify(text: str) -> str:
-    """The module as the judge prints it."""
-    from torch_mlir import ir
-
-    with context(), ir.Location.unknown():
-        try:
-            module = ir.Module.parse(text)
-            module.operation.verify()
-        except Exception as error:
-            raise Refused(str(error)) from error
+    with ir.Context() as context:
+        _stablehlo.register_dialect(context)
+        torch_dialect.register_dialect(context)
+        module = ir.Module.parse(text)
+        assert module.operation.verify()
         return str(module)
-
-
-class Program:
-    """A module, compiled."""
-
-    def __init__(self, text: str, dialect: str) -> None:
-        from torch_mlir import ir
-        from torch_mlir.execution_engine import ExecutionEngine
-        from torch_mlir.passmanager import PassManager
-
-        with context(), ir.Location.unknown():
-            try:
-                module = ir.Module.parse(text)
-                module.operation.verify()
-                PassManager.parse(f"builtin.module({FIRST[dialect]}{BUFFERS}{CODE})").run(module.operation)
-            except Exception as error:
-                raise Refused(str(error)) from error
-            self.engine = ExecutionEngine(module, opt_level=0)
-
-    def __call__(self, inputs: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-        """What @main gives. `like`: tensors of the results' types and numbers of dims, whose sizes it may change."""
-        arrays = [as_array(t).copy() for t in inputs]
-        given = [descriptor(a.ndim).of(a) for a in arrays]
-        results = type("Results", (ctypes.Structure,), {
-            "_fields_": [(f"r{i}", descriptor(t.ndim)) for i, t in enumerate(like)]})()
-        pointers = [ctypes.pointer(ctypes.pointer(d)) for d in ([results] if like else []) + given]
-        self.engine.invoke("main", *pointers)
-        return [getattr(results, f"r{i}").tensor(t.dtype) for i, t in enumerate(like)]
-
-
-def as_array(t: Any) -> np.ndarray:
-    t = t.detach().contiguous()
-    return t.view(PLAIN[t.dtype]).numpy() if t.dtype in PLAIN else t.numpy()
-
-
-_DESCRIPTORS: dict[int, Any] = {}
-
-
-def descriptor(ndim: int) -> Any:
-    """What MLIR hands over for a tensor of so many dims."""
-    if ndim not in _DESCRIPTORS:
-        fields = [("base", ctypes.c_void_p), ("start", ctypes.c_void_p), ("offset", ctypes.c_int64)]
-        if ndim:
-            fields += [("sizes", ctypes.c_int64 * ndim), ("strides", ctypes.c_int64 * ndim)]
-        _DESCRIPTORS[ndim] = type(f"Descriptor{ndim}", (_Descriptor,), {"_fields_": fields})
-    return _DESCRIPTORS[ndim]
-
-
-class _Descriptor(ctypes.Structure):
-    @classmethod
-    def of(cls, array: np.ndarray) -> Any:
-        own = cls(array.ctypes.data, array.ctypes.data, 0)
-        if array.ndim:
-            own.sizes[:] = array.shape
-            own.strides[:] = [s // array.itemsize for s in array.strides]
-        return own
-
-    def tensor(self, dtype: Any) -> Any:
-        kind = as_array(torch.empty(0, dtype=dtype)).dtype
-        sizes, strides = (tuple(self.sizes), tuple(self.strides)) if hasattr(self, "sizes") else ((), ())
-        if 0 in sizes:
-            return torch.empty(sizes, dtype=dtype)
-        span = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-        start = self.start + self.offset * kind.itemsize
-        flat = np.frombuffer((ctypes.c_char * (span * kind.itemsize)).from_address(start), kind)
-        steps = [s * kind.itemsize for s in strides]
-        whole = torch.from_numpy(np.lib.stride_tricks.as_strided(flat, sizes, steps).copy())
-        return whole.view(dtype) if dtype in PLAIN else whole
-
-
-def run(text: str, dialect: str, inputs: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """The results of @main."""
-    return Program(text, dialect)(inputs, like)

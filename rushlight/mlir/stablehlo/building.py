@@ -39,6 +39,15 @@ class Hlo(Builder):
         self.symbols: dict[str, tuple[Value, int]] = {}      # of which argument, and which dim of it
         self.scalars: dict[str, Value] = {}                  # sizes that are arguments themselves
 
+    def ops(self, name: str, operands: Sequence[Value], results: Sequence[Value], attributes: Any = None,
+            regions: Sequence[Block] = ()) -> list[Value]:
+        """Results without elements are constants, whatever makes them."""
+        if name.startswith("stablehlo.") and name not in ("stablehlo.constant", "stablehlo.while", "stablehlo.case"):
+            empty = [is_fixed(r.shape) and 0 in r.shape for r in results]
+            if results and all(empty):
+                return [self.constant(0, r.dtype, r.shape) for r in results]
+        return super().ops(name, operands, results, attributes, regions)
+
     # --- leaves -------------------------------------------------------------------------------------------------------
 
     def constant(self, number: Any, dtype: Any, shape: Shape = ()) -> Value:
@@ -46,7 +55,8 @@ class Hlo(Builder):
         if not is_fixed(shape):
             return self.broadcast(self.constant(number, dtype), shape, ())
         result = value(dtype, shape)
-        return self.op("stablehlo.constant", (), result, {"value": types.splat(number, result.type)})
+        text = types.dense((), result.type) if 0 in result.shape else types.splat(number, result.type)
+        return self.op("stablehlo.constant", (), result, {"value": text})
 
     def list(self, numbers: Sequence[Any], dtype: Any = I64, shape: Shape | None = None) -> Value:
         """Numbers in order."""

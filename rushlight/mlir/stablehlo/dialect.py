@@ -12,19 +12,26 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ..._higher_order_ops.core import HigherOrderOp
 from ...aot.functional_graph import functionalized
 from ...autograd.grad_mode import no_grad
+from ...dispatch.modes import disable_dispatch_modes
 from ...fake import FakeTensorMode
 from ...fx.experimental.proxy_tensor import make_fx
 from ...fx.node import Node, map_aggregate
-from ...loops.lowered import NotLowerable
+from ...loops.lowered import Memory, NotLowerable
+from ...op.factory import Factory
 from ...op.fused import Fused
+from ...op.view import View
 from ..errors import UnsupportedOp
 from ..printing import Value
-from ..walking import Walk, bound, line_of, meta_of
+from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
 from .building import Hlo
+from .control import case, loop, scanned
+from .creation import made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
+from .places import seen
 from .rules import RANDOM, RULES
 from .table import Call
 
@@ -72,15 +79,32 @@ class StableHlo(Walk):
             made = rule(call, **dict(zip(names, given, strict=True)))
             if made is not NotImplemented:
                 return self.settled(made, result)
-        made = self.by_loops(definition, fakes, given)
+        if not any(isinstance(v, Value) for v in flattened(given)):
+            made = self.from_numbers(overload, definition, args, given)
+        else:
+            made = self.by_loops(definition, fakes, given)
         if made is None:
             if not (definition.is_composite or isinstance(definition, Fused)) or definition.only_inplace:
                 raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
             made = self.expanded(definition.run, given, {})
         return self.settled(made, result)
 
+    def from_numbers(self, overload: Any, definition: Any, args: tuple, given: tuple) -> Any:
+        """What an op makes of numbers alone."""
+        if isinstance(definition, Factory):
+            found = by_factory(self.b, definition, given)
+            if found is not None:
+                return found
+        if any(isinstance(v, SYMBOLIC) for v in flattened(given)) or definition.is_composite:
+            return None
+        with no_grad(), disable_dispatch_modes():
+            result = definition.run(*given)
+        return self.b.tensor(result) if isinstance(result, Tensor) else None
+
     def by_loops(self, definition: Any, fakes: tuple, given: tuple) -> Any:
         """What the op's loops compute, where it has any."""
+        if isinstance(definition, View):
+            return self.view(definition, fakes, given)
         try:
             lowered = definition.lower(tuple(fakes))
         except NotLowerable:
@@ -90,6 +114,45 @@ class StableHlo(Walk):
             return scattered(self.b, lowered, values, values[0])
         made = Loops(self.b, lowered, values).results()
         return made[0] if len(made) == 1 else tuple(made)
+
+    def view(self, definition: View, fakes: tuple, given: tuple) -> Any:
+        """What a view shows, or several."""
+        found = definition.geometry(*fakes)
+        x = given[0]
+        shown = [seen(self.b, x, Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset))
+                 for g in (found if isinstance(found, list) else [found])]
+        return tuple(shown) if isinstance(found, list) else shown[0]
+
+    def control(self, op: HigherOrderOp, args: tuple, node: Node) -> Any:
+        b = self.b
+
+        def called(graph: Any) -> Callable[..., list[Value]]:
+            return lambda given: [as_carried(v) for v in self.inner().run(graph, list(given))]
+
+        def as_carried(v: Any) -> Value:
+            if not isinstance(v, Value):
+                raise UnsupportedOp(f"mlir: a function of {op.name} returns a {type(v).__name__}.{line_of(node)}")
+            return v
+
+        if op.name == "cond":
+            pred, chosen, other, operands = args
+            made = case(b, pred, lambda: called(chosen)(operands), lambda: called(other)(operands))
+        elif op.name == "while_loop":
+            condition, body, carried, further = args
+            made = loop(b, carried, lambda c: called(condition)([*c, *further])[0],
+                        lambda c: called(body)([*c, *further]))
+        elif op.name == "scan":
+            function, carried, xs, further = args
+            made = scanned(b, called(function), carried, xs, further, node.meta["val"])
+        else:
+            return super().control(op, args, node)
+        return tuple(made)
+
+    def inner(self) -> StableHlo:
+        """A walk over another graph, for the same node of the program."""
+        walk = type(self)(self.b, self.keeps_inline)
+        walk.mode, walk.node = self.mode, self.node
+        return walk
 
     def expanded(self, function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
         """What a function of tensors becomes: its calls are traced, and each is served in its turn."""
@@ -116,9 +179,7 @@ class StableHlo(Walk):
             graph = make_fx(run, _own_ops=True)(*fakes) if fakes else make_fx(run, tracing_mode="fake",
                                                                               _own_ops=True)()
             graph = functionalized(graph, mode, mode.shape_env)
-        inner = type(self)(self.b, self.keeps_inline)
-        inner.mode, inner.node = mode, self.node
-        values = iter(inner.run(graph, leaves))
+        values = iter(self.inner().run(graph, leaves))
         return map_aggregate(results[0], lambda r: next(values) if isinstance(r, Tensor) else r)
 
     # --- what tracing saw ---------------------------------------------------------------------------------------------

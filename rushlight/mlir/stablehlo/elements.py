@@ -16,7 +16,7 @@ from ..printing import Value
 from .building import B1, Hlo, value
 
 MOST_NODES = 20000      # of one op's expression
-_ROUNDING = {"f32": 12582912.0, "f64": 6755399441055744.0}      # added to a number, they leave no digits behind the point
+_DIGITS = {"f32": 23, "f64": 52}      # of a fraction
 Leaf = Callable[[expr.Value, "Expression"], Value]
 
 
@@ -57,9 +57,8 @@ class Expression:
 
     def add(self, e: expr.Value, args: list[Value]) -> Value:
         """A sum; one that is rounded by adding a large number says that it rounds, as compilers may reorder sums."""
-        large = _ROUNDING.get(e.dtype)
         for x, y, k in ((e.args[0], e.args[1], 0), (e.args[1], e.args[0], 1)):
-            if large is not None and expr.is_const(y, large) and x.op != "const":
+            if rounds(y) and x.op != "const":
                 rounded = self.b.unary("round_nearest_even", args[k])
                 return self.b.binary("add", rounded, args[1 - k])
         return self.b.binary("add", *args)
@@ -79,6 +78,8 @@ class Expression:
         """Rounded twice, but where the product's own error is asked for."""
         b, (x, y, z) = self.b, args
         third = e.args[2]
+        if rounds(third):
+            return b.binary("add", b.unary("round_nearest_even", b.binary("multiply", x, y)), z)
         if e.dtype == "f32" and third.op == "neg" and third.args[0].op == "mul" and set(third.args[0].args) == set(
                 e.args[:2]):
             wide = BY_CODE["f64"]
@@ -95,6 +96,12 @@ class Expression:
     def table(self, e: expr.Value, index: Value) -> Value:
         numbers = self.b.list(list(e.attr), BY_CODE[e.dtype])
         return self.b.gather_at(numbers, self.b.reshape(index, (*self.shape, 1)), self.shape)
+
+
+def rounds(e: expr.Value) -> bool:
+    """Whether a constant is so large that adding it to a number leaves no digits behind the point, and all before."""
+    digits = _DIGITS.get(e.dtype)
+    return e.op == "const" and digits is not None and 2.0 ** digits <= abs(e.attr) < 2.0 ** (digits + 1)
 
 
 def like(x: Value) -> Value:

@@ -8,7 +8,7 @@ Refuses: two-pass folds with windows, and reads of other loops' rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ... import _C
@@ -20,6 +20,7 @@ from ...tensors.interop import frombuffer
 from ..errors import UnsupportedOp
 from ..printing import Value
 from .building import I64, Hlo, is_fixed, types_list
+from .control import counted, part, with_part
 from .elements import Expression, cast
 from .places import Affine, affine, seen
 
@@ -74,8 +75,8 @@ def position(d: int) -> expr.Value:
 class Loops:
     """One lowered op on its way."""
 
-    def __init__(self, b: Hlo, lowered: Lowered, given: Sequence[Value]) -> None:
-        """`given`: values of the tensors among the reads, in order."""
+    def __init__(self, b: Hlo, lowered: Lowered, given: Iterable[Value]) -> None:
+        """`given`: values of the tensors among the reads, in order, or what is left of them."""
         self.b, self.of = b, lowered
         self.values: dict[int, Value] = {}
         left = iter(given)
@@ -84,9 +85,10 @@ class Loops:
             if isinstance(read, Number):
                 self.sources.append(Fixed(number(read)))
                 continue
-            if isinstance(read, Staged):
-                raise UnsupportedOp(f"mlir: {lowered.name} reads rows of another loop")
-            self.values[k] = table(b, read) if isinstance(read, Table) else seen(b, next(left), read)
+            if isinstance(read, Staged):      # rows of another loop: all of them, made before
+                self.values[k] = Loops(b, read.producer, left).results()[0]
+            else:
+                self.values[k] = table(b, read) if isinstance(read, Table) else seen(b, next(left), read)
             self.sources.append(Source(k, read))
         self.at = At([position(d) for d in range(len(lowered.ranges))])
         self.at.checks = []
@@ -100,7 +102,9 @@ class Loops:
         elif o.folding is not None:
             found = self.folded()
         else:
-            assert o.body is not None, f"{o.name} has no body"
+            if o.body is None:
+                found = self.moved()
+                return [self.b.reshape(found, o.shape)]
             found = self.over(o.ranges).all(list(o.body(self.at, self.sources)))
         dtypes = [BY_CODE[code] for code in o.outs]
         return [self.b.reshape(cast(self.b, x, d), o.shape) for x, d in zip(found, dtypes, strict=True)]
@@ -126,6 +130,8 @@ class Loops:
             raise UnsupportedOp(f"mlir: {self.of.name} reads {x.dtype} as {e.dtype}")
         if not x.ndim:
             return self.b.broadcast(x, shape, ())
+        if 0 in x.shape or 0 in shape:      # read by nobody, or for nothing
+            return self.b.constant(0, x.dtype, shape)
         places = [affine(a) for a in e.args]
         if all(p is not None for p in places):
             sliced = self.sliced(x, places, shape)   # type: ignore[arg-type]
@@ -170,9 +176,14 @@ class Loops:
 
     def folded(self) -> list[Value]:
         b, o, folding = self.b, self.of, self.of.folding
-        assert folding is not None and o.body is not None
-        fold, dims = folding.fold, sorted(folding.reduced)
-        read = list(o.body(self.at, self.sources))
+        assert folding is not None
+        fold, dims = folding.fold, sorted(d for d in folding.reduced if d < len(o.ranges))
+        if o.body is not None:
+            read = list(o.body(self.at, self.sources))
+        else:
+            assert folding.factors is not None, f"{o.name} has neither a body nor factors"
+            x, y = folding.factors(self.at, self.sources)
+            read = [expr.cast(x, folding.compute) * expr.cast(y, folding.compute)]
         elements = self.over(o.ranges)
         kept = [n for d, n in enumerate(o.ranges) if d not in folding.reduced]
         inside = self.inside(elements)
@@ -307,7 +318,33 @@ class Loops:
         return Expression(self.b, shape, known).all(list(merge(tuple(names[0]), tuple(names[1]))))
 
     def stepped(self, x: expr.Value) -> list[Value]:
-        raise UnsupportedOp(f"mlir: {self.of.name} walks along a dim whose parts cannot be joined")
+        """The walk as it is: one position after the other."""
+        b, o, walk = self.b, self.of, self.of.walk
+        assert walk is not None
+        elements, outer = self.over(o.ranges).of(x), [n for d, n in enumerate(o.ranges) if d != walk.dim]
+        state = Expression(b, outer, {}).all(list(walk.init()))
+        codes = [expr.arg(("state", k), s.dtype.code) for k, s in enumerate(state)]
+        dtypes = [BY_CODE[e.dtype] for e in walk.emit(tuple(codes))]
+        outs = [b.constant(0, d, o.ranges) for d in dtypes]
+
+        def once(at: Value, carried: Sequence[Value]) -> list[Value]:
+            here, place = expr.arg("here", x.dtype), expr.arg("place", "i64")
+            known = dict(zip(codes, carried, strict=False))
+            known[here], known[place] = part(b, elements, at, walk.dim), b.broadcast(at, outer, ())
+            within = Expression(b, outer, known)
+            names = walk.step(tuple(codes), here, place)
+            made = within.all(list(names))
+            shown = within.all(list(walk.emit(tuple(names))))
+            return [*made, *[with_part(b, whole, y, at, walk.dim)
+                             for whole, y in zip(carried[len(codes):], shown, strict=True)]]
+
+        return counted(b, b.extent(o.ranges[walk.dim]), [*state, *outs], once)[len(codes):]
+
+    # --- boxes that move ----------------------------------------------------------------------------------------------
+
+    def moved(self) -> Value:
+        """Boxes of the reads where they go, over a background."""
+        raise UnsupportedOp(f"mlir: {self.of.name} states no element of its result")
 
 
 # --- scatters ---------------------------------------------------------------------------------------------------------
@@ -323,8 +360,8 @@ def scattered(b: Hlo, lowered: Lowered, given: Sequence[Value], target: Value) -
     places, new = scatter.writes(loops.at, out, loops.sources)   # type: ignore[arg-type]
     elements = loops.over(shape)
     value = cast(b, elements.of(new), target.dtype) if new.dtype != target.dtype.code else elements.of(new)
-    if not target.ndim:
-        raise UnsupportedOp(f"mlir: {lowered.name} into a tensor without dims")
+    if not target.ndim:      # one element has one place
+        return b.reshape(scattered(b, lowered, [b.reshape(target, (1,)), *list(given)[1:]], b.reshape(target, (1,))), ())
     index = b.concatenate([b.reshape(elements.of(expr.cast(p, "i64")), (*shape, 1)) for p in places], len(shape))
 
     def body(old: Value, fresh: Value) -> list[Value]:

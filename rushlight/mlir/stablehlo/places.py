@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ... import _C
 from ...loops import expr
 from ...loops.lowered import Memory
 from ...op.indexed import contiguous_strides
 from ...op.pack import BY_CODE
 from ..errors import UnsupportedOp
 from ..printing import Value
-from .building import I64, Hlo, is_fixed
+from .building import I64, Hlo, is_fixed, value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +72,22 @@ def _scaled(a: Affine, by: int) -> Affine:
 def seen(b: Hlo, x: Value, memory: Memory) -> Value:
     """A tensor, whose elements lie in order, as an op reads it."""
     if x.dtype.code != memory.code:
-        if x.dtype.itemsize != BY_CODE[memory.code].itemsize or x.dtype.is_complex:
-            raise UnsupportedOp(f"mlir: {x.dtype} read as {memory.code}")
-        x = b.bitcast(x, BY_CODE[memory.code])
+        x = as_bits(b, x, BY_CODE[memory.code])
     return viewed(b, x, memory.sizes, memory.strides, memory.offset)
+
+
+def as_bits(b: Hlo, x: Value, dtype: Any) -> Value:
+    """The memory of x as elements of another type: the last dim gets longer or shorter."""
+    if x.dtype.is_complex or dtype.is_complex or _C.bool in (x.dtype, dtype):
+        raise UnsupportedOp(f"mlir: {x.dtype} read as {dtype}")
+    old, new = x.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return b.bitcast(x, dtype)
+    if old > new:
+        found = b.op("stablehlo.bitcast_convert", [x], value(dtype, (*x.shape, old // new)))
+        return b.reshape(found, (*x.shape[:-1], x.shape[-1] * (old // new))) if x.ndim else found
+    split = b.reshape(x, (*x.shape[:-1], x.shape[-1] // (new // old), new // old))
+    return b.op("stablehlo.bitcast_convert", [split], value(dtype, split.shape[:-1]))
 
 
 def viewed(b: Hlo, x: Value, sizes: Sequence[Any], strides: Sequence[Any], offset: int) -> Value:
@@ -118,16 +131,20 @@ def _sliced(b: Hlo, x: Value, sizes: Sequence[int], strides: Sequence[int], offs
         if n == 1 or not step:
             continue
         fit = [d for d, s in enumerate(own) if x.shape[d] > 1 and d not in taken and step % s == 0
-               and start[d] + (n - 1) * (step // s) < x.shape[d]]
+               and 0 <= start[d] + (n - 1) * (step // s) < x.shape[d]]
         if not fit:
             return None
         taken[fit[0]] = i, step // own[fit[0]]
     counts = [sizes[taken[d][0]] if d in taken else 1 for d in range(x.ndim)]
     steps = [taken[d][1] if d in taken else 1 for d in range(x.ndim)]
+    turned = [d for d, k in enumerate(steps) if k < 0]
+    for d in turned:
+        start[d] += (counts[d] - 1) * steps[d]
+        steps[d] = -steps[d]
     if any(s < 0 or s + (n - 1) * k >= whole for s, n, k, whole in zip(start, counts, steps, x.shape, strict=True)):
         return None
     kept = [d for d in range(x.ndim) if d in taken]
-    found = b.reshape(b.slice(x, start, counts, steps), [counts[d] for d in kept])
+    found = b.reshape(b.reverse(b.slice(x, start, counts, steps), turned), [counts[d] for d in kept])
     order = sorted(range(len(kept)), key=lambda k: taken[kept[k]][0])
     found = b.transpose(found, order)
     return b.broadcast(found, sizes, sorted(taken[d][0] for d in kept))

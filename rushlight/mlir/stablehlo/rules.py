@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from . import products  # noqa: F401 - fills the table
+from . import (  # noqa: F401 - they fill the table
+    convolutions,
+    creation,
+    ordering,
+    products,
+    shapes,
+    transforms,
+)
 from .table import RULES
 
 RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "native_dropout", "bernoulli", "randint", "randperm",
