@@ -153,12 +153,12 @@ class Tensors:
                     direct[e] = Built(element_of(e.dtype))
                     operands.append(source)
                     maps.append(places)
-                    seen |= {d for d in places if d is not None}
+                    seen |= {d for d in range(len(ranges)) if f"d{d}" in places}
         for d in sorted(reduced - seen):      # a range that no operand has is one of nothing
             operands.append(self.empty("i8", [ranges[d]]))
-            maps.append((d,))
+            maps.append((f"d{d}",))
             direct[var(f"nothing:{d}")] = Built("i8")
-        kept = tuple([d for d in range(len(ranges)) if d not in reduced])
+        kept = tuple([f"d{d}" for d in range(len(ranges)) if d not in reduced])
         arguments = [*direct.values(), *[Built(element_of(named(t))) for t in inits]]
 
         def built(*given: Built) -> Sequence[Built]:
@@ -172,7 +172,7 @@ class Tensors:
         block = self.b.region(arguments, built, "linalg.yield")
         heads = "(" + ", ".join(f"d{d}" for d in range(len(ranges))) + ")"
         listed = [*maps, *[kept for _ in inits]]
-        written = [f"affine_map<{heads} -> ({', '.join('0' if d is None else f'd{d}' for d in m)})>" for m in listed]
+        written = [f"affine_map<{heads} -> ({', '.join(m)})>" for m in listed]
         kinds = [f"#linalg.iterator_type<{'reduction' if d in reduced else 'parallel'}>" for d in range(len(ranges))]
         attributes = {
             "indexing_maps": f"[{', '.join(written)}]", "iterator_types": f"[{', '.join(kinds)}]",
@@ -187,16 +187,22 @@ class Tensors:
         return Operation("cf.assert", [condition], [], {"msg": types.string("index out of range")}, (),
                          self.b.location)
 
-    def places(self, e: Value, tensors: Sequence[Built], ranges: Sequence[Any]) -> tuple[int | None, ...] | None:
-        """The ranges that an element's indices are positions of, None for 0; None if they are anything else."""
+    def places(self, e: Value, tensors: Sequence[Built], ranges: Sequence[Any]) -> tuple[str, ...] | None:
+        """An element's indices as affine expressions of positions that never leave the tensor; None where they are
+        anything else."""
         source, found = tensors[int(str(e.attr)[len(READ):])], []
         for n, at in zip(source.shape, e.args, strict=True):
             if at.op == "const" and at.attr == 0:
-                found.append(None)
-            elif at.op == "var" and at.attr[0] == "i" and at.attr[1:].isdigit() and same(n, ranges[int(at.attr[1:])]):
-                found.append(int(at.attr[1:]))
+                found.append("0")
+            elif is_position(at) and same(n, ranges[range_of(at)]):
+                found.append(f"d{range_of(at)}")
             else:
-                return None
+                terms = affine(at)
+                if terms is None or type(n) is not int or not all(type(ranges[d]) is int for d, _ in terms):
+                    return None
+                if sum((ranges[d] - 1) * by for d, by in terms) >= n or any(ranges[d] == 0 for d, _ in terms):
+                    return None
+                found.append(" + ".join(f"d{d} * {by}" if by != 1 else f"d{d}" for d, by in terms))
         return tuple(found)
 
     def leaf(self, e: Value, s: Scalars, tensors: Sequence[Built]) -> Built:
@@ -210,8 +216,8 @@ class Tensors:
             return self.b.op("tensor.extract", [held, self.as_index(e.args[0], s)], Built(element_of(e.dtype)))
         if e.op == "var" and e.attr.startswith("size:"):
             return self.number(self.index(self.sizes[e.attr[5:]]))
-        if e.op == "var" and e.attr[0] == "i" and e.attr[1:].isdigit():
-            return self.number(self.position(int(e.attr[1:])))
+        if is_position(e):
+            return self.number(self.position(range_of(e)))
         raise NotImplementedError(f"{e} in a body")
 
     def position(self, d: int) -> Built:
@@ -225,8 +231,8 @@ class Tensors:
         """An integer expression as an index."""
         if e.op == "const":
             return self.index(int(e.attr))
-        if e.op == "var" and e.attr[0] == "i" and e.attr[1:].isdigit() and e not in s.known:
-            return self.position(int(e.attr[1:]))
+        if is_position(e) and e not in s.known:
+            return self.position(range_of(e))
         return self.b.op("arith.index_cast", [s.of(e)], Built(INDEX))
 
     def repeat(self, s: Scalars, first: Built, past: Built, position: Value, given: Sequence[Built],
@@ -243,6 +249,27 @@ class Tensors:
         block: Block = self.b.region([iv, *carried], built, "scf.yield")
         results = [Built(v.type, v.dtype, v.shape) for v in given]
         return self.b.ops("scf.for", [first, past, self.index(1), *given], results, {}, [block])
+
+
+def is_position(e: Value) -> bool:
+    """Whether a value is where a loop is along a range."""
+    return e.op == "var" and e.attr[0] == "i" and e.attr[1:].isdigit()
+
+
+def range_of(e: Value) -> int:
+    return int(e.attr[1:])
+
+
+def affine(e: Value) -> list[tuple[int, int]] | None:
+    """Positions and their factors, above 0, of which an index is the sum; None of any other."""
+    if is_position(e):
+        return [(range_of(e), 1)]
+    if e.op == "mul" and is_position(e.args[0]) and e.args[1].op == "const" and e.args[1].attr > 0:
+        return [(range_of(e.args[0]), e.args[1].attr)]
+    if e.op == "add":
+        parts = [affine(a) for a in e.args]
+        return None if None in parts else [term for p in parts for term in p or ()]
+    return None
 
 
 def grouped(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
