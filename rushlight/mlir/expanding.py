@@ -14,10 +14,10 @@ from ..aot.functional_graph import functionalized
 from ..autograd.grad_mode import no_grad
 from ..fake import DataDependentOutputException, FakeTensorMode
 from ..fx.experimental.proxy_tensor import make_fx
-from ..fx.node import map_aggregate
+from ..fx.node import Node, map_aggregate
 from .building import Builder
 from .printing import Value
-from .walking import Walk
+from .walking import Walk, meta_of
 
 
 class Expanding(Walk):
@@ -64,7 +64,17 @@ class Expanding(Walk):
         inner = self.another()
         inner.mode, inner.node = mode, self.node
         made = iter(inner.run(graph, values))
-        return map_aggregate(results[-1], lambda r: next(made) if isinstance(r, Tensor) else r)
+        found = results[-1]
+        if isinstance(found, (tuple, list)):      # whatever kind of tuple it is
+            return tuple([next(made) if isinstance(r, Tensor) else r for r in found])
+        return next(made) if isinstance(found, Tensor) else found
+
+    def seen(self, node: Node) -> Any:
+        """What tracing saw of a node; the call is made once more on fakes where it kept nothing."""
+        if node.meta.get("val") is None:
+            with self.fake_mode(), no_grad():
+                node.meta["val"] = node.target(*meta_of(node.args), **meta_of(node.kwargs))
+        return node.meta["val"]
 
     def fake_mode(self) -> Any:
         """The mode that fakes of the program belong to."""

@@ -83,7 +83,7 @@ class Linalg(Expanding):
         return self.b.op("arith.constant", [], result, {"value": f"dense_resource<{key}> : {result.type}"})
 
     def call(self, node: Node) -> Any:
-        found = bound(node)
+        found, seen = bound(node), self.seen(node)
         if found is None:      # ATen has in one op what a few of ours do
             made = self.expanded(node.target, self.given(node.args), self.given(node.kwargs))
         else:
@@ -91,16 +91,16 @@ class Linalg(Expanding):
             if overload.definition.name in SIZES:
                 return node.meta.get("val")
             fakes = map_aggregate(meta_of(args), self.in_order)
-            made = self.of(overload, tuple(fakes), tuple(self.given(args)), node)
+            made = self.of(overload, tuple(fakes), tuple(self.given(args)), seen)
         if made is None:
             raise UnsupportedOp(f"mlir: there is no rule for {node.target} in the linalg dialect.{line_of(self.node)}")
-        return self.settled(made, node.meta.get("val"))
+        return self.settled(made, seen)
 
-    def of(self, overload: Any, fakes: tuple, given: tuple, node: Node) -> Any:
+    def of(self, overload: Any, fakes: tuple, given: tuple, seen: Any) -> Any:
         """The results of an op, or None."""
         definition = overload.definition
         rule = RULES.get(definition.name)
-        call = Call(self, definition, node.meta.get("val"))
+        call = Call(self, definition, seen)
         if rule is not None:
             names = [p.name for p in definition.spec.params]
             result = rule(call, **dict(zip(names, given, strict=True)))

@@ -196,7 +196,8 @@ class Nest:
             if isinstance(r, Staged):
                 count = sum(not isinstance(m, Table) for m in r.producer.memories)
                 parts = lowered_ops(self.tensors, r.producer, [next(left) for _ in range(count)])
-                result.append(Stage(own, r.but(producer=None), parts))
+                whole = r.but(producer=None, strides=contiguous_strides(r.sizes))
+                result.append(Stage(own, whole, parts))
             elif isinstance(r, Table):
                 result.append(Source(own, r, self.table(r)))
             elif isinstance(r, Memory):
@@ -324,7 +325,7 @@ class Nest:
             if not left:
                 return self.step(s, sources, position, accs, now)
             d = left[0]
-            if d in folding.written:
+            if d in folding.written and d not in windows:
                 for t in range(int(self.ranges[d])):
                     now = level(s, left[1:], {**position, d: const(t, "i64")}, now)
                 return now
@@ -334,6 +335,7 @@ class Nest:
                                        lambda inner, parts: level(inner, left[1:], {**position, d: place}, parts))
 
         def body(s: Scalars, _: Sequence[Built]) -> Sequence[Built]:
+            s.all([loop(k) for k in range(len(kept))])      # loops within cannot ask for them
             parts = level(s, self.folded_dims(), here, s.all(start))
             s.known.update(zip(accs, parts, strict=True))
             return s.all(outs)
@@ -387,27 +389,13 @@ class Nest:
                 after.known.pop(a)
             after.known = {k: v for k, v in after.known.items() if not depends(k, accs)}
             after.known.update(zip(accs, state, strict=True))
-            return [*self.inserted(after, outs, now[:count], at), *state]
+            return [*inserted(self.tensors, after, outs, now[:count], at), *state]
 
         def line(inner: Scalars, now: Sequence[Built]) -> Sequence[Built]:
             whole = self.tensors.index(0), self.tensors.index(self.ranges[walk.dim])
             return self.tensors.repeat(inner, *whole, loop(walk.dim), [*now, *inner.all(init)], one)[:count]
 
-        return self.everywhere(s, others, results, line)
-
-    def inserted(self, s: Scalars, values: Sequence[Value], into: Sequence[Built], at: Sequence[Value]) -> list[Built]:
-        """Tensors with an element exchanged."""
-        place = [self.tensors.as_index(i, s) for i in at]
-        return [self.tensors.b.op("tensor.insert", [s.of(v), t, *place], self.tensors.like(named(t), t.shape))
-                for v, t in zip(values, into, strict=True)]
-
-    def everywhere(self, s: Scalars, dims: Sequence[int], now: Sequence[Built], body: Any) -> list[Built]:
-        """`body` at every position along some ranges."""
-        if not dims:
-            return list(body(s, now))
-        ends = self.tensors.index(0), self.tensors.index(self.ranges[dims[0]])
-        return self.tensors.repeat(s, *ends, loop(dims[0]), now,
-                                   lambda inner, parts: self.everywhere(inner, dims[1:], parts, body))
+        return everywhere(self.tensors, s, self.ranges, others, results, line)
 
     def scattered(self) -> Built:
         """Values combined into elements, one position after the other."""
@@ -421,19 +409,43 @@ class Nest:
             first = self.tensors.reshape(self.given[0], target.sizes)
         out = Source(own, target.but(strides=contiguous_strides(target.sizes)), first)
         place, value = scatter.writes(at, out, sources)
-        old = var("old", target.code)
-        after = cast(scatter.combine(old, cast(value, target.code), sources), target.code)
         checks = [c for c, _ in at.checks]
-        s = Scalars(self.tensors.b, lambda e, s: self.tensors.leaf(e, s, own.read))
+        return scatter_into(self.tensors, self.ranges, own.read, first, place, cast(value, target.code),
+                            lambda old, new: scatter.combine(old, new, sources), checks)
 
-        def one(inner: Scalars, now: Sequence[Built]) -> Sequence[Built]:
-            for condition in checks:
-                self.tensors.b.block.operations.append(self.tensors.asserted(inner.of(condition)))
-            indices = [self.tensors.as_index(i, inner) for i in place]
-            inner.known[old] = self.tensors.b.op("tensor.extract", [now[0], *indices], Built(now[0].type.element))
-            return self.inserted(inner, [after], now, place)
 
-        return self.everywhere(s, range(len(self.ranges)), [first], one)[0]
+def scatter_into(tensors: Tensors, ranges: Sequence[Any], read: list[Built], first: Built, place: Sequence[Value],
+                 value: Value, combine: Any, checks: Sequence[Value] = ()) -> Built:
+    """A tensor after values were combined into places of it, at every position of `ranges` in order."""
+    old = var("old", named(first))
+    after = cast(combine(old, value), named(first))
+    s = Scalars(tensors.b, lambda e, s: tensors.leaf(e, s, read))
+
+    def one(inner: Scalars, now: Sequence[Built]) -> Sequence[Built]:
+        tensors.check(inner, checks)
+        indices = [tensors.as_index(i, inner) for i in place]
+        inner.known[old] = tensors.b.op("tensor.extract", [now[0], *indices], Built(now[0].type.element))
+        return inserted(tensors, inner, [after], now, place)
+
+    return everywhere(tensors, s, ranges, range(len(ranges)), [first], one)[0]
+
+
+def inserted(tensors: Tensors, s: Scalars, values: Sequence[Value], into: Sequence[Built], at: Sequence[Value]
+             ) -> list[Built]:
+    """Tensors with an element exchanged."""
+    place = [tensors.as_index(i, s) for i in at]
+    return [tensors.b.op("tensor.insert", [s.of(v), t, *place], tensors.like(named(t), t.shape))
+            for v, t in zip(values, into, strict=True)]
+
+
+def everywhere(tensors: Tensors, s: Scalars, ranges: Sequence[Any], dims: Sequence[int], now: Sequence[Built],
+               body: Any) -> list[Built]:
+    """`body` at every position along some ranges."""
+    if not dims:
+        return list(body(s, now))
+    ends = tensors.index(0), tensors.index(ranges[dims[0]])
+    return tensors.repeat(s, *ends, loop(dims[0]), now,
+                          lambda inner, parts: everywhere(tensors, inner, ranges, dims[1:], parts, body))
 
 
 def position(dims: Any) -> At:

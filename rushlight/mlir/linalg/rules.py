@@ -15,10 +15,16 @@ from typing import Any
 from ... import _C
 from ...loops import expr
 from ...loops.expr import Value, cast, const, eq, ge, lt, ne, select, var
+from ...autograd.grad_mode import no_grad
+from ...dispatch.modes import disable_dispatch_modes
+from ...op import find_op
 from ...op.factory import Factory
+from ...op.indexed import contiguous_strides
+from ..expanding import leaves
 from ..printing import Value as Built
-from .lowered import lowered_ops
-from .tensors import Tensors, loop, named
+from .lowered import lowered_ops, scatter_into
+from .tensors import Tensors, loop, named, product
+from .tensors import same as same_size
 
 RULES: dict[str, Callable[..., Any]] = {}
 REAL = {"c64": "f32", "c128": "f64"}
@@ -105,7 +111,16 @@ def made(call: Call, args: tuple) -> Built | None:
         spec, content = definition.spec_and_content(own, dtype, _C.device("cpu"))
         if hasattr(content, "ranges"):
             return call.tensors.reshape(lowered_ops(call.tensors, content, [])[0], tuple(spec.shape))
-    return None
+    if definition.is_composite or not isinstance(call.out(), _C.Tensor) or any(
+            isinstance(a, _C.SymbolicInt) for a in leaves(args)):
+        return None
+    with no_grad(), disable_dispatch_modes():
+        return call.walk.constant(definition.name, definition.run(*args))
+
+
+@rule("eye")
+def eye(call: Call, n: Any, m: Any = None, **rest: Any) -> Built:
+    return call.over(tuple(call.out().shape), lambda read, at: cast(eq(at[0], at[1]), call.out().dtype.code))
 
 
 @rule("arange")
@@ -121,6 +136,28 @@ def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1, **rest: A
       "_laid_out")
 def same(call: Call, input: Built, *args: Any, **rest: Any) -> Built:
     return input      # values have no layout
+
+
+# --- writing through a view -------------------------------------------------------------------------------------------
+
+
+@rule("select_scatter", "slice_scatter", "diagonal_scatter")
+def view_scatter(call: Call, input: Built, src: Built, *args: Any, **given: Any) -> Built:
+    """`input` with `src` where a view of it looks: the view is that of the elements' numbers."""
+    looked = find_op(call.definition.name.removesuffix("_scatter"))
+    strides = contiguous_strides(input.shape)
+    numbers = call.over(input.shape, lambda read, at: functools.reduce(
+        lambda a, b: a + b, [i * call.tensors.extent(n) for i, n in zip(at, strides, strict=True)], const(0, "i64")))
+    places = call.walk.expanded(lambda t: looked(t, *args, **given), (numbers,))
+    flat = call.tensors.reshape(input, (product(input.shape),))
+    read: list[Built] = []
+    at = [loop(d) for d in range(places.ndim)]
+    lead = places.ndim - src.ndim
+    own = [const(0, "i64") if same_size(n, 1) else i for i, n in zip(at[lead:], src.shape, strict=True)]
+    value = cast(call.tensors.read(read, src, own), named(input))
+    place = [call.tensors.read(read, places, at)]
+    found = scatter_into(call.tensors, places.shape, read, flat, place, value, lambda old, new: new)
+    return call.tensors.reshape(found, input.shape)
 
 
 # --- complex numbers --------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ...loops.expr import Value, call, const, var, walk
 from ...op.pack import BY_CODE
 from .. import types
 from ..building import Builder
-from ..printing import Block
+from ..printing import Block, Operation
 from ..printing import Value as Built
 from ..types import TensorType
 from .scalars import READ, Scalars, element_of, is_read
@@ -165,8 +165,7 @@ class Tensors:
             s = Scalars(self.b, lambda e, s: self.leaf(e, s, tensors), direct)
             for d in range(len(ranges)):
                 s.known.pop(loop(d), None)
-            for condition in checks:
-                self.b.block.operations.append(self.asserted(s.of(condition)))
+            self.check(s, checks)
             return body(s, given[len(direct):])
 
         block = self.b.region(arguments, built, "linalg.yield")
@@ -181,11 +180,11 @@ class Tensors:
         results = [self.like(named(t), t.shape) for t in inits]
         return self.b.ops("linalg.generic", [*operands, *inits], results, attributes, [block])
 
-    def asserted(self, condition: Built) -> Any:
-        from ..printing import Operation  # noqa: PLC0415
-
-        return Operation("cf.assert", [condition], [], {"msg": types.string("index out of range")}, (),
-                         self.b.location)
+    def check(self, s: Scalars, conditions: Sequence[Value]) -> None:
+        """`cf.assert` for indices."""
+        for condition in conditions:
+            self.b.block.operations.append(Operation("cf.assert", [s.of(condition)], [], {
+                "msg": types.string("index out of range")}, (), self.b.location))
 
     def places(self, e: Value, tensors: Sequence[Built], ranges: Sequence[Any]) -> tuple[str, ...] | None:
         """An element's indices as affine expressions of positions that never leave the tensor; None where they are
