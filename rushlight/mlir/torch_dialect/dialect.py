@@ -10,21 +10,26 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ... import _C
 from ..._C import Tensor
 from ..._decomp.core import core_rule
 from ...aten.calls import aten_call, aten_overload
 from ...aten.overloads import REQUIRED, AtenOverload
 from ...base.tables import rows
 from ...fx.node import Node, map_aggregate
+from ...loops.lowered import NotLowerable
+from ...op.composite import Composite
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
 from ..expanding import Expanding, leaves
+from ..linalg.dialect import plain, read_by
 from ..printing import Value
 from ..walking import bound, line_of, meta_of
 from .avoided import AVOIDED, RULES
-from .operands import INT, NONE, Operands, tensor
+from .operands import ELEMENTS, INT, NONE, Operands, tensor
 from .sizes import Size
+from .whole import whole_results
 
 SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
@@ -88,7 +93,7 @@ class Torch(Expanding):
         return self.b.op("torch.vtensor.literal", [], result, {"value": f"dense_resource<{key}> : {kind}"})
 
     def call(self, node: Node) -> Any:
-        target, seen = node.target, node.meta.get("val")
+        target, seen = node.target, self.seen(node)
         if getattr(target, "definition", None) is not None and target.definition.name in SIZES:
             return seen
         named = self.as_aten(node)
@@ -101,6 +106,8 @@ class Torch(Expanding):
             if name in registered() and name not in AVOIDED:
                 return self.direct(overload, name, args, kwargs, seen)
         made = self.by_rule(target, self.given(node.args), self.given(node.kwargs))
+        if made is None:
+            made = self.by_loops(node, seen)
         if made is None:
             raise UnsupportedOp(f"mlir: there is no rule for {target} in the torch dialect.{line_of(self.node)}")
         return self.settled(made, seen)
@@ -129,11 +136,38 @@ class Torch(Expanding):
     def by_rule(self, target: Any, args: tuple, kwargs: dict) -> Any:
         """A call by what it is decomposed into, or None."""
         rule = core_rule(target)
-        return None if rule is None else self.expanded(rule, args, kwargs)
+        try:
+            return None if rule is None else self.expanded(rule, args, kwargs)
+        except UnsupportedOp:
+            return None
+
+    def by_loops(self, node: Node, seen: Any) -> Any:
+        """A call by the loops that its definition states, on whole tensors; or by its body, or None."""
+        found = bound(node)
+        if found is None:
+            return None
+        overload, args = found
+        definition, given = overload.definition, tuple(self.given(args))
+        try:
+            lowered = definition.lower(tuple(map_aggregate(meta_of(args), plain)))
+        except NotLowerable:
+            if not isinstance(definition, Composite) or definition.only_inplace:
+                return None
+            return self.expanded(definition.compute, given)
+        shapes = [tuple(t.shape) for t in (seen if isinstance(seen, (tuple, list)) else [seen])]
+
+        def results(*tensors: Tensor) -> Any:
+            made = [t.reshape(shape) for t, shape in zip(whole_results(lowered, tensors), shapes, strict=True)]
+            return tuple(made) if isinstance(seen, (tuple, list)) else made[0]
+
+        return self.expanded(results, read_by(lowered, definition, given))
 
     def direct(self, target: AtenOverload, name: str, args: tuple, kwargs: dict, seen: Any) -> Any:
         """The op of the same name."""
         operands = []
+        if any(p.type == "Tensor" and isinstance(a, (bool, int, float, _C.SymbolicInt))
+               for p, a in zip(target._schema.arguments, args, strict=False)):
+            return self.with_number(target, name, args, kwargs, seen)
         for i, p in enumerate(target._schema.arguments):
             a = args[i] if i < len(args) else kwargs.get(p.name, p.default)
             if a is REQUIRED:
@@ -146,6 +180,28 @@ class Torch(Expanding):
             whole = self.b.op(f"torch.aten.{name}", operands, Value("!torch.list<vtensor>"))
             return tuple(self.b.ops("torch.prim.ListUnpack", [whole], results))
         return tuple(self.b.ops(f"torch.aten.{name}", operands, results))
+
+    def with_number(self, target: AtenOverload, name: str, args: tuple, kwargs: dict, seen: Any) -> Any:
+        """A call with a number where a tensor may be: by the overload for numbers, or on a tensor of it."""
+        scalar = name.replace("Tensor", "Scalar")
+        label = scalar.partition(".")[2]
+        found = aten_overload(target._schema.op, label) if scalar != name and scalar in registered() else None
+        if found is not None and isinstance(args[0], Value):
+            return self.direct(found, scalar, args, kwargs, seen)
+        dtype = seen.dtype if not isinstance(seen, (tuple, list)) else None
+        given = next((a.dtype for a in args if isinstance(a, Value)), dtype)
+        kinds = [p.type for p in target._schema.arguments]
+        held = tuple([self.number(a, given if given is not None and given.is_floating_point or isinstance(a, int)
+                                  else dtype) if kinds[i] == "Tensor" and not isinstance(a, Value) else a
+                      for i, a in enumerate(args)])
+        return self.direct(target, name, held, kwargs, seen)
+
+    def number(self, a: Any, dtype: Any) -> Value:
+        """A number as a tensor without dims."""
+        result = tensor(dtype, ())
+        element = ELEMENTS[dtype.code]
+        kind = types.TensorType((), element)
+        return self.b.op("torch.vtensor.literal", [], result, {"value": types.splat(a, kind)})
 
     def settled(self, made: Any, seen: Any) -> Any:
         """Results with the shapes that tracing saw."""
