@@ -23,7 +23,7 @@ BUFFERS = (
 CODE = (
     "refback-mlprogram-bufferize,func.func(tm-tensor-to-loops),func.func(refback-munge-memref-copy),"
     "func.func(convert-linalg-to-loops),lower-affine,convert-scf-to-cf,func.func(refback-expand-ops-for-llvm),"
-    "func.func(arith-expand),expand-strided-metadata,lower-affine,func.func(convert-complex-to-standard),"
+    "func.func(arith-expand{include-bf16=true}),expand-strided-metadata,lower-affine,func.func(convert-complex-to-standard),"
     "func.func(llvm-request-c-wrappers),convert-complex-to-llvm,convert-math-to-llvm,convert-math-to-libm,"
     "convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,"
     "convert-cf-to-llvm,reconcile-unrealized-casts"

@@ -114,9 +114,8 @@ class Linalg(Expanding):
             several = isinstance(found, list)
             parts = [shown(self.tensors, given[0], g) for g in (found if several else [found])]
             return tuple(parts) if several else parts[0]
-        try:
-            lowered = definition.lower(map_aggregate(fakes, plain))
-        except NotLowerable:
+        lowered = lowered_call(definition, fakes)
+        if lowered is None:
             return self.by_body(overload, given)
         results = lowered_ops(self.tensors, lowered, read_by(lowered, definition, given))
         return results[0] if len(results) == 1 else tuple(results)
@@ -145,8 +144,20 @@ class Linalg(Expanding):
         return made
 
 
+def lowered_call(definition: Any, fakes: tuple) -> Lowered | None:
+    """The loops that a definition states for a call; None where it states none."""
+    try:
+        lowered = definition.lower(fakes)
+        if lowered.body is None and lowered.scatter is None and lowered.walk is None:
+            lowered = definition.lower(tuple(map_aggregate(fakes, plain)))
+    except NotLowerable:
+        return None
+    return lowered
+
+
 def plain(a: Any) -> Any:
-    """A tensor with memory that nobody looks at, for a fake whose sizes are numbers: some loops exist for those alone."""
+    """A tensor with memory that nobody looks at, for a fake whose sizes are numbers: windows are stated for those
+    alone."""
     if not isinstance(a, Tensor) or not all(type(n) is int for n in a.shape):
         return a
     return _C.empty(tuple(a.shape), None, a.dtype, _C.device("cpu"))

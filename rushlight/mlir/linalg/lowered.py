@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from ...loops.expr import COMPLEX, Value, cast, const, eq, select, var
+from ...loops.expr import COMPLEX, Value, cast, const, eq, replace_all, select, var
 from ...loops.lowered import (
     HERE,
     ONE,
@@ -377,6 +377,9 @@ class Nest:
         accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(init)]
         following = list(walk.step(accs, x, loop(walk.dim)))
         outs = [cast(v, code) for v, code in zip(walk.emit(accs), self.of.outs, strict=True)]
+        if not self.ranges:      # one number is a walk of one step
+            first = dict(zip(accs, walk.step(init, x, ZERO), strict=True))
+            return self.tensors.pointwise((), own.read, replace_all(outs, first))
         results = [self.tensors.empty(v.dtype, self.ranges) for v in outs]
         count = len(results)
         s = Scalars(self.tensors.b, lambda e, s: self.tensors.leaf(e, s, own.read))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from ...op.factory import Factory
 from ...op.indexed import contiguous_strides
 from ..expanding import leaves
 from ..printing import Value as Built
-from .lowered import lowered_ops, scatter_into
+from .lowered import VOCABULARY, lowered_ops, scatter_into
 from .tensors import Tensors, loop, named, product
 from .tensors import same as same_size
 
@@ -374,3 +375,57 @@ def index_put(call: Call, input: Built, indices: Sequence[Any], values: Built, a
     mask = masks[0]
     return call.over(input.shape, lambda read, at: select(
         cast(read(mask, at[:mask.ndim]), "b1"), read(values, []), read(input, at)))
+
+
+@rule("scatter_reduce", "_scatter_reduce_same")
+def scatter_reduce(call: Call, input: Built, dim: int, index: Built, src: Built, reduce: str,
+                   include_self: bool = True) -> Any:
+    if not input.ndim:
+        return NotImplemented
+    dim, code = positive(dim, input.ndim), named(input)
+    at = [loop(d) for d in range(input.ndim)]
+
+    def scattered(into: Built, value: Callable[[list[Built]], Value], combine: Callable) -> Built:
+        read: list[Built] = []
+        new = value(read)
+        place = [*at[:dim], cast(call.tensors.read(read, index, at), "i64"), *at[dim + 1:]]
+        return scatter_into(call.tensors, index.shape, read, into, place, new, combine)
+
+    if not include_self:      # what is written to forgets what it held
+        neutral = const(NEUTRAL[reduce](code), code)
+        input = scattered(input, lambda read: neutral, lambda old, new: new)
+    found = scattered(input, lambda read: call.tensors.read(read, src, at), REDUCTIONS[reduce])
+    if reduce != "mean":
+        return found
+    one = const(1, "i64")
+    counts = scattered(call.tensors.full("i64", input.shape, int(include_self)), lambda read: one, lambda a, b: a + b)
+
+    def divided(read: Callable, at: list[Value]) -> Value:
+        count = expr.max_(read(counts, at), one)
+        total = read(found, at)
+        if code[0] in "iu":
+            return expr.floor_divide(total, cast(count, code))
+        return total / cast(count, code)
+
+    return call.over(input.shape, divided)
+
+
+def lowest(code: str) -> float:
+    if code[0] in "iu":
+        return -(1 << (int(code[1:]) - 1)) if code[0] == "i" else 0
+    return 0 if code == "b1" else -math.inf
+
+
+def highest(code: str) -> float:
+    if code[0] in "iu":
+        return (1 << (int(code[1:]) - (code[0] == "i"))) - 1
+    return 1 if code == "b1" else math.inf
+
+
+REDUCTIONS: dict[str, Callable[[Value, Value], Value]] = {
+    "sum": lambda a, b: a + b, "mean": lambda a, b: a + b, "prod": lambda a, b: a * b,
+    "amax": VOCABULARY.maximum, "amin": VOCABULARY.minimum,
+}
+NEUTRAL: dict[str, Callable[[str], float]] = {
+    "sum": lambda code: 0, "mean": lambda code: 0, "prod": lambda code: 1, "amax": lowest, "amin": highest,
+}

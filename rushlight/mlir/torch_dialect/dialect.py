@@ -17,13 +17,12 @@ from ...aten.calls import aten_call, aten_overload
 from ...aten.overloads import REQUIRED, AtenOverload
 from ...base.tables import rows
 from ...fx.node import Node, map_aggregate
-from ...loops.lowered import NotLowerable
 from ...op.composite import Composite
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
 from ..expanding import Expanding, leaves
-from ..linalg.dialect import plain, read_by
+from ..linalg.dialect import lowered_call, read_by
 from ..printing import Value
 from ..walking import bound, line_of, meta_of
 from .avoided import AVOIDED, RULES
@@ -148,9 +147,8 @@ class Torch(Expanding):
             return None
         overload, args = found
         definition, given = overload.definition, tuple(self.given(args))
-        try:
-            lowered = definition.lower(tuple(map_aggregate(meta_of(args), plain)))
-        except NotLowerable:
+        lowered = lowered_call(definition, tuple(map_aggregate(meta_of(args), self.in_order)))
+        if lowered is None:
             if not isinstance(definition, Composite) or definition.only_inplace:
                 return None
             return self.expanded(definition.compute, given)
