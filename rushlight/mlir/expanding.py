@@ -23,8 +23,6 @@ from .walking import Walk, meta_of
 class Expanding(Walk):
     """A walk whose dialect may serve a call by the calls of its body."""
 
-    own_ops = True      # whether bodies are traced into ops of ours, or into those that PyTorch has
-
     def __init__(self, b: Builder) -> None:
         super().__init__(b)
         self.mode: Any = None
@@ -55,7 +53,7 @@ class Expanding(Walk):
         try:
             with no_grad():
                 fakes = [mode.empty(tuple(v.shape), None, v.dtype, _C.device("cpu")) for v in values]
-                graph = make_fx(run, tracing_mode="real" if fakes else "fake", _own_ops=self.own_ops)(*fakes)
+                graph = make_fx(run, tracing_mode="real" if fakes else "fake", _own_ops=True)(*fakes)
                 graph = functionalized(graph, mode, mode.shape_env)
         except DataDependentOutputException as error:
             raise NotImplementedError(str(error)) from error

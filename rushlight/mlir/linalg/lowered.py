@@ -162,6 +162,8 @@ class Nest:
         self.ranges = tuple(lowered.ranges)
 
     def results(self) -> list[Built]:
+        if 0 in self.of.shape:      # some definitions state nothing then
+            return [self.tensors.full(code, self.of.shape, 0) for code in self.of.outs]
         if self.of.scatter is not None:
             return [self.scattered()]
         if self.of.walk is not None:

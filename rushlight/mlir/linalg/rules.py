@@ -139,6 +139,27 @@ def same(call: Call, input: Built, *args: Any, **rest: Any) -> Built:
     return input      # values have no layout
 
 
+@rule("linspace", "logspace")
+def linspace(call: Call, start: Any, end: Any, steps: int, base: float = 10.0, **rest: Any) -> Any:
+    """From both ends towards the middle; numbers alone are the definition's."""
+    if not isinstance(start, Built) and not isinstance(end, Built):
+        return NotImplemented
+    code, count = call.out().dtype.code, int(call.out().shape[0])
+    compute = "f64" if code in ("f64", "i64", "i32") else "f32"
+
+    def element(read: Callable, at: list[Value]) -> Value:
+        first, last = (cast(read(x, []), compute) if isinstance(x, Built) else const(x, compute) for x in (start, end))
+        step = (last - first) / const(max(count - 1, 1), compute)
+        back = const(count - 1, "i64") - at[0]
+        x = select(lt(at[0], count // 2), first + step * cast(at[0], compute), last - step * cast(back, compute))
+        x = first if count == 1 else x
+        if call.definition.name == "logspace":
+            x = VOCABULARY.pow(const(base, compute), x)
+        return cast(x, code)
+
+    return call.over((count,), element)
+
+
 # --- writing through a view -------------------------------------------------------------------------------------------
 
 

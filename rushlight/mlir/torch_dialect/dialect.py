@@ -43,7 +43,6 @@ class Torch(Expanding):
     """One graph in the torch dialect."""
 
     dialect = "torch"
-    own_ops = False
 
     def __init__(self, b: Builder, keeps_inline: bool = True) -> None:
         """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
@@ -52,10 +51,11 @@ class Torch(Expanding):
         self.operands = Operands(b, self.size_of)
         self.symbols: dict[str, tuple[Value, int]] = {}      # where each symbol's size can be asked for
         self.scalars: dict[str, Value] = {}                  # symbols that are arguments themselves
+        self.within: tuple[str, ...] = ()                    # the ops that are being taken apart
 
     def another(self) -> Torch:
         walk = Torch(self.b, self.keeps_inline)
-        walk.symbols, walk.scalars = self.symbols, self.scalars
+        walk.symbols, walk.scalars, walk.within = self.symbols, self.scalars, self.within
         return walk
 
     # --- sizes --------------------------------------------------------------------------------------------------------
@@ -134,11 +134,16 @@ class Torch(Expanding):
 
     def by_rule(self, target: Any, args: tuple, kwargs: dict) -> Any:
         """A call by what it is decomposed into, or None."""
-        rule = core_rule(target)
+        rule, before = core_rule(target), self.within
+        if rule is None or str(target) in before:      # a rule may come back to its op
+            return None
+        self.within = (*before, str(target))
         try:
-            return None if rule is None else self.expanded(rule, args, kwargs)
+            return self.expanded(rule, args, kwargs)
         except UnsupportedOp:
             return None
+        finally:
+            self.within = before
 
     def by_loops(self, node: Node, seen: Any) -> Any:
         """A call by the loops that its definition states, on whole tensors; or by its body, or None."""
