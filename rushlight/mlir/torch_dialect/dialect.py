@@ -17,7 +17,9 @@ from ...aten.calls import aten_call, aten_overload
 from ...aten.overloads import REQUIRED, AtenOverload
 from ...base.tables import rows
 from ...fx.node import Node, map_aggregate
+from ...loops.lowered import Memory
 from ...op.composite import Composite
+from ...op.view import View, elements
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
@@ -102,9 +104,13 @@ class Torch(Expanding):
             made = RULES[name](self, seen, *args, **kwargs) if name in RULES else NotImplemented
             if made is not NotImplemented:
                 return self.settled(made, seen)
-            if name in registered() and name not in AVOIDED:
+            if name in registered() and name not in AVOIDED and not along_nothing(overload, args):
                 return self.direct(overload, name, args, kwargs, seen)
-        made = self.by_rule(target, self.given(node.args), self.given(node.kwargs))
+            if name in AVOIDED:
+                made = self.by_loops(node, seen)
+                if made is not None:
+                    return self.settled(made, seen)
+        made = None if named is not None and along_nothing(overload, args) else self.by_rule(target, self.given(node.args), self.given(node.kwargs))
         if made is None:
             made = self.by_loops(node, seen)
         if made is None:
@@ -152,7 +158,14 @@ class Torch(Expanding):
             return None
         overload, args = found
         definition, given = overload.definition, tuple(self.given(args))
-        lowered = lowered_call(definition, tuple(map_aggregate(meta_of(args), self.in_order)))
+        fakes = tuple(map_aggregate(meta_of(args), self.in_order))
+        if isinstance(definition, View) and not definition.written:
+            shown = definition.geometry(*fakes)
+            lowered = None if isinstance(shown, list) or shown.dtype is not None else elements(
+                definition.name, Memory("view", fakes[0].dtype.code, tuple(shown.sizes), tuple(shown.strides),
+                                        tuple(range(len(shown.sizes))), shown.offset))
+        else:
+            lowered = lowered_call(definition, fakes)
         if lowered is None:
             if not isinstance(definition, Composite) or definition.only_inplace:
                 return None
@@ -216,6 +229,12 @@ class Torch(Expanding):
         if isinstance(made, (list, tuple)) and isinstance(seen, (list, tuple)):
             return tuple([self.settled(m, s) for m, s in zip(made, seen, strict=True)])
         return made
+
+
+def along_nothing(overload: AtenOverload, args: tuple) -> bool:
+    """Whether a call works along a dim of a tensor that has none, which torch-mlir does not lower."""
+    has_dim = any(p.name in ("dim", "dims") for p in overload._schema.arguments)
+    return has_dim and bool(args) and isinstance(args[0], Value) and args[0].ndim == 0
 
 
 def name_of(target: AtenOverload) -> str:
