@@ -6,6 +6,7 @@
     rushlight profile script.py --epochs 3    the same, and a report of where its time and memory went
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
     rushlight check --device NAME             whether a device computes what the host computes
+    rushlight mlir model.pt2 -o out.mlir      an exported program as MLIR (--dialect stablehlo, linalg or torch)
     rushlight info                            versions, processor, devices
     rushlight --version                       one line
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from . import version
 
@@ -45,8 +47,22 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     check.add_argument("targets", nargs="*", help="files, folders or installed packages")
     add_device_check(check)
+    add_mlir(commands)
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
+
+
+def add_mlir(commands: Any) -> None:
+    """The command `mlir` and its options."""
+    mlir = commands.add_parser(
+        "mlir", help="write an exported program as MLIR",
+        description="Write a program that export.save kept (.pt2) as a module of MLIR.",
+    )
+    mlir.add_argument("program", help="path of the program, a .pt2 file")
+    mlir.add_argument("--dialect", default="stablehlo", choices=("stablehlo", "linalg", "torch"), help="(%(default)s)")
+    mlir.add_argument("--weights", default="inline", choices=("inline", "resource"), help="where tensors of the program"
+                      " stand: in the text, or in a section of their own (%(default)s)")
+    mlir.add_argument("-o", "--out", metavar="FILE", help="the file to write (standard output)")
 
 
 def add_device_check(check: argparse.ArgumentParser) -> None:
@@ -71,6 +87,22 @@ def info() -> None:
     print(one_line())
     print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     print(f"threads   {rushlight.get_num_threads()}")
+
+
+def write_mlir(chosen: argparse.Namespace) -> int:
+    """An exported program as MLIR."""
+    from . import export, mlir
+
+    try:
+        module = mlir.export(export.load(chosen.program), dialect=chosen.dialect, weights=chosen.weights)
+        if chosen.out is None:
+            print(module, end="")
+        else:
+            module.save(chosen.out)
+    except (mlir.UnsupportedOp, OSError, RuntimeError, ValueError) as wrong:
+        print(f"rushlight mlir: {wrong}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def check_device(chosen: argparse.Namespace) -> int:
@@ -121,6 +153,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if chosen.command == "check":
         return check(chosen)
+    if chosen.command == "mlir":
+        return write_mlir(chosen)
     if chosen.command == "profile":
         return profile(chosen)
     if chosen.nproc:

@@ -20,7 +20,7 @@ from ..aot.graphs.calls import GraphCall
 from ..aot.schema_arguments import bound_arguments
 from ..aten.overloads import AtenOverload
 from ..aten.plain import ASSERT_SCALAR
-from ..fx.node import Node, map_aggregate
+from ..fx.node import Node, _draws, map_aggregate
 from .building import Builder
 from .errors import UnsupportedOp
 
@@ -106,8 +106,12 @@ class Walk:
             return self.control(definition.op, graph_call(definition, self.given(node.args[0])), node)
         if not isinstance(target, (AtenOverload, _C.Overload)):
             return self.number(node)
+        if _draws(target) and not target.definition.is_composite:
+            raise UnsupportedOp(f"mlir: {target} draws random numbers, which a module cannot. Give them to the program as"
+                                f" an input.{line_of(self.node)}")
         if target.inplace:
-            raise UnsupportedOp(f"mlir: {target} writes to a tensor, which no value of a module can.{line_of(node)}")
+            raise UnsupportedOp(f"mlir: {target} writes to a tensor, which no value of a module can."
+                                f"{line_of(self.node)}")
         return self.call(node)
 
     def given(self, argument: Any) -> Any:

@@ -7,34 +7,41 @@ Refuses: ops that have none of these, naming them and the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ..._decomp.core import core_rule
 from ..._higher_order_ops.core import HigherOrderOp
 from ...aot.functional_graph import functionalized
 from ...autograd.grad_mode import no_grad
 from ...dispatch.modes import disable_dispatch_modes
-from ...fake import FakeTensorMode
+from ...fake import FakeTensorMode, GuardOnDataDependentSymNode
 from ...fx.experimental.proxy_tensor import make_fx
 from ...fx.node import Node, map_aggregate
-from ...loops.lowered import Memory, NotLowerable
+from ...loops.lowered import Lowered, Memory, NotLowerable, Staged, Table
 from ...op.factory import Factory
 from ...op.fused import Fused
+from ...op.pack import BY_CODE
 from ...op.view import View
 from ..errors import UnsupportedOp
 from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
-from .building import Hlo
+from .building import Hlo, is_fixed
 from .control import case, loop, scanned
 from .creation import made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
-from .places import seen
-from .rules import RANDOM, RULES
+from .places import lies_in_order, seen
+from .rules import RULES
 from .table import Call
 
+BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put", "take",
+                    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"))
+"""Ops that are neither composite nor loops, and written with others all the same."""
+STAND_INS = (1009, 1013, 1019, 1021)
 SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
 
@@ -67,10 +74,7 @@ class StableHlo(Walk):
         definition = overload.definition
         given, traced = self.given(args), meta_of(args)
         fakes = map_aggregate(traced, self.in_order)
-        result = node.meta.get("val")
-        if definition.name in RANDOM:
-            raise UnsupportedOp(f"mlir: {node.target} draws random numbers, which a module cannot. Give them to it as "
-                                f"inputs.{line_of(self.node)}")
+        result = seen_result(node)
         names = [p.name for p in definition.spec.params]
         rule = RULES.get(definition.name)
         if rule is not None:
@@ -84,10 +88,18 @@ class StableHlo(Walk):
         else:
             made = self.by_loops(definition, fakes, given)
         if made is None:
-            if not (definition.is_composite or isinstance(definition, Fused)) or definition.only_inplace:
-                raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
-            made = self.expanded(definition.run, given, {})
+            made = self.by_body(overload, definition, given, node)
         return self.settled(made, result)
+
+    def by_body(self, overload: Any, definition: Any, given: tuple, node: Node) -> Any:
+        """What the op is written with, or core ATen has for it."""
+        if (definition.is_composite or isinstance(definition, Fused) or definition.name in BODIES) and not (
+                definition.only_inplace):
+            return self.expanded(definition.run, given, {})
+        written = core_rule(node.target)
+        if written is None:
+            raise UnsupportedOp(f"mlir: there is no rule for {node.target} in StableHLO.{line_of(self.node)}")
+        return self.expanded(written, self.given(node.args), self.given(node.kwargs))
 
     def from_numbers(self, overload: Any, definition: Any, args: tuple, given: tuple) -> Any:
         """What an op makes of numbers alone."""
@@ -105,15 +117,32 @@ class StableHlo(Walk):
         """What the op's loops compute, where it has any."""
         if isinstance(definition, View):
             return self.view(definition, fakes, given)
-        try:
-            lowered = definition.lower(tuple(fakes))
-        except NotLowerable:
+        lowered = self.lowered(definition, tuple(fakes))
+        if lowered is None:
             return None
         values = [v for v in flattened(given) if isinstance(v, Value)]
         if lowered.scatter is not None:
-            return scattered(self.b, lowered, values, values[0])
+            sizes, code = lowered.scatter.target.sizes, lowered.scatter.target.code
+            target = self.b.constant(0, BY_CODE[code], sizes) if lowered.scatter.cleared else values[0]
+            return self.b.reshape(scattered(self.b, lowered, values, target), tuple(lowered.shape))
         made = Loops(self.b, lowered, values).results()
         return made[0] if len(made) == 1 else tuple(made)
+
+    def lowered(self, definition: Any, fakes: tuple) -> Lowered | None:
+        """The op's loops over tensors like the fakes."""
+        try:
+            found = definition.lower(fakes)
+            if found.body is None and found.folding is None and found.scatter is None:
+                # Tables of windows are made for tensors that have elements, whatever these are.
+                return as_for_elements(definition, fakes)
+            return found
+        except NotLowerable:
+            return None
+        except (TypeError, GuardOnDataDependentSymNode) as error:
+            if all(is_fixed(t.shape) for t in flattened(fakes) if isinstance(t, Tensor)):
+                raise
+            raise UnsupportedOp(f"mlir: {definition.name} has no loops for sizes that vary.{line_of(self.node)}"
+                                ) from error
 
     def view(self, definition: View, fakes: tuple, given: tuple) -> Any:
         """What a view shows, or several."""
@@ -180,7 +209,7 @@ class StableHlo(Walk):
                                                                               _own_ops=True)()
             graph = functionalized(graph, mode, mode.shape_env)
         values = iter(self.inner().run(graph, leaves))
-        return map_aggregate(results[0], lambda r: next(values) if isinstance(r, Tensor) else r)
+        return taken(results[0], values)
 
     # --- what tracing saw ---------------------------------------------------------------------------------------------
 
@@ -205,8 +234,58 @@ class StableHlo(Walk):
                 made = self.b.reshape(made, tuple(fake.shape))
             return cast(self.b, made, fake.dtype)
         if isinstance(made, (list, tuple)) and isinstance(fake, (list, tuple)):
-            return tuple([self.settled(m, f) for m, f in zip(made, fake, strict=True)])
+            fakes = [*fake, *[None] * (len(made) - len(fake))]
+            return tuple([self.settled(m, f) for m, f in zip(made, fakes, strict=True)])
         return made
+
+
+def seen_result(node: Node) -> Any:
+    """What tracing saw of a call: of several results, where nothing else is noted, those that somebody uses."""
+    if node.meta.get("val") is not None:
+        return node.meta["val"]
+    parts = {user.args[1]: user.meta.get("val") for user in node.users if user.target is operator.getitem}
+    return [parts.get(k) for k in range(max(parts) + 1)] if parts else None
+
+
+def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
+    """The loops over tensors of memory that nobody wrote to. Sizes that vary are stood in for by numbers that nothing
+    else has, and put back."""
+    sizes = {n for t in flattened(fakes) if isinstance(t, Tensor) for n in t.shape if type(n) is int}
+    free = (n for n in STAND_INS if n not in sizes)
+    numbers: dict[str, int] = {}
+    symbols: dict[int, Any] = {}
+
+    def number(n: Any) -> int:
+        if type(n) is int:
+            return n
+        if str(n) not in numbers:
+            numbers[str(n)] = next(free)
+            symbols[numbers[str(n)]] = n
+        return numbers[str(n)]
+
+    def stand_in(a: Any) -> Any:
+        if not isinstance(a, Tensor):
+            return a
+        return _C.empty(tuple([number(n) for n in a.shape]), None, a.dtype, _C.device("cpu"))
+
+    def back(shape: Sequence[int]) -> tuple:
+        return tuple([next((s * (n // prime) for prime, s in symbols.items() if n and n % prime == 0), n) for n in shape])
+
+    def as_read(read: Any) -> Any:
+        if not isinstance(read, Memory) or isinstance(read, Table):
+            return read
+        if isinstance(read, Staged):
+            return read.but(sizes=back(read.sizes), producer=with_symbols(read.producer))
+        if not lies_in_order(read.sizes, read.strides) or read.offset:
+            raise UnsupportedOp(f"mlir: {definition.name} of sizes that vary")
+        return read.but(sizes=back(read.sizes), strides=())      # which says so
+
+    def with_symbols(found: Lowered) -> Lowered:
+        reads = tuple(map(as_read, found.reads))
+        return found.but(ranges=back(found.ranges), shape=back(found.shape), reads=reads)
+
+    found = definition.lower(map_aggregate(fakes, stand_in))
+    return with_symbols(found) if symbols else found
 
 
 class Hole:
@@ -214,6 +293,13 @@ class Hole:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def taken(made: Any, values: Iterator[Any]) -> Any:
+    """What a function returned, with values for its tensors."""
+    if isinstance(made, (list, tuple)):
+        return tuple([taken(m, values) for m in made])
+    return next(values) if isinstance(made, Tensor) else made
 
 
 def flattened(args: Any) -> list[Any]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ... import _C
+from ...definitions.reduction.extremes import lowest
+from ...definitions.window.maxima import LargestAt, LargestOfColumns
 from ...loops import expr
 from ...loops.lowered import ONE, At, Lowered, Memory, Number, Staged, Table, TwoPass
 from ...loops.vocabulary import Scalars
@@ -50,6 +52,42 @@ class Source:
         return self[tuple(at[len(at) - self.ndim :])]
 
 
+class Rows(Source):
+    """What another loop made: one tensor or several of the same sizes."""
+
+    def __init__(self, number: int, memory: Memory, codes: Sequence[str]) -> None:
+        super().__init__(number, memory)
+        self.codes = codes
+
+    def all(self, at: Any) -> tuple[expr.Value, ...]:
+        """The elements of all of them at a place, which may be one in the reader's own row."""
+        at = at if isinstance(at, tuple) else (at,)
+        at = (*[position(d) for d in range(self.ndim - len(at))], *at)
+        place = super().__getitem__(at)
+        return tuple([expr.node("load", place.args, code, (self.number, i)) for i, code in enumerate(self.codes)])
+
+    def __getitem__(self, at: Any) -> expr.Value:
+        return self.all(at)[0]
+
+
+class LargestAnywhere(LargestOfColumns):
+    """The largest element and where it is, in whatever order elements come."""
+
+    def init(self, s: Scalars, code: str) -> tuple[expr.Value, ...]:
+        raise AssertionError("the type of positions is known to `started` alone")
+
+    def merge(self, s: Scalars, a: Sequence[expr.Value], b: Sequence[expr.Value]) -> Any:
+        return self.step(s, a, b[0], b[1])
+
+
+def started(fold: Any, code: str, index: expr.Value | None) -> list[expr.Value]:
+    """The first accumulators of a fold, which are neutral in it."""
+    if isinstance(fold, LargestAnywhere):
+        assert index is not None, "it keeps positions"
+        return [expr.const(lowest(code), code), expr.const((1 << expr.BITS[index.dtype] - 1) - 1, index.dtype)]
+    return list(fold.init(scalars, code))
+
+
 class Fixed:
     """A number as bodies read it."""
 
@@ -78,7 +116,7 @@ class Loops:
     def __init__(self, b: Hlo, lowered: Lowered, given: Iterable[Value]) -> None:
         """`given`: values of the tensors among the reads, in order, or what is left of them."""
         self.b, self.of = b, lowered
-        self.values: dict[int, Value] = {}
+        self.values: dict[Any, Value] = {}
         left = iter(given)
         self.sources: list[Any] = []
         for k, read in enumerate(lowered.reads):
@@ -86,9 +124,11 @@ class Loops:
                 self.sources.append(Fixed(number(read)))
                 continue
             if isinstance(read, Staged):      # rows of another loop: all of them, made before
-                self.values[k] = Loops(b, read.producer, left).results()[0]
-            else:
-                self.values[k] = table(b, read) if isinstance(read, Table) else seen(b, next(left), read)
+                made = Loops(b, read.producer, left).results()
+                self.values.update({(k, i): v for i, v in enumerate(made)})
+                self.sources.append(Rows(k, read, [v.dtype.code for v in made]))
+                continue
+            self.values[k] = table(b, read) if isinstance(read, Table) else seen(b, next(left), read)
             self.sources.append(Source(k, read))
         self.at = At([position(d) for d in range(len(lowered.ranges))])
         self.at.checks = []
@@ -177,7 +217,8 @@ class Loops:
     def folded(self) -> list[Value]:
         b, o, folding = self.b, self.of, self.of.folding
         assert folding is not None
-        fold, dims = folding.fold, sorted(d for d in folding.reduced if d < len(o.ranges))
+        fold = LargestAnywhere() if isinstance(folding.fold, LargestAt) else folding.fold
+        dims = sorted(d for d in folding.reduced if d < len(o.ranges))
         if o.body is not None:
             read = list(o.body(self.at, self.sources))
         else:
@@ -240,8 +281,8 @@ class Loops:
     def once(self, fold: Any, elements: Expression, x: expr.Value, index: expr.Value | None, dims: Sequence[int],
              inside: Value | None) -> list[Value]:
         """Every element is stepped onto the first accumulators, and these are merged."""
-        b, compute = self.b, x.dtype
-        start = list(fold.init(scalars, compute))
+        b = self.b
+        start = started(fold, x.dtype, index)
         stepped = fold.step(scalars, tuple(start), x, index)
         given = elements.all(list(stepped))
         starts = Expression(b, (), {}).all(start)
@@ -340,10 +381,12 @@ class Loops:
 
         return counted(b, b.extent(o.ranges[walk.dim]), [*state, *outs], once)[len(codes):]
 
-    # --- boxes that move ----------------------------------------------------------------------------------------------
+    # --- nothing ------------------------------------------------------------------------------------------------------
 
     def moved(self) -> Value:
-        """Boxes of the reads where they go, over a background."""
+        """What has neither a body nor elements."""
+        if 0 in self.of.shape:
+            return self.b.constant(0, BY_CODE[self.of.outs[0]], self.of.shape)
         raise UnsupportedOp(f"mlir: {self.of.name} states no element of its result")
 
 
@@ -354,6 +397,9 @@ def scattered(b: Hlo, lowered: Lowered, given: Sequence[Value], target: Value) -
     """A tensor with values combined into elements of it. Places outside are left out."""
     scatter = lowered.scatter
     assert scatter is not None
+    if str(target.shape) != str(tuple(scatter.target.sizes)):      # dims that are one to the loops
+        flat = b.reshape(target, tuple(scatter.target.sizes))
+        return b.reshape(scattered(b, lowered, [flat if v is target else v for v in given], flat), target.shape)
     loops = Loops(b, lowered, given)
     shape = tuple(lowered.ranges)
     out = Source(-1, scatter.target)
@@ -361,7 +407,8 @@ def scattered(b: Hlo, lowered: Lowered, given: Sequence[Value], target: Value) -
     elements = loops.over(shape)
     value = cast(b, elements.of(new), target.dtype) if new.dtype != target.dtype.code else elements.of(new)
     if not target.ndim:      # one element has one place
-        return b.reshape(scattered(b, lowered, [b.reshape(target, (1,)), *list(given)[1:]], b.reshape(target, (1,))), ())
+        places = [expr.const(0, "i64")]
+        target = b.reshape(target, (1,))
     index = b.concatenate([b.reshape(elements.of(expr.cast(p, "i64")), (*shape, 1)) for p in places], len(shape))
 
     def body(old: Value, fresh: Value) -> list[Value]:
@@ -374,7 +421,7 @@ def scattered(b: Hlo, lowered: Lowered, given: Sequence[Value], target: Value) -
         made = Expression(b, (), {names[0]: old, names[1]: fresh}, leaf).of(joined)
         return [cast(b, made, old.dtype)]
 
-    return scatter_into(b, target, index, value, body)
+    return b.reshape(scatter_into(b, target, index, value, body), () if not scatter.target.sizes else target.shape)
 
 
 def scatter_into(b: Hlo, target: Value, index: Value, value: Value, body: Any) -> Value:

@@ -43,10 +43,10 @@ def sort(call: Call, input: Value, dim: int = -1, descending: bool = False, stab
 @rule("topk")
 def topk(call: Call, input: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple:
     b = call.b
-    found = sorted_with_places(b, input, positive(dim, input.ndim), bool(largest))
-    if not input.ndim:
-        return tuple([b.reshape(f, tuple(call.out(i).shape)) for i, f in enumerate(found)])
-    return tuple([b.slice(f, [0] * f.ndim, tuple(call.out(0).shape)) for f in found])
+    dim = positive(dim, input.ndim)
+    found = sorted_with_places(b, input, dim, bool(largest))
+    shape = [k if d == dim else n for d, n in enumerate(input.shape)]
+    return tuple([b.slice(f, [0] * f.ndim, shape) for f in found])
 
 
 @rule("_ranked_element")
@@ -54,9 +54,9 @@ def ranked_element(call: Call, input: Value, position: int, missing: str, dim: i
     """The element at a position in order: the same of all rows, or where what is no number moves it."""
     b = call.b
     values, order = sorted_with_places(b, input, dim, False)
-    shape = tuple(call.out(0).shape)
     if not input.ndim:
         return values, order
+    shape = tuple([1 if d == dim else n for d, n in enumerate(input.shape)])
     if not (input.dtype.is_floating_point and missing != "kept"):
         start = [position if d == dim else 0 for d in range(input.ndim)]
         return b.slice(values, start, shape), b.slice(order, start, shape)

@@ -73,6 +73,8 @@ def seen(b: Hlo, x: Value, memory: Memory) -> Value:
     """A tensor, whose elements lie in order, as an op reads it."""
     if x.dtype.code != memory.code:
         x = as_bits(b, x, BY_CODE[memory.code])
+    if not memory.strides:      # the elements in order, of a shape that may vary
+        return b.reshape(x, memory.sizes)
     return viewed(b, x, memory.sizes, memory.strides, memory.offset)
 
 
@@ -93,13 +95,13 @@ def as_bits(b: Hlo, x: Value, dtype: Any) -> Value:
 def viewed(b: Hlo, x: Value, sizes: Sequence[Any], strides: Sequence[Any], offset: int) -> Value:
     """The elements that a view of x shows; x's lie in order."""
     if [str(n) for n in sizes] == [str(n) for n in x.shape] and (
-            not is_fixed(sizes) or not offset and _lies_in_order(sizes, strides)):
+            not is_fixed(sizes) or not offset and lies_in_order(sizes, strides)):
         return x
     if not is_fixed((*sizes, *strides, offset, *x.shape)):
         raise UnsupportedOp("mlir: a view of sizes that vary")
     if 0 in sizes:
         return b.constant(0, x.dtype, sizes)
-    if math.prod(sizes) == math.prod(x.shape) and not offset and _lies_in_order(sizes, strides):
+    if math.prod(sizes) == math.prod(x.shape) and not offset and lies_in_order(sizes, strides):
         return b.reshape(x, sizes)
     sliced = _sliced(b, x, sizes, strides, offset)
     if sliced is not None:
@@ -112,7 +114,7 @@ def viewed(b: Hlo, x: Value, sizes: Sequence[Any], strides: Sequence[Any], offse
     return b.gather_at(b.reshape(x, (math.prod(x.shape),)), b.reshape(place, (*sizes, 1)), sizes)
 
 
-def _lies_in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+def lies_in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     wanted = contiguous_strides(tuple(sizes))
     return all(n == 1 or s == w for n, s, w in zip(sizes, strides, wanted, strict=True)) or 0 in sizes
 

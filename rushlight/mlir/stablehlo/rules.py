@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from . import (  # noqa: F401 - they fill the table
+    attention,
     convolutions,
     creation,
     ordering,
     products,
+    resampling,
     shapes,
     transforms,
 )
 from .table import RULES
 
-RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "native_dropout", "bernoulli", "randint", "randperm",
-                    "multinomial", "normal", "uniform", "poisson", "exponential"))
-"""Ops that draw random numbers."""
-
-__all__ = ["RANDOM", "RULES"]
+__all__ = ["RULES"]

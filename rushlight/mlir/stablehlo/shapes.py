@@ -208,3 +208,25 @@ def constant_pad_nd(call: Call, input: Value, pad: Sequence[Any], **fill: Any) -
 @rule("flip")
 def flip(call: Call, input: Value, dims: Sequence[int]) -> Value:
     return call.b.reverse(input, sorted(positive(d, input.ndim) for d in dims))
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+@rule("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk",
+      "unbind")
+def parts(call: Call, **given: Any) -> Any:
+    """One behind the other along a dim, of whatever sizes the others have."""
+    input = next(iter(given.values()))
+    if is_fixed(input.shape) or call.definition.is_composite:
+        return NotImplemented
+    dim = positive(given.get("dim", 0), input.ndim)
+    found, at = [], 0
+    for shown in call.definition.geometry(*call.fakes.values()):
+        size = shown.sizes[dim] if len(shown.sizes) == input.ndim else 1
+        start: list[Any] = [0] * input.ndim
+        start[dim] = at
+        box = call.b.slice(input, start, [size if d == dim else n for d, n in enumerate(input.shape)])
+        found.append(call.b.reshape(box, tuple(shown.sizes)))
+        at = at + size
+    return tuple(found)

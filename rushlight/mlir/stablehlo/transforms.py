@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...definitions.spectral.transforms import factor
+from ...op.pack import BY_CODE
 from .. import types
 from ..printing import Value
 from .building import I64, Hlo, value
@@ -100,15 +101,16 @@ def solved(b: Hlo, a: Value, x: Value, *, left: bool, upper: bool, unit: bool = 
         "transpose_a": f"#stablehlo<transpose {turned}>"})
 
 
-@rule("cholesky")
-def cholesky(call: Call, input: Value, upper: bool = False) -> Value:
-    return cholesky_of(call.b, input, upper)
+@rule("cholesky", "linalg_cholesky")
+def cholesky(call: Call, upper: bool = False, **given: Value) -> Value:
+    (matrix,) = given.values()
+    return cholesky_of(call.b, matrix, upper)
 
 
 @rule("linalg_cholesky_ex")
 def cholesky_ex(call: Call, A: Value, upper: bool = False, check_errors: bool = False) -> tuple:  # noqa: N803
-    b, info = call.b, call.out(1)
-    return cholesky_of(b, A, upper), b.constant(0, info.dtype, tuple(info.shape))
+    b = call.b
+    return cholesky_of(b, A, upper), b.constant(0, BY_CODE["i32"], A.shape[:-2])
 
 
 @rule("_solve_triangular_same")
