@@ -38,4 +38,10 @@ class Size:
     def __neg__(self) -> Size:
         return self.of("subi", 0, self)
 
+    def __pow__(self, exponent: int) -> Size:
+        result = self
+        for _ in range(exponent - 1):
+            result = result * self
+        return result
+
     __radd__, __rmul__ = __add__, __mul__
