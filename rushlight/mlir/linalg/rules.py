@@ -160,6 +160,14 @@ def linspace(call: Call, start: Any, end: Any, steps: int, base: float = 10.0, *
     return call.over((count,), element)
 
 
+@rule("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "ravel", "view_as",
+      "reshape_as")
+def reshape(call: Call, input: Built, *args: Any, **rest: Any) -> Any:
+    if call.out().dtype is not input.dtype:
+        return NotImplemented
+    return call.tensors.reshape(input, tuple(call.out().shape))
+
+
 # --- writing through a view -------------------------------------------------------------------------------------------
 
 
