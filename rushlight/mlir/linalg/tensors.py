@@ -197,7 +197,9 @@ class Tensors:
                 found.append(f"d{range_of(at)}")
             else:
                 terms = affine(at)
-                if terms is None or terms == [(terms[0][0], 1)] or type(n) is not int or not all(type(ranges[d]) is int for d, _ in terms):
+                if terms is None or terms == [(terms[0][0], 1)]:      # a plain position is one of the whole dim
+                    return None
+                if type(n) is not int or not all(type(ranges[d]) is int for d, _ in terms):
                     return None
                 if sum((ranges[d] - 1) * by for d, by in terms) >= n or any(ranges[d] == 0 for d, _ in terms):
                     return None

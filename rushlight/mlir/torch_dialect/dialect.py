@@ -1,8 +1,9 @@
 """The walk over a graph in the torch dialect: which op serves a call.
 
-Enters: nodes of a functional graph. Leaves: values. A call of an overload that torch-mlir has an op for (registered.txt)
-is that op, with every argument of PyTorch's signature; others go out as what they are decomposed into. Refuses: ops
-that have neither, naming them and the user's line.
+Enters: nodes of a functional graph. Leaves: values. A call of an overload that torch-mlir has an op for
+(registered.txt) is that op, with every argument of PyTorch's signature; others go out as what they are decomposed into,
+or by the loops that their definitions state, on whole tensors (whole.py). Refuses: ops that have none of these, naming
+them and the user's line.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ class Torch(Expanding):
                 made = self.by_loops(node, seen)
                 if made is not None:
                     return self.settled(made, seen)
-        made = None if named is not None and along_nothing(overload, args) else self.by_rule(target, self.given(node.args), self.given(node.kwargs))
+        made = None
+        if named is None or not along_nothing(overload, args):
+            made = self.by_rule(target, self.given(node.args), self.given(node.kwargs))
         if made is None:
             made = self.by_loops(node, seen)
         if made is None:
@@ -207,10 +210,14 @@ class Torch(Expanding):
         dtype = seen.dtype if not isinstance(seen, (tuple, list)) else None
         given = next((a.dtype for a in args if isinstance(a, Value)), dtype)
         kinds = [p.type for p in target._schema.arguments]
-        held = tuple([self.number(a, given if given is not None and given.is_floating_point or isinstance(a, int)
-                                  else dtype) if kinds[i] == "Tensor" and not isinstance(a, Value) else a
-                      for i, a in enumerate(args)])
-        return self.direct(target, name, held, kwargs, seen)
+        held = []
+        for a, kind in zip(args, kinds, strict=False):
+            if kind != "Tensor" or isinstance(a, Value):
+                held.append(a)
+                continue
+            takes_it = isinstance(a, int) or (given is not None and given.is_floating_point)
+            held.append(self.number(a, given if takes_it else dtype))
+        return self.direct(target, name, tuple(held), kwargs, seen)
 
     def number(self, a: Any, dtype: Any) -> Value:
         """A number as a tensor without dims."""

@@ -1,8 +1,8 @@
 """What an op computes, element by element, by ops on whole tensors: for ops that torch-mlir has no lowering of.
 
 Enters: a `Lowered` and tensors (fakes, while a graph is traced). Leaves: its results, computed by simple ops of ATen:
-a position is an `arange`, a read at positions a permutation, any other an index; a fold is the reduction of its step, or
-its steps one after the other where there are few. Refuses: sizes that vary, bits of floats, complex numbers, and long
+a position is an `arange`, a read at positions a permutation, any other an index; a fold is the reduction of its step,
+or its steps one after the other where there are few. Refuses: sizes that vary, bits of floats, complex numbers, and long
 folds, walks and scatters.
 """
 
@@ -221,7 +221,8 @@ class WholeNest(Nest):
                                             folding.fold.init(VOCABULARY, folding.compute))]
         accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(init)]
         following = [cast(v, a.dtype) for v, a in zip(folding.fold.step(VOCABULARY, accs, x, index), accs, strict=True)]
-        if within is not None and len(accs) == 1 and not folding.start and reduction_of(accs[0], following[0])[0] is not None:
+        is_one = len(accs) == 1 and not folding.start and reduction_of(accs[0], following[0])[0] is not None
+        if within is not None and is_one:
             following, within = [_replaced(following[0], x, select(within, x, init[0]))], None
         parts = self.by_steps(own.read, init, accs, following, kept, within)
 
