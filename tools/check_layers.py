@@ -166,7 +166,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # Lines that a room may have; those not named here stay small. `python tools/size.py` prints what each has.
 CEILINGS = {
-    LOOSE: 2925,
+    LOOSE: 2975,
     "_decomp": 2000,
     "aten_view": 2860,
     "ao": 18500,
@@ -190,7 +190,7 @@ CEILINGS = {
     "jit": 2300,
     "loops": 6900,
     "nn": 10800,
-    "mlir": 7500,
+    "mlir": 12000,
     "onnx": 13000,
     "quantized": 4500,
     "op": 4560,

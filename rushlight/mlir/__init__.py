@@ -11,9 +11,9 @@ from typing import Any
 
 from .errors import ParseError, UnsupportedOp
 
-_LATE = {"export": ".exporting", "MlirModule": ".exporting"}
+_LATE = {"export": ".exporting", "MlirModule": ".exporting", "load": ".loading", "LoadedModule": ".loading"}
 
-__all__ = ["MlirModule", "ParseError", "UnsupportedOp", "export"]
+__all__ = ["LoadedModule", "MlirModule", "ParseError", "UnsupportedOp", "export", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,3 +13,7 @@ class ParseError(ValueError):
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"{line}:{column}: {message}")
         self.line, self.column = line, column
+
+
+class UnsupportedText(ParseError, UnsupportedOp):
+    """Text that is a module, and uses what has no counterpart here: custom calls, collectives, quantized types."""

@@ -1,8 +1,8 @@
 """mlir.export: a model and example arguments as a module of MLIR.
 
 Enters: a module, a function or an exported program; which dialect; which sizes may vary. Leaves: an `MlirModule`, whose
-`str()` is the text, and `save` writes it. Refuses: ops that the dialect has no rule for, naming them and the user's line;
-dialects that there are not.
+`str()` is the text, and `save` writes it. Refuses: ops that the dialect has no rule for, naming them and the user's
+line; dialects that there are not.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def export(model: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None, 
     """`model(*args, **kwargs)` as a module of a dialect: "stablehlo", "linalg" or "torch".
 
     `model`: a module, a function of tensors, or an exported program. `dynamic_shapes`: which sizes may vary, as
-    `export.export` has it; they print as `?`. `weights`: where the tensors of the model stand, in the text ("inline") or
-    in a section of their own ("resource").
+    `export.export` has it; they print as `?`. `weights`: where the tensors of the model stand, in the text ("inline")
+    or in a section of their own ("resource").
     """
     if dialect not in DIALECTS:
         raise ValueError(f"mlir.export: dialect must be one of {', '.join(DIALECTS)}, got {dialect!r}")

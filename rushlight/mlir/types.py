@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .. import _C
 from .errors import UnsupportedOp
 
 ELEMENTS = {
@@ -151,8 +152,6 @@ def tensor_constant(t: Any, kind: TensorType) -> str:
 
 def content(t: Any) -> bytes:
     """The elements of a tensor in order, as they lie in memory."""
-    from .. import _C  # noqa: PLC0415 - nothing else here needs the core
-
     plain = t.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return plain.view(_C.uint8).numpy().tobytes() if plain.numel() else b""
 

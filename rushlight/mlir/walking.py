@@ -21,6 +21,7 @@ from ..aot.schema_arguments import bound_arguments
 from ..aten.overloads import AtenOverload
 from ..aten.plain import ASSERT_SCALAR
 from ..fx.node import Node, _draws, map_aggregate
+from ..utils import _pytree as pytree
 from .building import Builder
 from .errors import UnsupportedOp
 
@@ -107,8 +108,8 @@ class Walk:
         if not isinstance(target, (AtenOverload, _C.Overload)):
             return self.number(node)
         if _draws(target) and not target.definition.is_composite:
-            raise UnsupportedOp(f"mlir: {target} draws random numbers, which a module cannot. Give them to the program as"
-                                f" an input.{line_of(self.node)}")
+            raise UnsupportedOp(f"mlir: {target} draws random numbers, which a module cannot. Give them to the program "
+                                f"as an input.{line_of(self.node)}")
         if target.inplace:
             raise UnsupportedOp(f"mlir: {target} writes to a tensor, which no value of a module can."
                                 f"{line_of(self.node)}")
@@ -124,8 +125,6 @@ def graph_call(definition: GraphCall, tensors: Sequence[Any]) -> tuple:
     left = iter(tensors)
     leaves = [leaf if isinstance(leaf, (int, float, bool, str, type(None))) else next(left)
               for leaf in definition.leaves]
-    from ..utils import _pytree as pytree  # noqa: PLC0415 - for graphs with regions alone
-
     arguments = list(pytree.tree_unflatten(leaves, definition.structure))
     for at, name in definition.places.items():
         arguments[at] = definition.graphs[name]

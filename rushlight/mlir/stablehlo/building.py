@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import _C
 from ...op.pack import BY_CODE
+from ...symbols.functions import sym_min
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
@@ -232,7 +233,7 @@ class Hlo(Builder):
                 "start_indices": types.integers(start), "limit_indices": types.integers(limits),
                 "strides": types.integers(steps)})
         limits = [s + n * k for s, n, k in zip(start, shape, steps, strict=True)]
-        held = [limit if k == 1 else self_min(limit, whole)
+        held = [limit if k == 1 else sym_min(limit, whole)
                 for limit, k, whole in zip(limits, steps, x.shape, strict=True)]
         return self.op("stablehlo.real_dynamic_slice",
                        [x, self.extents(start), self.extents(held), self.extents(steps)], value(x.dtype, shape))
@@ -282,13 +283,6 @@ class Hlo(Builder):
     def fold(self, name: str, x: Value, start: Any, dims: Sequence[int]) -> Value:
         """x folded by a binary operation, from a number on."""
         return self.reduce([x], [self.constant(start, x.dtype)], dims, lambda a, b: [self.binary(name, a, b)])[0]
-
-
-def self_min(a: Any, b: Any) -> Any:
-    """The smaller of two sizes."""
-    from ...symbols.functions import sym_min  # noqa: PLC0415 - for sizes that vary alone
-
-    return sym_min(a, b)
 
 
 def types_list(numbers: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...op import find_op
 from ...op.factory import Factory
 from ..printing import Value
 from .building import I64, Hlo
@@ -69,7 +70,7 @@ def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1, **rest: A
 
 def made(b: Hlo, definition: Factory, args: tuple) -> Value | None:
     """What a definition makes of numbers: by its loops."""
-    own, dtype, device, _ = definition.split(args)
+    own, dtype, _, _ = definition.split(args)
     if not hasattr(definition, "spec_and_content"):
         return None
     spec, content = definition.spec_and_content(own, dtype, _C.device("cpu"))
@@ -78,3 +79,30 @@ def made(b: Hlo, definition: Factory, args: tuple) -> Value | None:
     return b.reshape(Loops(b, content, ()).results()[0], tuple(spec.shape))
 
 
+
+
+# --- between tensors --------------------------------------------------------------------------------------------------
+
+
+def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
+    """The sequence from and to tensors without dims, which the op of numbers would read."""
+    dtype = options.get("dtype") or _C.float32
+    wide = dtype if dtype.is_complex else _C.float64
+    first, last = (x.to(wide) if isinstance(x, _C.Tensor) else x for x in (start, end))
+    if not (dtype.is_floating_point or dtype.is_complex):      # integers count between whole numbers
+        first, last = (x.trunc() if isinstance(x, _C.Tensor) else int(x) for x in (first, last))
+    at = find_op("arange")(steps).to(wide)
+    gap = (last - first) / max(steps - 1, 1)
+    behind = last - gap * (steps - 1 - at) if steps > 1 else first + at * 0
+    return (first + gap * at).where(at < max(steps // 2, 1), behind).to(dtype)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Any) -> Any:
+    """Powers of `base` along such a sequence."""
+    dtype = options.get("dtype") or _C.float32
+    wide = dtype if dtype.is_complex else _C.float64
+    return (base ** linspace(start, end, steps, dtype=wide)).to(dtype)
+
+
+BETWEEN_TENSORS = {"aten.linspace": linspace, "aten.logspace": logspace}
+"""By the names of ATen's ops, whose overloads take tensors where ours take numbers."""

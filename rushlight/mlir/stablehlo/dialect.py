@@ -31,7 +31,7 @@ from ..printing import Value
 from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
 from .building import Hlo, is_fixed
 from .control import case, loop, scanned
-from .creation import made as by_factory
+from .creation import BETWEEN_TENSORS, made as by_factory
 from .elements import cast
 from .lowering import Loops, scattered
 from .places import lies_in_order, seen
@@ -61,6 +61,10 @@ class StableHlo(Walk):
         return self.b.tensor(t) if self.keeps_inline else self.b.resource(name, t)
 
     def call(self, node: Node) -> Any:
+        between = BETWEEN_TENSORS.get(str(node.target).rpartition(".")[0])
+        if between is not None and any(isinstance(v, Value) for v in self.given(node.args)):
+            return self.settled(self.expanded(between, self.given(node.args), self.given(node.kwargs)),
+                                node.meta.get("val"))
         found = bound(node)
         if found is None:      # ATen has in one op what a few of ours do
             result = self.expanded(node.target, self.given(node.args), self.given(node.kwargs))
@@ -148,8 +152,9 @@ class StableHlo(Walk):
         """What a view shows, or several."""
         found = definition.geometry(*fakes)
         x = given[0]
-        shown = [seen(self.b, x, Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset))
-                 for g in (found if isinstance(found, list) else [found])]
+        memories = [Memory("x", (g.dtype or x.dtype).code, tuple(g.sizes), tuple(g.strides), None, g.offset)
+                    for g in (found if isinstance(found, list) else [found])]
+        shown = [seen(self.b, x, memory) for memory in memories]
         return tuple(shown) if isinstance(found, list) else shown[0]
 
     def control(self, op: HigherOrderOp, args: tuple, node: Node) -> Any:
@@ -269,7 +274,7 @@ def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
         return _C.empty(tuple([number(n) for n in a.shape]), None, a.dtype, _C.device("cpu"))
 
     def back(shape: Sequence[int]) -> tuple:
-        return tuple([next((s * (n // prime) for prime, s in symbols.items() if n and n % prime == 0), n) for n in shape])
+        return tuple([next((s * (n // k) for k, s in symbols.items() if n and n % k == 0), n) for n in shape])
 
     def as_read(read: Any) -> Any:
         if not isinstance(read, Memory) or isinstance(read, Table):

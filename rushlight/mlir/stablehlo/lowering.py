@@ -215,7 +215,7 @@ class Loops:
     # --- folds --------------------------------------------------------------------------------------------------------
 
     def folded(self) -> list[Value]:
-        b, o, folding = self.b, self.of, self.of.folding
+        o, folding = self.of, self.of.folding
         assert folding is not None
         fold = LargestAnywhere() if isinstance(folding.fold, LargestAt) else folding.fold
         dims = sorted(d for d in folding.reduced if d < len(o.ranges))
@@ -331,7 +331,7 @@ class Loops:
         b, o, walk = self.b, self.of, self.of.walk
         assert walk is not None and o.body is not None
         ranges = o.ranges
-        x = list(o.body(self.at, self.sources))[0]
+        x = o.body(self.at, self.sources)[0]
         if not ranges:
             names = walk.single(x) if walk.single else walk.step(walk.init(), x, expr.const(0, "i64"))
             return self.over(ranges).all(list(walk.emit(tuple(names))))

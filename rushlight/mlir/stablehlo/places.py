@@ -95,7 +95,7 @@ def as_bits(b: Hlo, x: Value, dtype: Any) -> Value:
 def viewed(b: Hlo, x: Value, sizes: Sequence[Any], strides: Sequence[Any], offset: int) -> Value:
     """The elements that a view of x shows; x's lie in order."""
     if [str(n) for n in sizes] == [str(n) for n in x.shape] and (
-            not is_fixed(sizes) or not offset and lies_in_order(sizes, strides)):
+            not is_fixed(sizes) or (not offset and lies_in_order(sizes, strides))):
         return x
     if not is_fixed((*sizes, *strides, offset, *x.shape)):
         raise UnsupportedOp("mlir: a view of sizes that vary")

@@ -1,8 +1,8 @@
 """The table of rules by name: `RULES`, from names of definitions to functions.
 
 Enters: functions, by the decorator `rule`. A rule gets a `Call` (the builder, what tracing saw) and the op's arguments
-by their names in its schema: tensors as values, sizes as numbers or symbols, all else as it is. It returns a value, or a
-tuple where the op has several results.
+by their names in its schema: tensors as values, sizes as numbers or symbols, all else as it is. It returns a value, or
+a tuple where the op has several results.
 """
 
 from __future__ import annotations

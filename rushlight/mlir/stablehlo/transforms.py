@@ -73,7 +73,8 @@ def c2r(call: Call, input: Value, dim: Sequence[int], norm: str, size: int) -> V
     if have > wanted:
         turned = b.slice(turned, [0] * turned.ndim, (*turned.shape[:-1], wanted))
     elif have < wanted:
-        turned = b.pad(turned, b.constant(0, turned.dtype), [0] * turned.ndim, [*[0] * (turned.ndim - 1), wanted - have])
+        more = [*[0] * (turned.ndim - 1), wanted - have]
+        turned = b.pad(turned, b.constant(0, turned.dtype), [0] * turned.ndim, more)
     found = along(b, turned, "IRFFT", size, dtype, size)
     return b.transpose(scaled(b, found, factor(norm, size) * size), back)
 

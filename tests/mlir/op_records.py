@@ -1,7 +1,8 @@
 """PyTorch's op records as MLIR: which of them leave in a dialect, and give what eager mode gives.
 
-Enters: a record's name, a dialect, and how its text is run. Leaves: "equal", or why not: "refused: ...", "differs: ...",
-"random", "none" where no sample is for tensors. `python -m tests.mlir.sweep stablehlo` counts them all.
+Enters: a record's name, a dialect, and how its text is run. Leaves: "equal", or why not ("refused: ...",
+"differs: ...", "judge: ..."), or "none" where no sample is for tensors. `python -m tests.mlir.op_records stablehlo`
+counts them all.
 """
 
 from __future__ import annotations
