@@ -1,4 +1,4 @@
-"""The op records of `sweep` in the dialects that torch-mlir compiles: exported, lowered, run and compared.
+"""The op records of `op_records` in the dialects that torch-mlir compiles: exported, lowered, run and compared.
 
 `python -m tests.mlir.compiled_sweep linalg [names]` counts them, `torch` likewise. Every record is judged in a process
 of its own, because what a judge compiles may end it.
@@ -17,7 +17,7 @@ import rushlight as rl
 from rushlight import mlir
 from rushlight.utils import _pytree as pytree
 from tests.mlir import compiled
-from tests.mlir.sweep import RANDOM, calls, copied, counted
+from tests.mlir.op_records import RANDOM, calls, copied, counted
 from tests.parity.convert import Missing
 
 SECONDS = 90
