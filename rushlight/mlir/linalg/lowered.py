@@ -1,6 +1,7 @@
 """What an op computes, element by element, as loops of the linalg dialect.
 
-Enters: a `Lowered` (loops/lowered.py) and the tensors that it reads. Leaves: its results. Bodies become `linalg.generic`;
+Enters: a `Lowered` (loops/lowered.py) and the tensors that it reads. Leaves: its results. Bodies become
+`linalg.generic`;
 folds have reduction iterators, those over windows a loop in the body of one without; walks and scatters are
 `scf.for` over tensors. Refuses: bodies that ask for more than this has.
 """
@@ -197,7 +198,7 @@ class Nest:
         for r in self.of.reads:
             if isinstance(r, Staged):
                 count = sum(not isinstance(m, Table) for m in r.producer.memories)
-                parts = lowered_ops(self.tensors, r.producer, [next(left) for _ in range(count)])
+                parts = type(self)(self.tensors, r.producer, [next(left) for _ in range(count)]).results()
                 whole = r.but(producer=None, strides=contiguous_strides(r.sizes))
                 result.append(Stage(own, whole, parts))
             elif isinstance(r, Table):

@@ -14,18 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
-from ...loops import expr
-from ...loops.expr import Value, cast, const, eq, ge, lt, ne, select, var
 from ...autograd.grad_mode import no_grad
 from ...dispatch.modes import disable_dispatch_modes
+from ...loops import expr
+from ...loops.expr import Value, cast, const, eq, ge, lt, ne, select, var
 from ...op import find_op
 from ...op.factory import Factory
 from ...op.indexed import contiguous_strides
 from ..expanding import leaves
 from ..printing import Value as Built
 from .lowered import VOCABULARY, lowered_ops, scatter_into
-from .tensors import Tensors, loop, named, product
-from .tensors import same as same_size
+from .tensors import Tensors, loop, named, product, same as same_size
 
 RULES: dict[str, Callable[..., Any]] = {}
 REAL = {"c64": "f32", "c128": "f64"}

@@ -15,8 +15,7 @@ from ...loops.expr import Value, call, const, var, walk
 from ...op.pack import BY_CODE
 from .. import types
 from ..building import Builder
-from ..printing import Block, Operation
-from ..printing import Value as Built
+from ..printing import Block, Operation, Value as Built
 from ..types import TensorType
 from .scalars import READ, Scalars, element_of, is_read
 

@@ -2,7 +2,8 @@
 
 Enters: a `Lowered` and tensors (fakes, while a graph is traced). Leaves: its results, computed by simple ops of ATen:
 a position is an `arange`, a read at positions a permutation, any other an index; a fold is the reduction of its step,
-or its steps one after the other where there are few. Refuses: sizes that vary, bits of floats, complex numbers, and long
+or its steps one after the other where there are few. Refuses: sizes that vary, bits of floats, complex numbers, and
+long
 folds, walks and scatters.
 """
 
