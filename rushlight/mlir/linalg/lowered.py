@@ -1,9 +1,8 @@
 """What an op computes, element by element, as loops of the linalg dialect.
 
 Enters: a `Lowered` (loops/lowered.py) and the tensors that it reads. Leaves: its results. Bodies become
-`linalg.generic`;
-folds have reduction iterators, those over windows a loop in the body of one without; walks and scatters are
-`scf.for` over tensors. Refuses: bodies that ask for more than this has.
+`linalg.generic`; folds have reduction iterators, those over windows a loop in the body of one without; walks and
+scatters are `scf.for` over tensors. Refuses: bodies that ask for more than this has.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Enters: Values of the loop language (loops/expr.py) and something that knows what their leaves are. Leaves: operations
 in the block that is being built, and the value of each result. Named functions that `math` has are one op; the others
 are expanded as they are for kernels. Narrow floats are storage: they are computed with in f32 and rounded once.
-Refuses: nothing; what has no
-expansion raises NotImplementedError with its name.
+Refuses: nothing; what has no expansion raises NotImplementedError with its name.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Enters: a `Lowered` and tensors (fakes, while a graph is traced). Leaves: its results, computed by simple ops of ATen:
 a position is an `arange`, a read at positions a permutation, any other an index; a fold is the reduction of its step,
 or its steps one after the other where there are few. Refuses: sizes that vary, bits of floats, complex numbers, and
-long
-folds, walks and scatters.
+long folds, walks and scatters.
 """
 
 from __future__ import annotations
