@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from . import types
 from .printing import Block, Operation, Value
 
 
@@ -25,6 +26,15 @@ class Builder:
     @property
     def block(self) -> Block:
         return self.blocks[-1]
+
+    def resource_key(self, name: str, t: Any) -> str:
+        """Where the elements of a tensor lie behind the module."""
+        key = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+        key = key if key[:1].isalpha() else f"t_{key}"
+        while self.resources.get(key, data := types.content(t)) != data:
+            key += "_"
+        self.resources[key] = data
+        return key
 
     def argument(self, value: Value) -> Value:
         """One more argument of the block."""

@@ -1,0 +1,1 @@
+"""The linalg dialect: what definitions say of one element, as loops on tensors."""
