@@ -15,7 +15,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import lazy
 from rushlight.utils import _pytree as pytree
-from tests.mlir.sweep import RANDOM, calls, copied, counted
+from tests.mlir.op_records import RANDOM, calls, copied, counted
 from tests.parity.convert import Missing
 
 
