@@ -1,4 +1,4 @@
-"""pytorch-toolbelt and ttach: augmentation with inverses, tiles in 2D and 3D, ensembles, averaged checkpoints, losses."""
+"""pytorch-toolbelt and ttach: augmentation with inverses, tiles in 2D and 3D, ensembles, checkpoints, losses."""
 
 from __future__ import annotations
 
