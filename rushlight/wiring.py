@@ -45,7 +45,6 @@ late.provide({
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.compiled",                                 # the backend "onnxrt"
     "xla backend": "xla.backend",                                    # the backend "openxla"
-    "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "planners.factors.lapack_device:DeviceProgram",              # LAPACK's calls on another device
     "cuda": "cuda",                                                  # what Triton's kernels would run on
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed
