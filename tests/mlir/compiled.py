@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import rushlight as torch
+from rushlight.utils import _pytree as pytree
 
 BUFFERS = (
     "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat),canonicalize,"
@@ -150,3 +151,15 @@ def result_of(kind: str) -> tuple[Any, int]:
 def run(text: str, dialect: str, inputs: Sequence[Any]) -> list[Any]:
     """The results of @main."""
     return Program(text, dialect)(inputs)
+
+
+def compare(a: Any, b: Any) -> None:
+    """Equal, up to signs that the types of linalg do not have."""
+    if a.dtype is not b.dtype and not b.dtype.is_floating_point and a.dtype.itemsize == b.dtype.itemsize:
+        a = a.view(b.dtype)
+    wide = b.dtype.is_floating_point and b.dtype.itemsize <= 4
+    torch.testing.assert_close(a, b, equal_nan=True, **({"rtol": 2e-3, "atol": 1e-4} if wide else {}))
+
+
+def tensors_in(found: Any) -> list[Any]:
+    return [t for t in pytree.tree_leaves(found) if isinstance(t, torch.Tensor)]

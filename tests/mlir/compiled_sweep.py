@@ -17,6 +17,7 @@ import rushlight as rl
 from rushlight import mlir
 from rushlight.utils import _pytree as pytree
 from tests.mlir import compiled
+from tests.mlir.compiled import compare, tensors_in
 from tests.mlir.op_records import RANDOM, calls, copied, counted
 from tests.parity.convert import Missing
 
@@ -63,18 +64,6 @@ def judged(name: str, dialect: str) -> tuple[str, str]:
             return "differs", " ".join(str(error).split())[:300]
         seen += 1
     return ("equal" if seen else "none"), ""
-
-
-def compare(a: Any, b: Any) -> None:
-    """Equal, up to signs that the types of linalg do not have."""
-    if a.dtype is not b.dtype and not b.dtype.is_floating_point and a.dtype.itemsize == b.dtype.itemsize:
-        a = a.view(b.dtype)
-    wide = b.dtype.is_floating_point and b.dtype.itemsize <= 4
-    rl.testing.assert_close(a, b, equal_nan=True, **({"rtol": 2e-3, "atol": 1e-4} if wide else {}))
-
-
-def tensors_in(found: Any) -> list[Any]:
-    return [t for t in pytree.tree_leaves(found) if isinstance(t, rl.Tensor)]
 
 
 def apart(name: str, dialect: str) -> tuple[str, str]:

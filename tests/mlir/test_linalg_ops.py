@@ -10,7 +10,7 @@ from rushlight import mlir, nn
 pytest.importorskip("torch_mlir")
 
 from tests.mlir import compiled  # noqa: E402
-from tests.mlir.compiled_sweep import compare, tensors_in  # noqa: E402
+from tests.mlir.compiled import compare, tensors_in  # noqa: E402
 
 pytestmark = pytest.mark.share(3)      # of each test that has several cases
 
