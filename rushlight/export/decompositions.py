@@ -68,6 +68,7 @@ class _Decompose:
         self.tracer = ExportTracer({})
         self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
         self.recorder = Recorder(self.tracer, rule_of, keeps)
+        self.recorder.inside = _without_writes
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
         self.by_name = {n.name: n for n in program.graph.nodes}
@@ -100,7 +101,7 @@ class _Decompose:
         return result
 
     def call(self, node: Node, owner: GraphModule | None = None) -> None:
-        """One node of the program, or of a region of it."""
+        """One node of the program, or of a graph inside of it."""
         args, kwargs = map_aggregate((node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)
         self.tracer.module_stack = node.meta.get("nn_module_stack") or {}
         self.tracer.line = node.meta.get("stack_trace")
@@ -195,6 +196,30 @@ class _Decompose:
             result = self.tracer.sizes.proxy(value)
             return getattr(result, "node", result)
         return value
+
+
+class _Inside(_Decompose):
+    """The graph of a function that an op over functions calls: the same, and what it returns is current."""
+
+    def __init__(self, recorder: Recorder, function: GraphModule) -> None:
+        self.recorder, self.tracer, self.function = recorder, recorder.tracer, function
+        self.functional = Functional(recorder)
+        self.values = {}
+
+    def __call__(self, *given: Any) -> list[Any]:
+        self.values.update(zip(self.function.graph.find_nodes(op="placeholder"), given, strict=True))
+        for node in self.function.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self.call(node, self.function)
+        returned = self.function.graph.output_node().args[0]
+        values = [self.values[n] if isinstance(n, Node) else n
+                  for n in ([returned] if isinstance(returned, Node) else returned)]
+        return [self.functional.current(v) if isinstance(v, Tensor) else v for v in values]
+
+
+def _without_writes(recorder: Recorder, function: Callable) -> Callable:
+    """A function that an op over functions calls, which writes to nothing if it is a graph already."""
+    return _Inside(recorder, function) if isinstance(function, GraphModule) else function
 
 
 def _seen(n: Any) -> int | None:

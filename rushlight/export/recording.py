@@ -202,6 +202,7 @@ class Recorder:
         self.within: list[str] = []       # overloads whose rules run
         self.keeps_casts = False          # whether calls in mixed precision are recorded without their casts
         self.values: Any = None           # who runs calls on real tensors too
+        self.inside: Callable[[Recorder, Callable], Callable] = lambda inner, function: function   # how those of ops run
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
 
@@ -379,8 +380,10 @@ class Recorder:
         for i, t in enumerate(given):
             tracer.track(t, tracer.add_input(f"arg{i}_1"))
         tracer.first_argument = next(iter(tracer.graph.nodes), None)
+        inner = Recorder(tracer, self.rules, self.keeps)
+        inner.inside = self.inside
         with dispatching([tracer.snapshots], []):
-            result = Recorder(tracer, self.rules).run_recorded(lambda: settled(op, name, function, given))
+            result = inner.run_recorded(lambda: settled(op, name, self.inside(inner, function), given))
         tracer.graph.output(tuple(tracer.proxy_of(t).node for t in result))
         for i, (t, node) in enumerate(tracer.constants.values()):
             setattr(tracer.root, f"_tensor_constant{i}", t)

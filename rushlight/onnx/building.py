@@ -7,7 +7,8 @@ are `Size`s: tensors of one int64, computed by nodes; whatever takes sizes takes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from .. import _C
@@ -35,7 +36,7 @@ class Builder:
     def __init__(self, name: str, opset: int, shares: bool = True, outer: Builder | None = None) -> None:
         self.graph, self.opset, self.shares, self.outer = Graph(name), opset, shares, outer
         self.taken: set[str] = set() if outer is None else outer.taken
-        self.known: dict[Any, Any] = {}
+        self.known: MutableMapping[Any, Any] = {}
         self.origin: Mapping[str, str] = {}
         self.scope = ""                       # what names of nodes begin with: the op they are made for
         self.result: Any = None               # what tracing saw of the results of the op that is converted
@@ -57,14 +58,24 @@ class Builder:
         self.graph.inputs.append(value)
         return value
 
+    def within(self, name: str) -> Builder:
+        """A graph inside of this one: it sees the values of this one, which stays as it is."""
+        found = Builder(name, self.opset, self.shares, self)
+        found.origin, found.domains, found.known = self.origin, self.domains, ChainMap({}, self.known)
+        return found
+
     def tensor(self, name: str, t: Any) -> Value:
-        """A tensor that the model holds."""
+        """A tensor that the model holds: the outermost graph does, for all that are inside of it."""
+        if self.outer is not None:
+            return self.outer.tensor(name, t)
         name = self.fresh(name)
         self.graph.tensors[name] = t
         return Value(name, t.dtype, tuple(t.shape))
 
     def constant(self, value: Any, dtype: Any) -> Value:
         """A number, or (nested) lists of them, as a tensor; equal ones are one."""
+        if self.outer is not None:
+            return self.outer.constant(value, dtype)
         key = "constant", repr(value), dtype.code
         if key not in self.known:
             self.known[key] = self.tensor(f"c_{_spelled(value)}_{dtype.code}", tensor(value, dtype=dtype))
@@ -159,23 +170,39 @@ class Builder:
         def names(given: tuple[str, ...]) -> tuple[str, ...]:
             return tuple([new if n == old else n for n in given])
 
-        for node in self.graph.nodes:
-            if old in node.inputs or old in node.outputs:
+        def within(graph: Graph) -> None:
+            graph.outputs = [dataclasses.replace(v, name=names((v.name,))[0]) for v in graph.outputs]
+            for node in graph.nodes:
                 node.inputs, node.outputs = names(node.inputs), names(node.outputs)
+                for value in node.attributes.values():
+                    if isinstance(value, Graph):
+                        within(value)
+
+        within(self.graph)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def drop_unused(self) -> None:
         """Remove nodes and tensors that no result depends on."""
-        graph, needed = self.graph, {v.name for v in self.graph.outputs}
-        kept = []
-        for node in reversed(graph.nodes):
-            if needed.isdisjoint(node.outputs):
-                continue
-            kept.append(node)
-            needed |= used_names([node])
-        graph.nodes = kept[::-1]
+        graph = self.graph
+        needed = _drop_unused(graph)
         graph.tensors = {name: t for name, t in graph.tensors.items() if name in needed}
+
+
+def _drop_unused(graph: Graph) -> set[str]:
+    """Remove nodes, those of graphs inside first; the names that are still needed."""
+    needed = {v.name for v in graph.outputs}
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                _drop_unused(value)
+        kept.append(node)
+        needed |= used_names([node])
+    graph.nodes = kept[::-1]
+    return needed
 
 
 def _spelled(value: Any) -> str:

@@ -8,27 +8,31 @@ and the user's line.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops.core import HigherOrderOp
 from ..aot.schema_arguments import bound_arguments
 from ..aten.overloads import AtenOverload
 from ..aten.plain import ASSERT_SCALAR
 from ..base import assertions
 from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
 from ..version import __version__
 from .building import IR_VERSIONS, Builder, Size
+from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
 from .errors import OnnxExporterError, UnsupportedOperatorError
 from .model import Model, Value
@@ -130,19 +134,45 @@ class _Conversion:
         self.env: dict[Node, Any] = {}
         self.names = dict(program._dim_names)
         self.own = {str(target): rule for target, rule in wanted.rules.items()}
+        self.owner: Any = program.graph_module          # who holds what the graph at hand names
 
     def run(self) -> Model:
         self.name_dims()
         self.inputs()
-        for node in self.program.graph.nodes:
-            if node.op == "get_attr":
-                self.env[node] = self.attribute(node)
-            elif node.op == "call_function":
-                self.env[node] = self.call(node)
+        self.calls(self.program.graph)
         self.outputs()
         self.g.drop_unused()
         return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
                      producer=("rushlight", __version__))
+
+    def calls(self, graph: Any) -> None:
+        """The nodes of a graph, in order."""
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                self.env[node] = self.attribute(node)
+            elif node.op == "call_function":
+                self.env[node] = self.call(node)
+
+    def inlined(self, function: GraphModule, given: Sequence[Any]) -> list[Any]:
+        """What the graph of a function computes, by nodes of the graph that is built."""
+        self.env.update(zip(function.graph.find_nodes(op="placeholder"), given, strict=True))
+        owner, self.owner = self.owner, function
+        try:
+            self.calls(function.graph)
+        finally:
+            self.owner = owner
+        returned = function.graph.output_node().args[0]
+        return [self.value(n) for n in ([returned] if isinstance(returned, Node) else returned)]
+
+    @contextlib.contextmanager
+    def inside(self, name: str) -> Iterator[Builder]:
+        """Inside, a graph within the one at hand is built."""
+        outer, self.g = self.g, self.g.within(self.g.fresh(name))
+        self.g.scope = outer.scope
+        try:
+            yield self.g
+        finally:
+            self.g = outer
 
     # --- inputs and outputs -------------------------------------------------------------------------------------------
 
@@ -234,7 +264,7 @@ class _Conversion:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def attribute(self, node: Node) -> Any:
-        held = functools.reduce(getattr, str(node.target).split("."), self.program.graph_module)
+        held = functools.reduce(getattr, str(node.target).split("."), self.owner)
         return self.g.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
 
     def given(self, argument: Any) -> Any:
@@ -264,6 +294,8 @@ class _Conversion:
         own = self.own.get(str(target))
         if own is not None:
             return own(self.g, *self.given(node.args), **self.given(node.kwargs))
+        if isinstance(target, HigherOrderOp):
+            return control_flow(self, target.name, *self.given(node.args))
         if not isinstance(target, (AtenOverload, _C.Overload)):
             return self.number(node)
         if _writes(target):
