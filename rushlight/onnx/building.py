@@ -121,13 +121,14 @@ class Builder:
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 
-    def size(self, x: Value, dim: int) -> int | Size:
+    def size(self, x: Any, dim: int) -> int | Size:
         """The size of a dim: its number, or where that varies, what a node says."""
         dim = dim % x.ndim
         known = x.shape[dim]
         if isinstance(known, int):
             return known
-        value = self.node("Shape", x, dtype=_C.int64, shape=(1,), start=dim, end=dim + 1)
+        held = x if isinstance(x, Value) else x.value        # complex numbers have one dim more, behind
+        value = self.node("Shape", held, dtype=_C.int64, shape=(1,), start=dim, end=dim + 1)
         return Size(value, str(known))
 
     def size_value(self, n: int | Size) -> Value:

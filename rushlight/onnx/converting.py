@@ -28,15 +28,18 @@ from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
+from ..op import ops
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
+from ..utils import _pytree as pytree
 from ..version import __version__
 from .building import IR_VERSIONS, Builder, Size
 from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
 from .errors import OnnxExporterError, UnsupportedOperatorError
 from .model import Model, Value
-from .rules import RANDOM, RULES
+from .pairs import REAL, Pair, whole
+from .rules import COMPLEX, RANDOM, RULES, complex_call
 
 MOST_PASSES = 4
 
@@ -67,13 +70,13 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
         definition = overload.definition
         if definition.is_inplace or definition.name in own_names:
             return False
-        return definition.name in RULES or isinstance(definition, Pointwise)
+        return _is_known(definition)
 
     def rule_of(target: Any) -> Callable | None:
         definition = getattr(target, "definition", None)
         if definition is None or str(target) in own:
             return None
-        if definition.name in RULES or isinstance(definition, Pointwise):
+        if _is_known(definition):
             return None
         if str(target) in table:
             return table[str(target)]
@@ -86,6 +89,11 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
             break
         result = decomposed(result, rule_of=rule_of, keeps=keeps)
     return result
+
+
+def _is_known(definition: Any) -> bool:
+    """Whether an op becomes nodes as it is."""
+    return definition.name in RULES or definition.name in COMPLEX or isinstance(definition, Pointwise)
 
 
 def _writes(target: Any) -> bool:
@@ -107,7 +115,7 @@ def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
         overload, named = found
         args = ()
     definition = overload.definition
-    if not _has_body(definition) or definition.name in RULES:
+    if not _has_body(definition) or _is_known(definition):
         return NotImplemented
     return definition.run(*bound_by_name(overload, args, named))
 
@@ -199,14 +207,23 @@ class _Conversion:
                     continue
                 self.env[node] = self.user_input(next(given, node.name), node.meta["val"])
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self.env[node] = self.g.tensor(str(spec.target), self.program.tensor_of(spec).detach())
+                self.env[node] = self.tensor(str(spec.target), self.program.tensor_of(spec).detach())
             else:
                 raise OnnxExporterError(f"onnx: input {node.name} is a {spec.kind.name}, which a model cannot have")
         unused = list(given)
         if unused:
             raise ValueError(f"onnx: input_names has {unused} beyond the inputs that the model has")
 
+    def tensor(self, name: str, held: Tensor) -> Value | Pair:
+        """A tensor that the model holds."""
+        if not held.dtype.is_complex:
+            return self.g.tensor(name, held)
+        return Pair(self.g.tensor(name, ops["view_as_real"](held.resolve_conj())), held.dtype, tuple(held.shape))
+
     def user_input(self, name: str, value: Any) -> Any:
+        if isinstance(value, Tensor) and value.dtype.is_complex:
+            shape = self.shape(value)
+            return Pair(self.g.input(name, REAL[value.dtype.code], (*shape, 2)), value.dtype, shape)
         if isinstance(value, Tensor):
             return self.g.input(name, value.dtype, self.shape(value))
         if isinstance(value, _C.SymbolicInt):
@@ -234,6 +251,8 @@ class _Conversion:
             value = self.value(node)
             if isinstance(value, Size):
                 value = self.g.scalar(value, _C.int64)
+            if isinstance(value, Pair):
+                value = dataclasses.replace(value.value, shape=(*value.shape, 2))
             name = next(given, None)
             self.g.graph.outputs.append(self.output(value, name, taken))
             taken.add(self.g.graph.outputs[-1].name)
@@ -259,13 +278,15 @@ class _Conversion:
         for node, held in self.env.items():
             if isinstance(held, Value) and held.name == value.name:
                 self.env[node] = renamed
+            if isinstance(held, Pair) and held.value.name == value.name:
+                self.env[node] = dataclasses.replace(held, value=renamed)
         return renamed
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def attribute(self, node: Node) -> Any:
         held = functools.reduce(getattr, str(node.target).split("."), self.owner)
-        return self.g.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
+        return self.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
 
     def given(self, argument: Any) -> Any:
         return map_aggregate(argument, lambda a: self.value(a) if isinstance(a, Node) else a)
@@ -307,11 +328,12 @@ class _Conversion:
         given = self.given(bound)
         if definition.name in RANDOM and not self.wanted.draws:
             raise UnsupportedOperatorError(f"onnx: {target} draws random numbers, others than this program would.")
-        rule = RULES.get(definition.name)
         self.g.result = node.meta.get("val")
-        if rule is not None:
+        rule = RULES.get(definition.name)
+        is_complex = _has_complex(self.g.result, given)
+        if (is_complex or rule is not None) and not (is_complex and isinstance(definition, Pointwise)):
             named = {p.name: value for p, value in zip(definition.spec.params, given, strict=True)}
-            return rule(self.g, **named)
+            return complex_call(self.g, definition.name, named) if is_complex else rule(self.g, **named)
         if isinstance(definition, Pointwise):
             fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
             results = pointwise(self.g, definition, fakes, given)
@@ -338,6 +360,8 @@ class _Conversion:
         """Results with the shapes and types that the program says they have."""
 
         def settled(value: Any, fake: Any) -> Any:
+            if isinstance(value, Pair):
+                return dataclasses.replace(whole(self.g, value, fake.dtype), shape=self.shape(fake))
             if isinstance(value, Value) and isinstance(fake, Tensor):
                 return dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
             if isinstance(value, (list, tuple)) and isinstance(fake, (list, tuple)):
@@ -357,6 +381,12 @@ class _Conversion:
         if node.meta.get("stack_trace"):
             found["stack_trace"] = node.meta["stack_trace"]
         return found
+
+
+def _has_complex(fakes: Any, given: Any) -> bool:
+    """Whether complex numbers are among results or arguments."""
+    found = [x for x in pytree.tree_leaves(fakes) if isinstance(x, Tensor) and x.dtype.is_complex]
+    return bool(found) or any(isinstance(x, Pair) for x in pytree.tree_leaves(list(given)))
 
 
 def _bound(node: Node) -> tuple[Any, tuple]:

@@ -11,6 +11,7 @@ from typing import Any
 from .. import _C
 from ..export.graph_signature import ConstantArgument, InputKind
 from ..export.values import flat_arguments
+from ..op import ops
 from . import sessions
 from .model import BESIDE, LARGEST_FILE, Graph, Model, Value
 from .sessions import optional
@@ -134,7 +135,12 @@ class ONNXProgram:
         """Arguments of the module as inputs of the model."""
         leaves = flat_arguments(self.exported_program.call_spec.in_spec, args, dict(kwargs))
         specs = [s for s in self.exported_program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
-        return [x for x, s in zip(leaves, specs, strict=True) if not isinstance(s.arg, ConstantArgument)]
+        return [_as_reals(x) for x, s in zip(leaves, specs, strict=True) if not isinstance(s.arg, ConstantArgument)]
+
+
+def _as_reals(x: Any) -> Any:
+    """Complex numbers as the pairs that models take."""
+    return ops["view_as_real"](x.resolve_conj()) if isinstance(x, _C.Tensor) and x.dtype.is_complex else x
 
 
 def _untyped(model: Model, outputs: Sequence[Value]) -> bytes:

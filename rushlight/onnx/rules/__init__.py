@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from . import (
     activations,
+    complexes,
     convolutions,
     creation,
     indexing,
@@ -20,9 +21,10 @@ from . import (
     resampling,
     shapes,
 )
+from .complexes import COMPLEX, complex_call
 from .table import RULES
 
 # Ops that draw random numbers (dropout: where it is on).
 RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "native_dropout", "dropout", "bernoulli", "randint"))
 
-__all__ = ["RANDOM", "RULES"]
+__all__ = ["COMPLEX", "RANDOM", "RULES", "complex_call"]
