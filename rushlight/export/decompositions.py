@@ -98,6 +98,9 @@ class _Decompose:
                 proxy.node.meta["val"] = value
             self.values[node] = value
             result.append((node, proxy.node, value))
+        kinds = [spec.kind for spec in self.program.graph_signature.input_specs]
+        if InputKind.USER_INPUT in kinds:      # constants that rules bring stand where the signature has them
+            self.tracer.first_argument = result[kinds.index(InputKind.USER_INPUT)][1]
         return result
 
     def call(self, node: Node, owner: GraphModule | None = None) -> None:

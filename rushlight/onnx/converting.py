@@ -33,6 +33,7 @@ from ..op.fused import Fused
 from ..op.pointwise import Pointwise
 from ..utils import _pytree as pytree
 from ..version import __version__
+from .bodies import BODIES
 from .building import IR_VERSIONS, Builder, Size
 from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
@@ -68,7 +69,7 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
 
     def keeps(overload: Any) -> bool:
         definition = overload.definition
-        if definition.is_inplace or definition.name in own_names:
+        if definition.is_inplace or definition.name in own_names or definition.name in BODIES:
             return False
         return _is_known(definition)
 
@@ -76,6 +77,8 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
         definition = getattr(target, "definition", None)
         if definition is None or str(target) in own:
             return None
+        if definition.name in BODIES and not definition.is_inplace:
+            return functools.partial(_own_body, target)
         if _is_known(definition):
             return None
         if str(target) in table:
@@ -103,6 +106,18 @@ def _writes(target: Any) -> bool:
 def _has_body(definition: Any) -> bool:
     """Whether an op is written with others, and computes a value: some exist for what they write."""
     return (definition.is_composite and not definition.only_inplace) or isinstance(definition, Fused)
+
+
+def _own_body(target: Any, *args: Any, **kwargs: Any) -> Any:
+    """What an op computes, by the body that there is for it here."""
+    overload, named = target, kwargs
+    if isinstance(target, AtenOverload):
+        found = target.ours(args, kwargs, lambda own: own)
+        if found is None:
+            return NotImplemented
+        overload, named = found
+        args = ()
+    return BODIES[overload.definition.name](*bound_by_name(overload, args, named))
 
 
 def _body(target: Any, *args: Any, **kwargs: Any) -> Any:

@@ -167,14 +167,6 @@ def cumsum(g: Builder, input: Value, dim: int, dtype: Any = None) -> Value:
     return x if not input.ndim else g.node("CumSum", x, g.constant(positive(dim, input.ndim), INT64))
 
 
-@rule("cumprod")
-def cumprod(g: Builder, input: Value, dim: int, dtype: Any = None) -> Value:
-    if g.opset < 26:
-        raise NotImplementedError("cumprod needs opset 26 (CumProd)")
-    x = g.cast(input, result_of(g).dtype)
-    return x if not input.ndim else g.node("CumProd", x, g.constant(positive(dim, input.ndim), INT64))
-
-
 @rule("trace")
 def trace(g: Builder, input: Value) -> Value:
     rows, columns = input.shape
