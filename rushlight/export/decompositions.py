@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
 from .._decomp.core import decomposed_names, inner_rule, rule_of
-from .._higher_order_ops.core import HigherOrderOp
+from .._higher_order_ops.core import HigherOrderOp, apart as apart_of
 from .._higher_order_ops.wrap import WrapWithAutocast, WrapWithSetGradEnabled, wrap_with_autocast
 from ..aten.calls import aten_overload
 from ..aten.overloads import AtenOverload
@@ -26,6 +27,7 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..symbols import symbolic_math
+from ..utils import _pytree as pytree
 from .functional import Functional, is_view
 from .graph_signature import (
     ConstantArgument,
@@ -68,7 +70,7 @@ class _Decompose:
         self.tracer = ExportTracer({})
         self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
         self.recorder = Recorder(self.tracer, rule_of, keeps)
-        self.recorder.inside = _without_writes
+        self.recorder.inside, self.recorder.without_writes = _without_writes, _rule_without_writes
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
         self.by_name = {n.name: n for n in program.graph.nodes}
@@ -223,6 +225,46 @@ class _Inside(_Decompose):
 def _without_writes(recorder: Recorder, function: Callable) -> Callable:
     """A function that an op over functions calls, which writes to nothing if it is a graph already."""
     return _Inside(recorder, function) if isinstance(function, GraphModule) else function
+
+
+def _rule_without_writes(recorder: Recorder, target: Any, rule: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What a rule computes that writes to tensors it made: recorded apart, then as values. NotImplemented where parts
+    of it have no place in a graph."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    shape: list[Any] = []
+
+    def apart(*given: Tensor) -> list[Tensor]:
+        rest = iter(given)
+        own_args, own_kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Tensor) else x for x in leaves], spec)
+        found, form = pytree.tree_flatten(rule(*own_args, **own_kwargs))
+        shape.append(form)
+        return found
+
+    tracer, recorder.within = recorder.tracer, [*recorder.within, str(target)]
+    before = recorder.inside, recorder.without_writes
+    recorder.inside, recorder.without_writes = (lambda inner, function: function), None
+    try:
+        op = SimpleNamespace(name=str(target))
+        like = [apart_of(t, tracer.snapshots) for t in tensors]
+        graph, _ = recorder.function_graph(op, "rule", apart, like)
+    except (NotImplementedError, RuntimeError):
+        return NotImplemented
+    finally:
+        recorder.inside, recorder.without_writes = before
+        recorder.within = recorder.within[:-1]
+    ours = [n.target for n in graph.graph.nodes if n.op == "call_function"]
+    if any(recorder.is_out_of_place(t) and not getattr(t, "inplace", False) for t in ours):
+        return NotImplemented
+    last = next(reversed(tracer.graph.nodes), None)
+    with recorder.calls:
+        result = _Inside(recorder, graph)(*tensors)
+    added = recorder.added_since(last)
+    if any(recorder.is_out_of_place(n.target) for n in added):
+        for node in reversed(added):
+            tracer.graph.erase_node(node)
+        return NotImplemented
+    return pytree.tree_unflatten(result, shape[-1])
 
 
 def _seen(n: Any) -> int | None:

@@ -203,6 +203,7 @@ class Recorder:
         self.keeps_casts = False          # whether calls in mixed precision are recorded without their casts
         self.values: Any = None           # who runs calls on real tensors too
         self.inside: Callable[[Recorder, Callable], Callable] = lambda inner, function: function   # how those of ops run
+        self.without_writes: Callable | None = None      # how rules run whose ops write to what they make
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
 
@@ -324,7 +325,9 @@ class Recorder:
                 self.tracer.graph.erase_node(node)
             for t, proxy in given:          # a view of the whole is the tensor itself, and was seen as what is erased
                 self.tracer.track(t, proxy)
-            return NotImplemented
+            if result is NotImplemented or self.without_writes is None:
+                return NotImplemented
+            return self.without_writes(self, target, rule, args, kwargs)
         return result
 
     def is_out_of_place(self, target: Any) -> bool:
@@ -381,7 +384,7 @@ class Recorder:
             tracer.track(t, tracer.add_input(f"arg{i}_1"))
         tracer.first_argument = next(iter(tracer.graph.nodes), None)
         inner = Recorder(tracer, self.rules, self.keeps)
-        inner.inside = self.inside
+        inner.inside, inner.without_writes, inner.within = self.inside, self.without_writes, list(self.within)
         with dispatching([tracer.snapshots], []):
             result = inner.run_recorded(lambda: settled(op, name, self.inside(inner, function), given))
         tracer.graph.output(tuple(tracer.proxy_of(t).node for t in result))

@@ -15,8 +15,10 @@ from .. import _C
 from ..tensors.interop import tensor
 from .model import Graph, Node, Value, element_type, used_names
 
-OLDEST, NEWEST, DEFAULT = 18, 26, 20
-IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}      # that each opset came with
+OLDEST, NATIVE, NEWEST, DEFAULT = 7, 18, 28, 20      # below NATIVE graphs are written for that one, and then lowered
+# Versions of files that each opset came with; before 4 every tensor had to be an input too.
+IR_VERSIONS = {7: 4, 8: 4, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10,
+               22: 10, 23: 11, 24: 12, 25: 13, 26: 13, 27: 13, 28: 14}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Builder:
         self.origin: Mapping[str, str] = {}
         self.scope = ""                       # what names of nodes begin with: the op they are made for
         self.result: Any = None               # what tracing saw of the results of the op that is converted
+        self.seen: Mapping[str, Any] = {}     # and of its arguments
+        self.facts: dict[str, Value] = {} if outer is None else outer.facts      # what is known of values, by name
         self.domains: dict[str, int] = {}     # other sets of operators that nodes come from
 
     # --- names and values ---------------------------------------------------------------------------------------------
@@ -56,6 +60,7 @@ class Builder:
     def input(self, name: str, dtype: Any, shape: Sequence[int | str | None] | None) -> Value:
         value = Value(self.fresh(name), dtype, None if shape is None else tuple(shape))
         self.graph.inputs.append(value)
+        self.facts[value.name] = value
         return value
 
     def within(self, name: str) -> Builder:
@@ -70,7 +75,12 @@ class Builder:
             return self.outer.tensor(name, t)
         name = self.fresh(name)
         self.graph.tensors[name] = t
-        return Value(name, t.dtype, tuple(t.shape))
+        self.facts[name] = Value(name, t.dtype, tuple(t.shape))
+        return self.facts[name]
+
+    def root(self) -> Builder:
+        """The outermost graph's."""
+        return self if self.outer is None else self.outer.root()
 
     def constant(self, value: Any, dtype: Any) -> Value:
         """A number, or (nested) lists of them, as a tensor; equal ones are one."""
@@ -102,7 +112,7 @@ class Builder:
             names.pop()
         key = domain, op, tuple(names), repr(attributes), len(dtypes)
         has_graph = any(isinstance(v, Graph) for v in attributes.values())
-        if key in self.known and self.shares and not has_graph and not op.startswith("Random"):
+        if key in self.known and self.shares and not has_graph and not _draws(op):
             return self.known[key]
         label = self.fresh(f"{self.scope}/{op}" if self.scope else op)
         base = self.scope or op.lower()
@@ -113,6 +123,7 @@ class Builder:
             Node(op, tuple(names), tuple(v.name for v in results), attributes, label, domain, self.origin)
         )
         self.known[key] = results
+        self.facts.update({v.name: v for v in results})
         return results
 
     def cast(self, x: Value, dtype: Any) -> Value:
@@ -204,6 +215,11 @@ def _drop_unused(graph: Graph) -> set[str]:
         needed |= used_names([node])
     graph.nodes = kept[::-1]
     return needed
+
+
+def _draws(op: str) -> bool:
+    """Whether two nodes of an operator give different results."""
+    return op.startswith("Random") or op in ("Dropout", "Multinomial", "Bernoulli")
 
 
 def _spelled(value: Any) -> str:

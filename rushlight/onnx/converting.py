@@ -34,10 +34,11 @@ from ..op.pointwise import Pointwise
 from ..utils import _pytree as pytree
 from ..version import __version__
 from .bodies import BODIES
-from .building import IR_VERSIONS, Builder, Size
+from .building import IR_VERSIONS, NATIVE, Builder, Size
 from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
 from .errors import OnnxExporterError, UnsupportedOperatorError
+from .lowering import lowered
 from .model import Model, Value
 from .pairs import REAL, Pair, whole
 from .rules import COMPLEX, RANDOM, RULES, complex_call
@@ -153,7 +154,7 @@ class _Conversion:
 
     def __init__(self, program: Any, wanted: Wanted) -> None:
         self.program, self.wanted = program, wanted
-        self.g = Builder("main_graph", wanted.opset, wanted.shares)
+        self.g = Builder("main_graph", max(wanted.opset, NATIVE), wanted.shares)
         self.env: dict[Node, Any] = {}
         self.names = dict(program._dim_names)
         self.own = {str(target): rule for target, rule in wanted.rules.items()}
@@ -165,6 +166,9 @@ class _Conversion:
         self.calls(self.program.graph)
         self.outputs()
         self.g.drop_unused()
+        if self.wanted.opset < NATIVE:
+            lowered(self.g, self.wanted.opset)
+            self.g.drop_unused()
         return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
                      producer=("rushlight", __version__))
 
@@ -344,13 +348,16 @@ class _Conversion:
         if definition.name in RANDOM and not self.wanted.draws:
             raise UnsupportedOperatorError(f"onnx: {target} draws random numbers, others than this program would.")
         self.g.result = node.meta.get("val")
+        fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
+        self.g.seen = dict(zip([p.name for p in definition.spec.params], fakes, strict=True))
+        if isinstance(self.g.result, Tensor) and _is_empty(self.g.result):
+            return None                        # see `finished`
         rule = RULES.get(definition.name)
         is_complex = _has_complex(self.g.result, given)
         if (is_complex or rule is not None) and not (is_complex and isinstance(definition, Pointwise)):
             named = {p.name: value for p, value in zip(definition.spec.params, given, strict=True)}
             return complex_call(self.g, definition.name, named) if is_complex else rule(self.g, **named)
         if isinstance(definition, Pointwise):
-            fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
             results = pointwise(self.g, definition, fakes, given)
             return results[0] if len(results) == 1 else tuple(results)
         raise UnsupportedOperatorError(
@@ -375,10 +382,14 @@ class _Conversion:
         """Results with the shapes and types that the program says they have."""
 
         def settled(value: Any, fake: Any) -> Any:
+            if isinstance(fake, Tensor) and _is_empty(fake) and node.target is not operator.getitem:
+                return self.tensor("nothing", ops["zeros"](list(fake.shape), dtype=fake.dtype))
             if isinstance(value, Pair):
                 return dataclasses.replace(whole(self.g, value, fake.dtype), shape=self.shape(fake))
             if isinstance(value, Value) and isinstance(fake, Tensor):
-                return dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
+                found = dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
+                self.g.facts[found.name] = found
+                return found
             if isinstance(value, (list, tuple)) and isinstance(fake, (list, tuple)):
                 return tuple([settled(v, f) for v, f in zip(value, fake)])
             return value
@@ -396,6 +407,11 @@ class _Conversion:
         if node.meta.get("stack_trace"):
             found["stack_trace"] = node.meta["stack_trace"]
         return found
+
+
+def _is_empty(fake: Tensor) -> bool:
+    """Whether a tensor never has elements: what it is computed with does not matter, and runtimes stop at some."""
+    return 0 in [n for n in fake.shape if type(n) is int] and all(type(n) is int for n in fake.shape)
 
 
 def _has_complex(fakes: Any, given: Any) -> bool:

@@ -30,7 +30,7 @@ def scaled(g: Builder, x: Value, factor: Any) -> Value:
 
 @rule("addmm")
 def addmm(g: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    if input.dtype.is_floating_point:
+    if input.dtype.is_floating_point and mat1.shape[-1] != 0:      # of nothing, the runtime leaves `input` as it is
         return g.node("Gemm", mat1, mat2, input, alpha=float(alpha), beta=float(beta))
     return g.node("Add", scaled(g, input, beta), scaled(g, matmul(g, mat1, mat2), alpha))
 
