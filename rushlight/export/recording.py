@@ -39,6 +39,7 @@ from ..nn import Module, Parameter
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..op import find_op
 from ..rules import levels
+from .imitations import imitated
 
 _END = (1 << 63) - 1      # of a slice that has none
 _CREATING = frozenset(
@@ -403,7 +404,8 @@ class Recorder:
         proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)
         proxy.node.meta["torch_fn"] = (f"{proxy.node.name}", f"OpOverload.{name}")
         with self.quiet(), self.tracer.untaped():
-            result = run()
+            result = imitated(target, args, kwargs, self.tracer.snapshots)
+            result = run() if result is None else result
         if self.values is not None:
             self.values.follow(target, args, kwargs, result)
         self.track(result, proxy)

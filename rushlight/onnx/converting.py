@@ -275,6 +275,8 @@ class _Conversion:
             name = next(given, None)
             self.g.graph.outputs.append(self.output(value, name, taken))
             taken.add(self.g.graph.outputs[-1].name)
+        if not self.g.graph.outputs:
+            raise OnnxExporterError("onnx: the program returns no tensors, and a model without results is none")
         if written:
             warnings.warn(
                 f"onnx: the program writes to {', '.join(written)}. Models keep no state: what is written there is left"
@@ -373,8 +375,8 @@ class _Conversion:
         value = node.meta.get("val")
         rule = _NUMBERS.get(node.target)
         if rule is None or not isinstance(value, (int, _C.SymbolicInt)):
-            if not node.users or all(u.target is ASSERT_SCALAR for u in node.users):
-                return None                    # a condition that was checked
+            if _is_checked_only(node):
+                return None
             raise UnsupportedOperatorError(f"onnx: no rule for sizes computed with {node.target}.{_line(node)}")
         return rule(self.g, *args, self.text(value))
 
@@ -418,6 +420,12 @@ def _has_complex(fakes: Any, given: Any) -> bool:
     """Whether complex numbers are among results or arguments."""
     found = [x for x in pytree.tree_leaves(fakes) if isinstance(x, Tensor) and x.dtype.is_complex]
     return bool(found) or any(isinstance(x, Pair) for x in pytree.tree_leaves(list(given)))
+
+
+def _is_checked_only(node: Node) -> bool:
+    """Whether a condition on sizes was checked when the program was exported, and nothing else depends on it."""
+    return all(u.target is ASSERT_SCALAR or (u.op == "call_function" and not isinstance(u.meta.get("val"), (
+        Tensor, int, _C.SymbolicInt)) and u.target is not operator.getitem and _is_checked_only(u)) for u in node.users)
 
 
 def _bound(node: Node) -> tuple[Any, tuple]:

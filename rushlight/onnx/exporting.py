@@ -15,6 +15,7 @@ from typing import Any
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
 from ..base import logs
+from ..dynamo.errors import UserError
 from ..export import Dim, ExportedProgram, export as export_program, save as save_program
 from ..nn import Module
 from ..testing import assert_close
@@ -25,6 +26,7 @@ from .converting import Wanted, converted, prepared
 from .enums import OperatorExportTypes, TrainingMode
 from .errors import OnnxExporterError, OnnxExporterWarning
 from .program import ONNXProgram
+from .sizes import within_bounds
 
 
 def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
@@ -147,7 +149,16 @@ def _captured(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any, axes
         shapes = _from_axes(model, args, kwargs, axes, names)
     elif shapes is not None:
         shapes = _named_dims(shapes, {})
-    return export_program(model, args, kwargs, dynamic_shapes=shapes)
+    try:
+        return export_program(model, args, kwargs, dynamic_shapes=shapes)
+    except UserError:
+        found = within_bounds(model, args, kwargs, shapes)
+        if found is None:
+            raise
+        program, notes = found
+        for note in notes:
+            warnings.warn(f"onnx.export: {note}.", OnnxExporterWarning, stacklevel=3)
+        return program
 
 
 def _named_dims(shapes: Any, dims: dict[str, Any]) -> Any:

@@ -304,7 +304,10 @@ def index_fill(g: Builder, input: Value, dim: int, index: Value, value: Any) -> 
 
 @rule("masked_scatter")
 def masked_scatter(g: Builder, input: Value, mask: Value, source: Value) -> Value:
-    sizes = g.sizes(full_size(g, input))
+    seen = result_of(g)
+    if list(seen.shape) != list(input.shape):      # the mask is the larger one
+        input = g.node("Expand", input, g.node("Shape", mask, dtype=INT64), shape=mask.shape)
+    sizes = g.node("Shape", input, dtype=INT64)
     spread = g.node("Expand", mask, sizes)
     places = g.node("Transpose", g.node("NonZero", spread, dtype=INT64), perm=[1, 0])
     count = g.node("Slice", g.node("Shape", places, dtype=INT64), g.ints([0]), g.ints([1]), g.ints([0]))

@@ -67,7 +67,9 @@ def normal(g: Builder, mean: Any = 0.0, std: Any = 1.0, size: Sequence[Any] | No
            **options: Any) -> Value:
     seen = result_of(g)
     like = next((v for v in (input, mean, std) if isinstance(v, Value)), None)
-    sizes = size if size is not None else full_size(g, like) if list(like.shape) == list(seen.shape) else list(seen.shape)
+    sizes = size
+    if sizes is None:
+        sizes = full_size(g, like) if list(like.shape) == list(seen.shape) else list(seen.shape)
     return g.cast(_scaled(g, _normal(g, sizes, seen.dtype), std, mean), seen.dtype)
 
 
@@ -103,7 +105,8 @@ def bernoulli(g: Builder, input: Value, p: float | None = None, generator: Any =
 
 
 @rule("multinomial")
-def multinomial(g: Builder, input: Value, num_samples: int, replacement: bool = False, generator: Any = None) -> Value:
+def multinomial(g: Builder, input: Value, num_samples: int, replacement: bool = False, generator: Any = None,
+                out: Any = None) -> Value:
     """With replacement by the runtime; without, the largest of keys: of each log-chance a draw is taken away."""
     x = input if input.ndim == 2 else g.node("Unsqueeze", input, g.ints([0]))
     logs = g.node("Log", g.cast(x, _C.float32))
@@ -142,7 +145,8 @@ def _dropping(by_channel: bool, keeps_moments: bool) -> Callable[..., Value]:
             return g.node("Mul", input, number(g, 0, input))
         low = NEGATIVE_SATURATION
         scale = ((1 - p) * (1 + p * low * low)) ** -0.5
-        return _scaled(g, g.node("Where", kept, input, number(g, low, input), dtype=input.dtype), scale, -scale * low * p)
+        chosen = g.node("Where", kept, input, number(g, low, input), dtype=input.dtype)
+        return _scaled(g, chosen, scale, -scale * low * p)
 
     return convert
 

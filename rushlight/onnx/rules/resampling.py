@@ -16,6 +16,8 @@ def _resized(mode: str, exact: bool = False, smooth: bool = False) -> Callable[.
                 input: Value | None = None, self: Value | None = None, **scales: Any) -> Value:
         x = input if input is not None else self
         dims = x.ndim - 2
+        if smooth and scale_factors is None and any(f is not None for f in scales.values()):
+            raise NotImplementedError("smooth resizing with both sizes and scales; give one of them")
         factors = scale_factors if scale_factors is not None else [scales[k] for k in scales if scales[k] is not None]
         how: dict[str, Any] = {"mode": mode, "antialias": 1 if smooth else None}
         if mode == "nearest":

@@ -67,7 +67,8 @@ def unique_consecutive(g: Builder, input: Value, return_inverse: bool = False, r
     sooner = g.node("Slice", x, g.ints([0]), g.ints([-1]), g.ints([0]))
     differs = g.node("Not", g.node("Equal", later, sooner, dtype=_C.bool))
     if len(order) > 1:
-        differs = g.cast(g.node("ReduceMax", g.cast(differs, _C.int32), g.ints(range(1, len(order))), keepdims=0), _C.bool)
+        rows = g.node("ReduceMax", g.cast(differs, _C.int32), g.ints(range(1, len(order))), keepdims=0)
+        differs = g.cast(rows, _C.bool)
     count = g.node("Shape", x, dtype=INT64, start=0, end=1)
     keeps = g.node("Concat", g.constant([True], _C.bool), differs, axis=0)
     keeps = g.node("Slice", keeps, g.ints([0]), count, g.ints([0]))        # of nothing, nothing

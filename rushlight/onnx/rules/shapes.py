@@ -121,10 +121,31 @@ def split(g: Builder, dim: int = 0, **arguments: Any) -> tuple[Value, ...]:
     axis = positive(dim, input.ndim)
     lengths = [part.shape[axis] for part in g.result]
     if any(type(n) is not int for n in lengths):
-        raise NotImplementedError("pieces whose sizes vary; slice them instead")
+        return _varying_pieces(g, input, axis, arguments, len(lengths))
     if len(lengths) == 1:
         return (g.node("Identity", input),)
     return tuple(g.nodes("Split", input, g.ints(lengths), dtypes=[input.dtype] * len(lengths), axis=axis))
+
+
+def _varying_pieces(g: Builder, x: Value, axis: int, arguments: dict[str, Any], count: int) -> tuple[Value, ...]:
+    """Pieces whose sizes vary: slices, one after the other."""
+    sizes = arguments.get("split_sizes", arguments.get("split_size", arguments.get("split_size_or_sections")))
+    if sizes is None and isinstance(arguments.get("chunks"), int):
+        chunks, whole = arguments["chunks"], g.size(x, axis)
+        more = g.arithmetic("Add", whole, chunks - 1, "")
+        sizes = g.arithmetic("Div", more, chunks, "")
+    if sizes is None:
+        raise NotImplementedError("pieces whose sizes vary; slice them instead")
+    lengths = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes] * count
+    found, begin = [], 0
+    for length in lengths:
+        if isinstance(begin, Size) or isinstance(length, Size):
+            end: Any = g.arithmetic("Add", begin, length, "")
+        else:
+            end = begin + length
+        found.append(sliced(g, x, axis, begin, end))
+        begin = end
+    return tuple(found)
 
 
 @rule("unbind")
@@ -227,7 +248,7 @@ def diagonal(g: Builder, input: Value, offset: int = 0, dim1: int = 0, dim2: int
 
 
 @rule("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "lift_fresh", "positive", "_laid_out", "lift",
-      "resolve_conj", "resolve_neg", "detach_copy", "alias_copy")
+      "resolve_conj", "resolve_neg", "real", "_real_part", "conj", "_conj", "detach_copy", "alias_copy")
 def same(g: Builder, input: Value, **layout: Any) -> Value:
     return input
 
