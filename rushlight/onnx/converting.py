@@ -42,6 +42,8 @@ from .lowering import lowered
 from .model import Model, Value
 from .pairs import REAL, Pair, whole
 from .rules import COMPLEX, RANDOM, RULES, complex_call
+from .rules.operators import NATIVE as NATIVE_OPS
+from .scripts import as_rule
 
 MOST_PASSES = 4
 
@@ -63,14 +65,15 @@ class Wanted:
 # --- before -----------------------------------------------------------------------------------------------------------
 
 
-def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: B006 - never changed
+def prepared(program: Any, rules: Mapping[Any, Callable] = {}, opset: int = 0) -> Any:  # noqa: B006 - never changed
     """The program without writes, and without composites that there are no rules for."""
+    bodies = {name: body for name, body in BODIES.items() if not (name.startswith("onnx::") and opset >= NATIVE_OPS)}
     own, table = {str(target) for target in rules}, {str(t): rule for t, rule in default_table().items()}
     own_names = {str(getattr(target, "_opname", target)) for target in rules}
 
     def keeps(overload: Any) -> bool:
         definition = overload.definition
-        if definition.is_inplace or definition.name in own_names or definition.name in BODIES:
+        if definition.is_inplace or definition.name in own_names or definition.name in bodies:
             return False
         return _is_known(definition)
 
@@ -78,7 +81,7 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
         definition = getattr(target, "definition", None)
         if definition is None or str(target) in own:
             return None
-        if definition.name in BODIES and not definition.is_inplace:
+        if definition.name in bodies and not definition.is_inplace:
             return functools.partial(_own_body, target)
         if _is_known(definition):
             return None
@@ -157,7 +160,7 @@ class _Conversion:
         self.g = Builder("main_graph", max(wanted.opset, NATIVE), wanted.shares)
         self.env: dict[Node, Any] = {}
         self.names = dict(program._dim_names)
-        self.own = {str(target): rule for target, rule in wanted.rules.items()}
+        self.own = {str(target): as_rule(rule) for target, rule in wanted.rules.items()}
         self.owner: Any = program.graph_module          # who holds what the graph at hand names
 
     def run(self) -> Model:

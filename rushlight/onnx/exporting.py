@@ -61,7 +61,7 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
             program = _captured(model, args, dict(kwargs or {}), dynamic_shapes, dynamic_axes, input_names or ())
         clock.stage("capture")
         table = dict(custom_translation_table or {})
-        core = prepared(program, table)
+        core = prepared(program, table, opset)
         clock.stage("decompose")
         wanted = Wanted(opset, optimize, tuple(input_names or ()), tuple(output_names or ()), rules=table)
         result = converted(core, wanted)

@@ -6,7 +6,7 @@ A body gets the op's arguments in the order of its schema, as tensors, and calls
 
 from __future__ import annotations
 
-from . import factorizations, running, spectra  # noqa: F401 - each adds to the table
+from . import factorizations, operators, running, spectra  # noqa: F401 - each adds to the table
 from .table import BODIES
 
 __all__ = ["BODIES"]

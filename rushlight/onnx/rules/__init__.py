@@ -14,6 +14,7 @@ from . import (
     creation,
     indexing,
     norms,
+    operators,
     ordering,
     products,
     randomness,
