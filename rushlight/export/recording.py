@@ -203,7 +203,8 @@ class Recorder:
         self.within: list[str] = []       # overloads whose rules run
         self.keeps_casts = False          # whether calls in mixed precision are recorded without their casts
         self.values: Any = None           # who runs calls on real tensors too
-        self.inside: Callable[[Recorder, Callable], Callable] = lambda inner, function: function   # how those of ops run
+        # How functions that ops are given run.
+        self.inside: Callable[[Recorder, Callable], Callable] = lambda inner, function: function
         self.without_writes: Callable | None = None      # how rules run whose ops write to what they make
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False

@@ -112,7 +112,7 @@ class Builder:
             names.pop()
         key = domain, op, tuple(names), repr(attributes), len(dtypes)
         has_graph = any(isinstance(v, Graph) for v in attributes.values())
-        if key in self.known and self.shares and not has_graph and not _draws(op):
+        if key in self.known and self.shares and not has_graph and not draws(op):
             return self.known[key]
         label = self.fresh(f"{self.scope}/{op}" if self.scope else op)
         base = self.scope or op.lower()
@@ -179,29 +179,30 @@ class Builder:
         """Another name for a value that a node makes."""
         self.taken.add(new)
 
-        def names(given: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple([new if n == old else n for n in given])
-
-        def within(graph: Graph) -> None:
-            graph.outputs = [dataclasses.replace(v, name=names((v.name,))[0]) for v in graph.outputs]
-            for node in graph.nodes:
-                node.inputs, node.outputs = names(node.inputs), names(node.outputs)
-                for value in node.attributes.values():
-                    if isinstance(value, Graph):
-                        within(value)
-
-        within(self.graph)
+        renamed_within(self.graph, {old: new})
+        for node in self.graph.nodes:
+            node.outputs = tuple([new if n == old else n for n in node.outputs])
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def drop_unused(self) -> None:
         """Remove nodes and tensors that no result depends on."""
         graph = self.graph
-        needed = _drop_unused(graph)
+        needed = drop_unused(graph)
         graph.tensors = {name: t for name, t in graph.tensors.items() if name in needed}
 
 
-def _drop_unused(graph: Graph) -> set[str]:
+def renamed_within(graph: Graph, instead: Mapping[str, str]) -> None:
+    """Other names for values that nodes read, and that a graph inside of another returns."""
+    graph.outputs = [dataclasses.replace(v, name=instead.get(v.name, v.name)) for v in graph.outputs]
+    for node in graph.nodes:
+        node.inputs = tuple([instead.get(n, n) for n in node.inputs])
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                renamed_within(value, instead)
+
+
+def drop_unused(graph: Graph) -> set[str]:
     """Remove nodes, those of graphs inside first; the names that are still needed."""
     needed = {v.name for v in graph.outputs}
     kept = []
@@ -210,14 +211,14 @@ def _drop_unused(graph: Graph) -> set[str]:
             continue
         for value in node.attributes.values():
             if isinstance(value, Graph):
-                _drop_unused(value)
+                drop_unused(value)
         kept.append(node)
         needed |= used_names([node])
     graph.nodes = kept[::-1]
     return needed
 
 
-def _draws(op: str) -> bool:
+def draws(op: str) -> bool:
     """Whether two nodes of an operator give different results."""
     return op.startswith("Random") or op in ("Dropout", "Multinomial", "Bernoulli")
 

@@ -172,8 +172,9 @@ class _Conversion:
         if self.wanted.opset < NATIVE:
             lowered(self.g, self.wanted.opset)
             self.g.drop_unused()
+        made = {n.name: v.name for n, v in self.env.items() if isinstance(v, Value) and n.op == "call_function"}
         return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
-                     producer=("rushlight", __version__))
+                     producer=("rushlight", __version__), made=made)
 
     def calls(self, graph: Any) -> None:
         """The nodes of a graph, in order."""
@@ -276,8 +277,9 @@ class _Conversion:
             if isinstance(value, Pair):
                 value = dataclasses.replace(value.value, shape=(*value.shape, 2))
             name = next(given, None)
-            self.g.graph.outputs.append(self.output(value, name, taken))
-            taken.add(self.g.graph.outputs[-1].name)
+            settled = self.output(value, name, taken)
+            self.g.graph.outputs.append(settled)
+            taken.add(settled.name)
         if not self.g.graph.outputs:
             raise OnnxExporterError("onnx: the program returns no tensors, and a model without results is none")
         if written:

@@ -1,8 +1,8 @@
 """Graphs for operator sets older than those that rules write for: 7 to 17.
 
-Enters: a builder whose graph is whole, written for opset 18, and the version that is wanted. Leaves: the same graph with
-what is younger written otherwise: inputs that were attributes, operators made of others. Refuses operators that the
-version cannot say, with the first that can.
+Enters: a builder whose graph is whole, written for opset 18, and the version that is wanted. Leaves: the same graph,
+with what is younger written otherwise: inputs that were attributes, operators made of others. Refuses operators that
+the version cannot say, with the first that can.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Lowering:
     def refuse(self, node: Node, first: int, why: str = "") -> None:
         what = f"{node.op}{f' {why}' if why else ''}"
         raise UnsupportedOperatorError(
-            f"onnx: opset_version={self.wanted}: {what} (node {node.name}) exists since opset {first}. Export to that one."
+            f"onnx: opset_version={self.wanted}: {what} (node {node.name}) exists since opset {first}. Export to that."
         )
 
     def value(self, name: str) -> Value:
@@ -103,7 +103,7 @@ class _Lowering:
     def put(self, node: Node, inputs: int | None = None, without: tuple[str, ...] = (), **attributes: Any) -> None:
         """The node again, with its first inputs alone and other attributes."""
         kept = {k: v for k, v in node.attributes.items() if k not in without}
-        given = tuple([n for n in node.inputs[:inputs]])
+        given = node.inputs[:inputs]
         while given and not given[-1]:
             given = given[:-1]
         self.g.graph.nodes.append(dataclasses.replace(node, inputs=given, attributes={**kept, **attributes}))
@@ -183,7 +183,7 @@ def _resize(low: _Lowering, node: Node) -> None:
     if low.wanted >= 13:
         low.put(node, without=("antialias",))
         return
-    empty = low.g.constant([], _C.float32).name      # the region, which only cropping looks at; no scales where sizes are
+    empty = low.g.constant([], _C.float32).name      # the region, which only cropping looks at; or no scales
     given = [*node.inputs, *[""] * (4 - len(node.inputs))]
     inputs = (given[0], given[1] or empty, given[2] or empty, *([given[3]] if given[3] else []))
     kept = {k: v for k, v in node.attributes.items() if k != "antialias"}

@@ -138,6 +138,7 @@ class Model:
     opsets: Mapping[str, int] = dataclasses.field(default_factory=dict)      # further domains
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     producer: tuple[str, str] = ("rushlight", "")
+    made: dict[str, str] = dataclasses.field(default_factory=dict)      # values by the nodes of the program they were
 
     def encoded(self, tensor: Callable[[str, Any], Message] | None = None) -> Message:
         found = Message().integer(1, self.ir_version).text(2, self.producer[0]).text(3, self.producer[1])

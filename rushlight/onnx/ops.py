@@ -1,8 +1,8 @@
 """`torch.onnx.ops`: operators of ONNX in the body of a model.
 
 Enters: tensors. Leaves: `symbolic` and `symbolic_multi_out`: one node of any operator, which gives zeros of the right
-sizes outside of an export; `rotary_embedding` and `attention`: what the operators of opset 23 compute, here too, and one
-node each from that opset on.
+sizes outside of an export; `rotary_embedding` and `attention`: what the operators of opset 23 compute, here too, and
+one node each from that opset on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def _zeros(dtypes: Sequence[str], sizes: Sequence[int], ranks: Sequence[int]) ->
 
 
 def symbolic(domain_op: str, /, inputs: Sequence[Any], attrs: Mapping[str, Any] | None = None, *, dtype: Any,
-             shape: Sequence[Any], version: int | None = None, metadata_props: Mapping[str, str] | None = None) -> Tensor:
+             shape: Sequence[Any], version: int | None = None, metadata_props: Mapping[str, str] | None = None
+             ) -> Tensor:
     """One node of an operator, "domain::Name", with one result of a type and a shape."""
     return symbolic_multi_out(domain_op, inputs, attrs, dtypes=(dtype,), shapes=(shape,), version=version,
                               metadata_props=metadata_props)[0]
@@ -87,8 +88,8 @@ def rotary_embedding(X: Any, cos_cache: Any, sin_cache: Any, position_ids: Any =
 
 
 @custom_op(f"{DOMAIN}::RotaryEmbedding", mutates_args=(),
-           schema="(Tensor X, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids, bool interleaved, int num_heads,"
-                  " int rotary_embedding_dim) -> Tensor")
+           schema="(Tensor X, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids, bool interleaved, int"
+                  " num_heads, int rotary_embedding_dim) -> Tensor")
 def _rotary(X: Any, cos_cache: Any, sin_cache: Any, position_ids: Any, interleaved: bool, num_heads: int,
             rotary_embedding_dim: int) -> Tensor:
     return turned(X, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim)
@@ -132,8 +133,8 @@ def attention(Q: Any, K: Any, V: Any, attn_mask: Any = None, past_key: Any = Non
                             qk_matmul_output_mode, scale, softcap, softmax_precision))
 
 
-_ATTENTION = ("(Tensor Q, Tensor K, Tensor V, Tensor? attn_mask, Tensor? past_key, Tensor? past_value, bool is_causal, int"
-              " kv_num_heads, int q_num_heads, int qk_matmul_output_mode, float? scale, float softcap, int?"
+_ATTENTION = ("(Tensor Q, Tensor K, Tensor V, Tensor? attn_mask, Tensor? past_key, Tensor? past_value, bool is_causal,"
+              " int kv_num_heads, int q_num_heads, int qk_matmul_output_mode, float? scale, float softcap, int?"
               " softmax_precision) -> (Tensor, Tensor, Tensor, Tensor)")
 
 

@@ -19,13 +19,14 @@ COMPLEX: dict[str, Callable[..., Any]] = {}
 
 # What an op of these does to complex numbers it does to each of their parts.
 BY_PART = frozenset(
-    "view reshape _unsafe_view view_as reshape_as flatten unflatten permute transpose swapaxes swapdims t squeeze "
-    "unsqueeze expand broadcast_to expand_as repeat tile cat stack split split_with_sizes chunk tensor_split unbind slice "
-    "narrow select flip roll tril triu diagonal diagonal_scatter select_scatter slice_scatter unfold clone contiguous "
-    "detach alias lift_fresh_copy lift_fresh _laid_out lift detach_copy alias_copy positive index index_select gather "
-    "take take_along_dim sum mean cumsum nansum movedim diag_embed constant_pad_nd index_put _index_put index_add "
-    "index_copy scatter scatter_add embedding as_strided pixel_shuffle trace masked_select copy fill zeros_like "
-    "empty_like new_zeros new_empty zeros empty reflection_pad1d reflection_pad2d replication_pad1d put put_".split()
+    "view reshape _unsafe_view view_as reshape_as flatten unflatten permute transpose swapaxes swapdims t "
+    "squeeze unsqueeze expand broadcast_to expand_as repeat tile cat stack split split_with_sizes chunk "
+    "tensor_split unbind slice narrow select flip roll tril triu diagonal diagonal_scatter select_scatter "
+    "slice_scatter unfold clone contiguous detach alias lift_fresh_copy lift_fresh _laid_out lift detach_copy "
+    "alias_copy positive index index_select gather take take_along_dim sum mean cumsum nansum movedim diag_embed "
+    "constant_pad_nd index_put _index_put index_add index_copy scatter scatter_add embedding as_strided "
+    "pixel_shuffle trace masked_select copy fill zeros_like empty_like new_zeros new_empty zeros empty "
+    "reflection_pad1d reflection_pad2d replication_pad1d put put_".split()
 )
 # Numbers that these are given go into the real part.
 _OF_NUMBERS = frozenset("ones_like full_like new_ones new_full full ones scalar_tensor eye arange linspace".split())
