@@ -1,7 +1,7 @@
-"""The bits of floats, as numbers: what expressions of special functions look at. ONNX has a node for them since opset 26.
+"""The bits of floats, as numbers: what expressions of special functions look at. Since opset 26 ONNX has a node for it.
 
 Enters: a value of 32 or 64 bits, and the type to see it as. Leaves: the same bits as that type. Before opset 26 they
-are computed: a float is a sign, a power of two and a fraction, all of which are exact in 64 bits. Refuses: other widths.
+are computed: a float is a sign, a power of two and a fraction, all exact in 64 bits. Refuses: other widths.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from . import (
     operators,
     ordering,
     products,
+    quantization,
     randomness,
     recurrent,
     reductions,
