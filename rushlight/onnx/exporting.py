@@ -24,6 +24,7 @@ from .converting import Wanted, converted, prepared
 from .enums import OperatorExportTypes, TrainingMode
 from .errors import OnnxExporterError, OnnxExporterWarning
 from .program import ONNXProgram
+from .quantized_models import in_floats
 from .sizes import within_bounds
 from .testing import assert_onnx_program
 from .verification import verify_onnx_program
@@ -154,6 +155,7 @@ def _captured(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any, axes
             f"onnx.export: expected a Module or an ExportedProgram, got {type(model).__name__}. Put a function into a "
             "module's forward."
         )
+    model = in_floats(model)
     if axes is not None and shapes is not None:
         raise ValueError("onnx.export: give either dynamic_shapes or dynamic_axes")
     if axes is not None:

@@ -49,10 +49,15 @@ def _limited(g: Builder, q: Value, low: Any, high: Any, limits: tuple[int, int] 
 def quantized(g: Builder, x: Value, scale: Any, zero: Any, low: Any, high: Any, kind: Any, axis: int | None = None,
               block: int | None = None) -> Value:
     """x / scale + zero, rounded, within the limits, as integers (or 8-bit floats) of a type."""
+    if kind.code in FLOAT8:      # programs round to integers first, which the operator does not
+        if g.opset < BYTES:
+            raise NotImplementedError(f"{kind}, which ONNX has since opset {BYTES}")
+        x = g.node("Round", g.node("Div", x, _as(g, _line(g, x, scale, axis), x.dtype)))
+        scale, axis, zero = 1.0, None, None
     if _is_native(g, kind, x) and (block is None or g.opset >= BLOCKS):
         settings = {} if axis is None else {"axis": axis}
         settings |= {} if block is None else {"block_size": block}
-        shift = _as(g, 0 if zero is None else zero, kind if kind.code not in FLOAT8 else kind)
+        shift = _as(g, 0 if zero is None else zero, kind)
         q = g.node("QuantizeLinear", x, _as(g, scale, x.dtype), shift, dtype=kind, **settings)
         return q if kind.code in FLOAT8 else _limited(g, q, low, high, LIMITS[kind.code])
     q = g.node("Round", g.node("Div", x, _as(g, _line(g, x, scale, axis), x.dtype)))
