@@ -29,6 +29,8 @@ from .sizes import within_bounds
 from .testing import assert_onnx_program
 from .verification import verify_onnx_program
 
+BFLOAT16 = 22      # the first opset that convolves these: what models of them get unless one is asked for
+
 
 def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
            verbose: bool | None = None, input_names: Sequence[str] | None = None,
@@ -60,6 +62,8 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
             if dump_exported_program:
                 os.makedirs(folder, exist_ok=True)
                 save_program(program, os.path.join(folder, f"onnx_export_{reports.stamp()}.pt2"))
+            if opset_version is None and any(t.dtype.code == "bf16" for t in program.state_dict.values()):
+                opset = BFLOAT16
             table = dict(custom_translation_table or {})
             core = prepared(program, table, opset)
             clock.stage("decompose")
