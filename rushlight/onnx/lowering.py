@@ -22,7 +22,7 @@ FIRST = {
     "Col2Im": 18, "Compress": 9, "ConstantOfShape": 9, "CumSum": 11, "DFT": 17, "Erf": 9, "Expand": 8, "EyeLike": 9,
     "GatherElements": 11, "GatherND": 11, "GridSample": 16, "IsInf": 10, "IsNaN": 9, "Mod": 10, "NonZero": 9,
     "OneHot": 9, "Range": 11, "Resize": 11, "Round": 11, "STFT": 17, "Scan": 9, "ScatterElements": 11, "ScatterND": 11,
-    "Trilu": 14, "Unique": 11, "Where": 9, "QuantizeLinear": 10, "DequantizeLinear": 10, "QLinearMatMul": 10,
+    "Unique": 11, "Where": 9, "QuantizeLinear": 10, "DequantizeLinear": 10, "QLinearMatMul": 10,
     "DynamicQuantizeLinear": 11, "Sinh": 9, "Cosh": 9, "Asinh": 9, "Acosh": 9, "Atanh": 9, "Sign": 9, "Det": 11,
     "Tan": 7, "Asin": 7, "Acos": 7, "Atan": 7, "Sin": 7, "Cos": 7, "SequenceMap": 17,
 }
@@ -229,6 +229,24 @@ class _Lowered:
         return found
 
 
+def _triangle(low: _Lowering, node: Node) -> None:
+    """Rows and columns compared, where there is no operator for triangles."""
+    if low.wanted < 11:
+        low.refuse(node, 11)
+    x, g = low.value(node.inputs[0]), low.g
+    inner, rank = _Lowered(low), low.rank(node)
+    sizes = inner.node("Shape", x, dtype=INT64, shape=(rank,))
+    every = []
+    for axis in (rank - 2, rank - 1):
+        size = inner.node("Gather", sizes, g.constant(axis, INT64), axis=0, shape=())
+        every.append(inner.node("Range", g.constant(0, INT64), size, g.constant(1, INT64), shape=(None,)))
+    k = low.value(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else g.constant(0, INT64)
+    rows = inner.node("Add", inner.node("Unsqueeze", every[0], g.ints([1]), shape=(None, 1)), k)
+    op = "GreaterOrEqual" if node.attributes.get("upper", 1) else "LessOrEqual"
+    kept = inner.node(op, every[1], rows, dtype=TRUTH)
+    low.become(node, inner.node("Where", kept, x, g.constant(0, x.dtype), dtype=x.dtype))
+
+
 def _at_most(strict: str) -> Callable[[_Lowering, Node], None]:
     def rule(low: _Lowering, node: Node) -> None:
         a, b = (low.value(n) for n in node.inputs)
@@ -330,7 +348,7 @@ _RULES: dict[str, tuple[int, Callable[[_Lowering, Node], None]]] = {
     "ScatterElements": (18, _scatter), "ScatterND": (18, _scatter), "Shape": (15, _shape),
     "GreaterOrEqual": (12, _at_most("Greater")), "LessOrEqual": (12, _at_most("Less")), "Softmax": (13, _softmax),
     "LogSoftmax": (13, _softmax), "LayerNormalization": (17, _layer_norm), "HardSwish": (14, _hard_swish),
-    "Mish": (18, _mish), "Celu": (12, _celu), "Gemm": (11, _gemm), "Reshape": (14, _reshape),
+    "Mish": (18, _mish), "Trilu": (14, _triangle), "Celu": (12, _celu), "Gemm": (11, _gemm), "Reshape": (14, _reshape),
     "Concat": (11, _axis_from_front), "Gather": (11, _axis_from_front), "ArgMax": (11, _axis_from_front),
     "ArgMin": (11, _axis_from_front), "MaxPool": (10, _pool), "AveragePool": (10, _pool),
     "DepthToSpace": (11, _depth_to_space), "LSTM": (14, _recurrent), "GRU": (14, _recurrent), "RNN": (14, _recurrent),

@@ -1,7 +1,7 @@
 """Quantized modules as float ones that round: what eager mode and FX quantization make, in a form that can be exported.
 
-Enters: a module some of whose parts are quantized. Leaves: a copy that computes with floats on the grids that its scales
-give, so that every quantized tensor is a QuantizeLinear and a DequantizeLinear, weights by channel too. Results are
+Enters: a module some of whose parts are quantized. Leaves: a copy that computes with floats on the grids that its
+scales give, so that each quantized tensor is a QuantizeLinear and a DequantizeLinear, weights by channel too. Results are
 those of the integers, but for sums that are rounded differently at the last step. Refuses, by name, quantized layers
 that have no such form here.
 """
@@ -137,7 +137,7 @@ def _floating(module: Any, path: str) -> Module:
 
 def _product(module: Any, name: str) -> Callable[..., Any]:
     after: Callable[[Any], Any] = lambda y: y  # noqa: E731 - what the layer ends with
-    if name.endswith("ReLU") or "ReLU" in name and not name.endswith("LeakyReLU"):
+    if "ReLU" in name and not name.endswith("LeakyReLU"):
         after = ops["relu"]
     elif name == "LinearLeakyReLU":
         slope = module.negative_slope
@@ -221,7 +221,8 @@ def _held(module: Any, value: Any) -> Any:
 
 
 _BINARY: dict[str, Callable[..., Any]] = {
-    "add": lambda x, y, s, z: rounded(x + y, s, z, _C.quint8), "mul": lambda x, y, s, z: rounded(x * y, s, z, _C.quint8),
+    "add": lambda x, y, s, z: rounded(x + y, s, z, _C.quint8),
+    "mul": lambda x, y, s, z: rounded(x * y, s, z, _C.quint8),
     "add_relu": lambda x, y, s, z: rounded((x + y).relu(), s, z, _C.quint8),
     "mul_relu": lambda x, y, s, z: rounded((x * y).relu(), s, z, _C.quint8),
     "cat": lambda x, dim, s, z: rounded(ops["cat"](list(x), dim), s, z, _C.quint8),

@@ -115,5 +115,5 @@ def _repeated(g: Builder, x: Value, query: Value) -> Value:
 def _causal_bias(g: Builder, query: Value, key: Value, dtype: Any) -> Value:
     """0 where a query may look at a key, -inf for keys behind it."""
     sizes = g.sizes([g.size(query, -2), g.size(key, -2)])
-    future = g.node("ConstantOfShape", sizes, dtype=dtype, value=tensor([-math.inf], dtype=dtype))
+    future = g.node("ConstantOfShape", sizes, dtype=dtype, shape=(None, None), value=tensor([-math.inf], dtype=dtype))
     return g.node("Trilu", future, g.constant(1, _C.int64), upper=1)

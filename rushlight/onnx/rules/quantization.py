@@ -1,8 +1,8 @@
 """Quantization as QuantizeLinear and DequantizeLinear: by tensor, by channel, by block; fake quantization as both.
 
-Enters: values with scales and zero points, which are numbers or tensors, and the range of the integers. Leaves: nodes of
-that kind where ONNX has them for the types (8 bits always, 16 bits and blocks from opset 21 on, 8-bit floats from 19
-on), arithmetic where not: numbers of 32 bits, scales by token, floats of 64 bits.
+Enters: values with scales and zero points, which are numbers or tensors, and the range of the integers. Leaves: nodes
+of that kind where ONNX has them for the types (8 bits always, 16 bits and blocks from opset 21 on, 8-bit floats from
+19 on), arithmetic where not: numbers of 32 bits, scales by token, floats of 64 bits.
 """
 
 from __future__ import annotations
