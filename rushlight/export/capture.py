@@ -203,6 +203,10 @@ class _Export:
         result = pytree.tree_map(lambda x: tuple(x) if isinstance(x, Size) else x, result)
         leaves, out_spec = pytree.tree_flatten(result)
         nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
+        if any(isinstance(leaf, Tensor) and isinstance(node, Node) and isinstance(node.meta.get("val"), Tensor)
+               and node.meta["val"].ndim != leaf.ndim for leaf, node in zip(leaves, nodes, strict=True)):
+            raise UserError("export: the program resizes a tensor in place, which a graph cannot. Make one of the new"
+                            " sizes.")
         outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
                    for leaf, node in zip(leaves, nodes, strict=True)]
         graph = self.tracer.graph

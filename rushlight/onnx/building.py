@@ -128,7 +128,10 @@ class Builder:
 
     def cast(self, x: Value, dtype: Any) -> Value:
         """x as another type."""
-        return x if x.dtype is dtype else self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype))
+        if x.dtype is dtype:
+            return x
+        is_tiny = dtype.is_floating_point and dtype.itemsize == 1      # what is too large for those is no number, as here
+        return self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype), saturate=0 if is_tiny else None)
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 

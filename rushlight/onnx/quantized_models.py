@@ -1,8 +1,8 @@
 """Quantized modules as float ones that round: what eager mode and FX quantization make, in a form that can be exported.
 
 Enters: a module some of whose parts are quantized. Leaves: a copy that computes with floats on the grids that its
-scales give, so that each quantized tensor is a QuantizeLinear and a DequantizeLinear, weights by channel too. Results are
-those of the integers, but for sums that are rounded differently at the last step. Refuses, by name, quantized layers
+scales give, so that each quantized tensor is a QuantizeLinear and a DequantizeLinear, weights by channel too. Results
+are those of the integers, but for sums that are rounded differently at the last step. Refuses, by name, quantized layers
 that have no such form here.
 """
 

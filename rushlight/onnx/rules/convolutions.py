@@ -214,14 +214,14 @@ def padded(g: Builder, x: Value, pad: Sequence[Any], mode: str, value: Any = Non
     cuts = [n if isinstance(n, int) and n < 0 else 0 for n in pad]      # negative pads cut
     if any(cuts):
         pad = [n if not isinstance(n, int) else max(n, 0) for n in pad]
-    if any(cuts) and mode == "constant":
+    if any(cuts) and mode in ("constant", "wrap"):
         x = _cut(g, x, cuts)
     count = len(pad) // 2
     begins = [0] * (given.ndim - count) + [pad[2 * i] for i in reversed(range(count))]
     ends = [0] * (given.ndim - count) + [pad[2 * i + 1] for i in reversed(range(count))]
     fill = None if mode != "constant" else g.constant(value or 0, x.dtype)
     x = g.node("Pad", x, g.sizes([*begins, *ends]), fill, mode=mode, shape=x.shape)
-    if any(cuts) and mode != "constant":      # what is cut off may be what is repeated
+    if any(cuts) and mode in ("edge", "reflect"):      # what is cut off may be what is repeated
         x = _cut(g, x, cuts)
     return g.cast(x, given.dtype)
 

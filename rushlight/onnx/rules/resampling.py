@@ -11,15 +11,13 @@ from ..model import Value
 from .table import result_of, rule
 
 
-def _resized(mode: str, exact: bool = False, smooth: bool = False) -> Callable[..., Value]:
+def _resized(mode: str, exact: bool = False) -> Callable[..., Value]:
     def convert(g: Builder, output_size: Any = None, align_corners: bool = False, scale_factors: Any = None,
                 input: Value | None = None, self: Value | None = None, **scales: Any) -> Value:
         x = input if input is not None else self
         dims = x.ndim - 2
-        if smooth and scale_factors is None and any(f is not None for f in scales.values()):
-            raise NotImplementedError("smooth resizing with both sizes and scales; give one of them")
         factors = scale_factors if scale_factors is not None else [scales[k] for k in scales if scales[k] is not None]
-        how: dict[str, Any] = {"mode": mode, "antialias": 1 if smooth else None}
+        how: dict[str, Any] = {"mode": mode}
         if mode == "nearest":
             how |= {"coordinate_transformation_mode": "half_pixel" if exact else "asymmetric", "nearest_mode":
                     "round_prefer_ceil" if exact else "floor"}
@@ -44,8 +42,6 @@ rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")(_resize
 rule("upsample_bicubic2d")(_resized("cubic"))
 
 
-rule("_upsample_bilinear2d_aa")(_resized("linear", smooth=True))
-rule("_upsample_bicubic2d_aa")(_resized("cubic", smooth=True))
 
 
 @rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")

@@ -88,6 +88,8 @@ def unique_consecutive(g: Builder, input: Value, return_inverse: bool = False, r
 @rule("_scaled_mm")
 def scaled_mm(g: Builder, input: Value, mat2: Value, scale_a: Value, scale_b: Value, bias: Value | None = None,
               scale_result: Value | None = None, out_dtype: Any = None, use_fast_accum: bool = False) -> Value:
+    if result_of(g).dtype.itemsize == 1:
+        raise NotImplementedError("a scaled product with results of 8 bits; give out_dtype")
     sides = [g.node("Mul", g.cast(x, _C.float32), g.cast(scale, _C.float32))
              for x, scale in ((input, scale_a), (mat2, scale_b))]
     found = g.node("MatMul", *sides)
