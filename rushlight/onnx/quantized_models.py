@@ -2,7 +2,7 @@
 
 Enters: a module some of whose parts are quantized. Leaves: a copy that computes with floats on the grids that its
 scales give, so that each quantized tensor is a QuantizeLinear and a DequantizeLinear, weights by channel too. Results
-are those of the integers, but for sums that are rounded differently at the last step. Refuses, by name, quantized layers
+are those of the integers, but for sums that are rounded otherwise at the last step. Refuses, by name, quantized layers
 that have no such form here.
 """
 
