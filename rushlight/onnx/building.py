@@ -130,7 +130,7 @@ class Builder:
         """x as another type."""
         if x.dtype is dtype:
             return x
-        is_tiny = dtype.is_floating_point and dtype.itemsize == 1      # what is too large for those is no number, as here
+        is_tiny = dtype.is_floating_point and dtype.itemsize == 1      # what is too large for those is no number here
         return self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype), saturate=0 if is_tiny else None)
 
     # --- sizes --------------------------------------------------------------------------------------------------------
