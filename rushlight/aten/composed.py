@@ -63,7 +63,14 @@ def _tensor_split(record: Any, input: Any, at: Any, dim: Any) -> Any:
     return find_op("tensor_split").overload_list[0].definition.compute(input, at, dim)
 
 
+def _stft(record: Any, *bound: Any) -> Any:
+    """By the signature that says whether frames are centered: the other one leaves it out, and means that they are
+    not."""
+    return record((aten_overload("stft", "center"), bound, {}), lambda: find_op("stft")(*bound))
+
+
 COMPOSED: dict[str, Callable] = {
+    "stft": _stft,
     "tensor_split": _tensor_split,
     "softsign": lambda record, x: x / (x.abs() + 1),
     "tanhshrink": lambda record, x: x - x.tanh(),

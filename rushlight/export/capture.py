@@ -178,6 +178,7 @@ class _Export:
     def traced(self, recorder: Recorder, held: list[Any], leaves: list[Any]) -> Any:
         spec = pytree.tree_structure((self.args, self.kwargs))
         args, kwargs = pytree.tree_unflatten(leaves, spec)
+        ranks = [(leaf, leaf.ndim) for leaf in leaves if isinstance(leaf, Tensor)]
         try:
             with self.state.exchanged(held, _told_of_change):
                 result = recorder.run_recorded(lambda: self.mod(*args, **kwargs))
@@ -191,6 +192,9 @@ class _Export:
                 f"what holds with torch._check. ({error})", getattr(error, "names", ())
             ) from error
         self.tracer.record_checks()
+        if any(leaf.ndim != rank for leaf, rank in ranks):
+            raise UserError("export: the program resizes one of its arguments in place, which a graph cannot. Return a "
+                            "tensor of the new sizes.")
         return result
 
     # --- the program --------------------------------------------------------------------------------------------------
@@ -199,6 +203,10 @@ class _Export:
         result = pytree.tree_map(lambda x: tuple(x) if isinstance(x, Size) else x, result)
         leaves, out_spec = pytree.tree_flatten(result)
         nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
+        if any(isinstance(leaf, Tensor) and isinstance(node, Node) and isinstance(node.meta.get("val"), Tensor)
+               and node.meta["val"].ndim != leaf.ndim for leaf, node in zip(leaves, nodes, strict=True)):
+            raise UserError("export: the program resizes a tensor in place, which a graph cannot. Make one of the new"
+                            " sizes.")
         outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
                    for leaf, node in zip(leaves, nodes, strict=True)]
         graph = self.tracer.graph

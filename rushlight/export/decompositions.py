@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
 from .._decomp.core import decomposed_names, inner_rule, rule_of
-from .._higher_order_ops.core import HigherOrderOp
+from .._higher_order_ops.core import HigherOrderOp, apart as apart_of
 from .._higher_order_ops.wrap import WrapWithAutocast, WrapWithSetGradEnabled, wrap_with_autocast
 from ..aten.calls import aten_overload
 from ..aten.overloads import AtenOverload
@@ -26,6 +27,7 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..symbols import symbolic_math
+from ..utils import _pytree as pytree
 from .functional import Functional, is_view
 from .graph_signature import (
     ConstantArgument,
@@ -68,6 +70,7 @@ class _Decompose:
         self.tracer = ExportTracer({})
         self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
         self.recorder = Recorder(self.tracer, rule_of, keeps)
+        self.recorder.inside, self.recorder.without_writes = _without_writes, _rule_without_writes
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
         self.by_name = {n.name: n for n in program.graph.nodes}
@@ -97,10 +100,13 @@ class _Decompose:
                 proxy.node.meta["val"] = value
             self.values[node] = value
             result.append((node, proxy.node, value))
+        kinds = [spec.kind for spec in self.program.graph_signature.input_specs]
+        if InputKind.USER_INPUT in kinds:      # constants that rules bring stand where the signature has them
+            self.tracer.first_argument = result[kinds.index(InputKind.USER_INPUT)][1]
         return result
 
     def call(self, node: Node, owner: GraphModule | None = None) -> None:
-        """One node of the program, or of a region of it."""
+        """One node of the program, or of a graph inside of it."""
         args, kwargs = map_aggregate((node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)
         self.tracer.module_stack = node.meta.get("nn_module_stack") or {}
         self.tracer.line = node.meta.get("stack_trace")
@@ -195,6 +201,70 @@ class _Decompose:
             result = self.tracer.sizes.proxy(value)
             return getattr(result, "node", result)
         return value
+
+
+class _Inside(_Decompose):
+    """The graph of a function that an op over functions calls: the same, and what it returns is current."""
+
+    def __init__(self, recorder: Recorder, function: GraphModule) -> None:
+        self.recorder, self.tracer, self.function = recorder, recorder.tracer, function
+        self.functional = Functional(recorder)
+        self.values = {}
+
+    def __call__(self, *given: Any) -> list[Any]:
+        self.values.update(zip(self.function.graph.find_nodes(op="placeholder"), given, strict=True))
+        for node in self.function.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self.call(node, self.function)
+        returned = self.function.graph.output_node().args[0]
+        values = [self.values[n] if isinstance(n, Node) else n
+                  for n in ([returned] if isinstance(returned, Node) else returned)]
+        return [self.functional.current(v) if isinstance(v, Tensor) else v for v in values]
+
+
+def _without_writes(recorder: Recorder, function: Callable) -> Callable:
+    """A function that an op over functions calls, which writes to nothing if it is a graph already."""
+    return _Inside(recorder, function) if isinstance(function, GraphModule) else function
+
+
+def _rule_without_writes(recorder: Recorder, target: Any, rule: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What a rule computes that writes to tensors it made: recorded apart, then as values. NotImplemented where parts
+    of it have no place in a graph."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    shape: list[Any] = []
+
+    def apart(*given: Tensor) -> list[Tensor]:
+        rest = iter(given)
+        own_args, own_kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Tensor) else x for x in leaves], spec)
+        found, form = pytree.tree_flatten(rule(*own_args, **own_kwargs))
+        shape.append(form)
+        return found
+
+    tracer, recorder.within = recorder.tracer, [*recorder.within, str(target)]
+    before = recorder.inside, recorder.without_writes
+    recorder.inside, recorder.without_writes = (lambda inner, function: function), None
+    try:
+        op = SimpleNamespace(name=str(target))
+        like = [apart_of(t, tracer.snapshots) for t in tensors]
+        graph, _ = recorder.function_graph(op, "rule", apart, like)
+    except (NotImplementedError, RuntimeError):
+        return NotImplemented
+    finally:
+        recorder.inside, recorder.without_writes = before
+        recorder.within = recorder.within[:-1]
+    ours = [n.target for n in graph.graph.nodes if n.op == "call_function"]
+    if any(recorder.is_out_of_place(t) and not getattr(t, "inplace", False) for t in ours):
+        return NotImplemented
+    last = next(reversed(tracer.graph.nodes), None)
+    with recorder.calls:
+        result = _Inside(recorder, graph)(*tensors)
+    added = recorder.added_since(last)
+    if any(recorder.is_out_of_place(n.target) for n in added):
+        for node in reversed(added):
+            tracer.graph.erase_node(node)
+        return NotImplemented
+    return pytree.tree_unflatten(result, shape[-1])
 
 
 def _seen(n: Any) -> int | None:

@@ -40,6 +40,7 @@ from ..nn import Module, Parameter
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..op import find_op
 from ..rules import levels
+from .imitations import imitated
 
 _END = (1 << 63) - 1      # of a slice that has none
 _CREATING = frozenset(
@@ -208,6 +209,9 @@ class Recorder:
         self.within: list[str] = []       # overloads whose rules run
         self.keeps_casts = False          # whether calls in mixed precision are recorded without their casts
         self.values: Any = None           # who runs calls on real tensors too
+        # How functions that ops are given run.
+        self.inside: Callable[[Recorder, Callable], Callable] = lambda inner, function: function
+        self.without_writes: Callable | None = None      # how rules run whose ops write to what they make
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
 
@@ -271,8 +275,8 @@ class Recorder:
                 return result
         answer = aten_call(overload, bound, without=self.within)      # a rule may call what it is for: not by itself
         if answer is None:
-            is_known = schemas_of(overload.name) or str(overload) in self.within
-            result = NotImplemented if is_known else self.by_rule(overload, tuple(bound), {})
+            runs_now = any(w.startswith(f"aten.{overload.name}.") for w in self.within)
+            result = NotImplemented if runs_now else self.by_rule(overload, tuple(bound), {})
             if result is not NotImplemented:
                 return result
             if overload.definition.is_composite:
@@ -329,7 +333,9 @@ class Recorder:
                 self.tracer.graph.erase_node(node)
             for t, proxy in given:          # a view of the whole is the tensor itself, and was seen as what is erased
                 self.tracer.track(t, proxy)
-            return NotImplemented
+            if result is NotImplemented or self.without_writes is None:
+                return NotImplemented
+            return self.without_writes(self, target, rule, args, kwargs)
         return result
 
     def is_out_of_place(self, target: Any) -> bool:
@@ -385,8 +391,10 @@ class Recorder:
         for i, t in enumerate(given):
             tracer.track(t, tracer.add_input(f"arg{i}_1"))
         tracer.first_argument = next(iter(tracer.graph.nodes), None)
+        inner = Recorder(tracer, self.rules, self.keeps)
+        inner.inside, inner.without_writes, inner.within = self.inside, self.without_writes, list(self.within)
         with dispatching([tracer.snapshots], []):
-            result = Recorder(tracer, self.rules).run_recorded(lambda: settled(op, name, function, given))
+            result = inner.run_recorded(lambda: settled(op, name, self.inside(inner, function), given))
         tracer.graph.output(tuple(tracer.proxy_of(t).node for t in result))
         for i, (t, node) in enumerate(tracer.constants.values()):
             setattr(tracer.root, f"_tensor_constant{i}", t)
@@ -403,7 +411,8 @@ class Recorder:
         proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)
         proxy.node.meta["torch_fn"] = (f"{proxy.node.name}", f"OpOverload.{name}")
         with self.quiet(), self.tracer.untaped():
-            result = run()
+            result = imitated(target, args, kwargs, self.tracer.snapshots)
+            result = run() if result is None else result
         if self.values is not None:
             self.values.follow(target, args, kwargs, result)
         self.track(result, proxy)

@@ -35,4 +35,4 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
 globals().update(names_of("torch.onnx"))
 __getattr__, __dir__ = late.names(globals(), late.by_name({
     "exporting": "export", "program": "ONNXProgram", "importing.loading": "load run",
-}))
+}), ("ops", "testing", "verification"))

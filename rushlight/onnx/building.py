@@ -7,15 +7,18 @@ are `Size`s: tensors of one int64, computed by nodes; whatever takes sizes takes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from .. import _C
 from ..tensors.interop import tensor
 from .model import Graph, Node, Value, element_type, used_names
 
-OLDEST, NEWEST, DEFAULT = 18, 26, 20
-IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}      # that each opset came with
+OLDEST, NATIVE, NEWEST, DEFAULT = 7, 18, 28, 20      # below NATIVE graphs are written for that one, and then lowered
+# Versions of files that each opset came with; before 4 every tensor had to be an input too.
+IR_VERSIONS = {7: 4, 8: 4, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10,
+               22: 10, 23: 11, 24: 12, 25: 13, 26: 13, 27: 13, 28: 14}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +38,12 @@ class Builder:
     def __init__(self, name: str, opset: int, shares: bool = True, outer: Builder | None = None) -> None:
         self.graph, self.opset, self.shares, self.outer = Graph(name), opset, shares, outer
         self.taken: set[str] = set() if outer is None else outer.taken
-        self.known: dict[Any, Any] = {}
+        self.known: MutableMapping[Any, Any] = {}
         self.origin: Mapping[str, str] = {}
         self.scope = ""                       # what names of nodes begin with: the op they are made for
         self.result: Any = None               # what tracing saw of the results of the op that is converted
+        self.seen: Mapping[str, Any] = {}     # and of its arguments
+        self.facts: dict[str, Value] = {} if outer is None else outer.facts      # what is known of values, by name
         self.domains: dict[str, int] = {}     # other sets of operators that nodes come from
 
     # --- names and values ---------------------------------------------------------------------------------------------
@@ -55,16 +60,32 @@ class Builder:
     def input(self, name: str, dtype: Any, shape: Sequence[int | str | None] | None) -> Value:
         value = Value(self.fresh(name), dtype, None if shape is None else tuple(shape))
         self.graph.inputs.append(value)
+        self.facts[value.name] = value
         return value
 
+    def within(self, name: str) -> Builder:
+        """A graph inside of this one: it sees the values of this one, which stays as it is."""
+        found = Builder(name, self.opset, self.shares, self)
+        found.origin, found.domains, found.known = self.origin, self.domains, ChainMap({}, self.known)
+        return found
+
     def tensor(self, name: str, t: Any) -> Value:
-        """A tensor that the model holds."""
+        """A tensor that the model holds: the outermost graph does, for all that are inside of it."""
+        if self.outer is not None:
+            return self.outer.tensor(name, t)
         name = self.fresh(name)
         self.graph.tensors[name] = t
-        return Value(name, t.dtype, tuple(t.shape))
+        self.facts[name] = Value(name, t.dtype, tuple(t.shape))
+        return self.facts[name]
+
+    def root(self) -> Builder:
+        """The outermost graph's."""
+        return self if self.outer is None else self.outer.root()
 
     def constant(self, value: Any, dtype: Any) -> Value:
         """A number, or (nested) lists of them, as a tensor; equal ones are one."""
+        if self.outer is not None:
+            return self.outer.constant(value, dtype)
         key = "constant", repr(value), dtype.code
         if key not in self.known:
             self.known[key] = self.tensor(f"c_{_spelled(value)}_{dtype.code}", tensor(value, dtype=dtype))
@@ -91,7 +112,7 @@ class Builder:
             names.pop()
         key = domain, op, tuple(names), repr(attributes), len(dtypes)
         has_graph = any(isinstance(v, Graph) for v in attributes.values())
-        if key in self.known and self.shares and not has_graph and not op.startswith("Random"):
+        if key in self.known and self.shares and not has_graph and not draws(op):
             return self.known[key]
         label = self.fresh(f"{self.scope}/{op}" if self.scope else op)
         base = self.scope or op.lower()
@@ -102,21 +123,26 @@ class Builder:
             Node(op, tuple(names), tuple(v.name for v in results), attributes, label, domain, self.origin)
         )
         self.known[key] = results
+        self.facts.update({v.name: v for v in results})
         return results
 
     def cast(self, x: Value, dtype: Any) -> Value:
         """x as another type."""
-        return x if x.dtype is dtype else self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype))
+        if x.dtype is dtype:
+            return x
+        is_tiny = dtype.is_floating_point and dtype.itemsize == 1      # what is too large for those is no number here
+        return self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype), saturate=0 if is_tiny else None)
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 
-    def size(self, x: Value, dim: int) -> int | Size:
+    def size(self, x: Any, dim: int) -> int | Size:
         """The size of a dim: its number, or where that varies, what a node says."""
         dim = dim % x.ndim
         known = x.shape[dim]
         if isinstance(known, int):
             return known
-        value = self.node("Shape", x, dtype=_C.int64, shape=(1,), start=dim, end=dim + 1)
+        held = x if isinstance(x, Value) else x.value        # complex numbers have one dim more, behind
+        value = self.node("Shape", held, dtype=_C.int64, shape=(1,), start=dim, end=dim + 1)
         return Size(value, str(known))
 
     def size_value(self, n: int | Size) -> Value:
@@ -156,26 +182,48 @@ class Builder:
         """Another name for a value that a node makes."""
         self.taken.add(new)
 
-        def names(given: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple([new if n == old else n for n in given])
-
+        renamed_within(self.graph, {old: new})
         for node in self.graph.nodes:
-            if old in node.inputs or old in node.outputs:
-                node.inputs, node.outputs = names(node.inputs), names(node.outputs)
+            node.outputs = tuple([new if n == old else n for n in node.outputs])
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def drop_unused(self) -> None:
         """Remove nodes and tensors that no result depends on."""
-        graph, needed = self.graph, {v.name for v in self.graph.outputs}
-        kept = []
-        for node in reversed(graph.nodes):
-            if needed.isdisjoint(node.outputs):
-                continue
-            kept.append(node)
-            needed |= used_names([node])
-        graph.nodes = kept[::-1]
+        graph = self.graph
+        needed = drop_unused(graph)
         graph.tensors = {name: t for name, t in graph.tensors.items() if name in needed}
+
+
+def renamed_within(graph: Graph, instead: Mapping[str, str]) -> None:
+    """Other names for values that nodes read, and that a graph inside of another returns."""
+    graph.outputs = [dataclasses.replace(v, name=instead.get(v.name, v.name)) for v in graph.outputs]
+    for node in graph.nodes:
+        node.inputs = tuple([instead.get(n, n) for n in node.inputs])
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                renamed_within(value, instead)
+
+
+def drop_unused(graph: Graph) -> set[str]:
+    """Remove nodes, those of graphs inside first; the names that are still needed."""
+    needed = {v.name for v in graph.outputs}
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                drop_unused(value)
+        kept.append(node)
+        needed |= used_names([node])
+    graph.nodes = kept[::-1]
+    return needed
+
+
+def draws(op: str) -> bool:
+    """Whether two nodes of an operator give different results."""
+    return op.startswith("Random") or op in ("Dropout", "Multinomial", "Bernoulli")
 
 
 def _spelled(value: Any) -> str:

@@ -8,31 +8,42 @@ and the user's line.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops.core import HigherOrderOp
 from ..aot.schema_arguments import bound_arguments
 from ..aten.overloads import AtenOverload
 from ..aten.plain import ASSERT_SCALAR
 from ..base import assertions
 from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
+from ..op import ops
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
+from ..utils import _pytree as pytree
 from ..version import __version__
-from .building import IR_VERSIONS, Builder, Size
+from .bodies import BODIES
+from .building import IR_VERSIONS, NATIVE, Builder, Size
+from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
 from .errors import OnnxExporterError, UnsupportedOperatorError
+from .lowering import lowered
 from .model import Model, Value
-from .rules import RANDOM, RULES
+from .pairs import REAL, Pair, whole
+from .rules import COMPLEX, RANDOM, RULES, complex_call
+from .rules.operators import NATIVE as NATIVE_OPS
+from .scripts import as_rule
 
 MOST_PASSES = 4
 
@@ -54,22 +65,25 @@ class Wanted:
 # --- before -----------------------------------------------------------------------------------------------------------
 
 
-def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: B006 - never changed
+def prepared(program: Any, rules: Mapping[Any, Callable] = {}, opset: int = 0) -> Any:  # noqa: B006 - never changed
     """The program without writes, and without composites that there are no rules for."""
+    bodies = {name: body for name, body in BODIES.items() if not (name.startswith("onnx::") and opset >= NATIVE_OPS)}
     own, table = {str(target) for target in rules}, {str(t): rule for t, rule in default_table().items()}
     own_names = {str(getattr(target, "_opname", target)) for target in rules}
 
     def keeps(overload: Any) -> bool:
         definition = overload.definition
-        if definition.is_inplace or definition.name in own_names:
+        if definition.is_inplace or definition.name in own_names or definition.name in bodies:
             return False
-        return definition.name in RULES or isinstance(definition, Pointwise)
+        return _is_known(definition)
 
     def rule_of(target: Any) -> Callable | None:
         definition = getattr(target, "definition", None)
         if definition is None or str(target) in own:
             return None
-        if definition.name in RULES or isinstance(definition, Pointwise):
+        if definition.name in bodies and not definition.is_inplace:
+            return functools.partial(_own_body, target)
+        if _is_known(definition):
             return None
         if str(target) in table:
             return table[str(target)]
@@ -84,6 +98,11 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
     return result
 
 
+def _is_known(definition: Any) -> bool:
+    """Whether an op becomes nodes as it is."""
+    return definition.name in RULES or definition.name in COMPLEX or isinstance(definition, Pointwise)
+
+
 def _writes(target: Any) -> bool:
     return isinstance(target, (AtenOverload, _C.Overload)) and bool(target.inplace)
 
@@ -91,6 +110,18 @@ def _writes(target: Any) -> bool:
 def _has_body(definition: Any) -> bool:
     """Whether an op is written with others, and computes a value: some exist for what they write."""
     return (definition.is_composite and not definition.only_inplace) or isinstance(definition, Fused)
+
+
+def _own_body(target: Any, *args: Any, **kwargs: Any) -> Any:
+    """What an op computes, by the body that there is for it here."""
+    overload, named = target, kwargs
+    if isinstance(target, AtenOverload):
+        found = target.ours(args, kwargs, lambda own: own)
+        if found is None:
+            return NotImplemented
+        overload, named = found
+        args = ()
+    return BODIES[overload.definition.name](*bound_by_name(overload, args, named))
 
 
 def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +134,7 @@ def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
         overload, named = found
         args = ()
     definition = overload.definition
-    if not _has_body(definition) or definition.name in RULES:
+    if not _has_body(definition) or _is_known(definition):
         return NotImplemented
     return definition.run(*bound_by_name(overload, args, named))
 
@@ -126,23 +157,53 @@ class _Conversion:
 
     def __init__(self, program: Any, wanted: Wanted) -> None:
         self.program, self.wanted = program, wanted
-        self.g = Builder("main_graph", wanted.opset, wanted.shares)
+        self.g = Builder("main_graph", max(wanted.opset, NATIVE), wanted.shares)
         self.env: dict[Node, Any] = {}
         self.names = dict(program._dim_names)
-        self.own = {str(target): rule for target, rule in wanted.rules.items()}
+        self.own = {str(target): as_rule(rule) for target, rule in wanted.rules.items()}
+        self.owner: Any = program.graph_module          # who holds what the graph at hand names
 
     def run(self) -> Model:
         self.name_dims()
         self.inputs()
-        for node in self.program.graph.nodes:
+        self.calls(self.program.graph)
+        self.outputs()
+        self.g.drop_unused()
+        if self.wanted.opset < NATIVE:
+            lowered(self.g, self.wanted.opset)
+            self.g.drop_unused()
+        made = {n.name: v.name for n, v in self.env.items() if isinstance(v, Value) and n.op == "call_function"}
+        return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
+                     producer=("rushlight", __version__), made=made)
+
+    def calls(self, graph: Any) -> None:
+        """The nodes of a graph, in order."""
+        for node in graph.nodes:
             if node.op == "get_attr":
                 self.env[node] = self.attribute(node)
             elif node.op == "call_function":
                 self.env[node] = self.call(node)
-        self.outputs()
-        self.g.drop_unused()
-        return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
-                     producer=("rushlight", __version__))
+
+    def inlined(self, function: GraphModule, given: Sequence[Any]) -> list[Any]:
+        """What the graph of a function computes, by nodes of the graph that is built."""
+        self.env.update(zip(function.graph.find_nodes(op="placeholder"), given, strict=True))
+        owner, self.owner = self.owner, function
+        try:
+            self.calls(function.graph)
+        finally:
+            self.owner = owner
+        returned = function.graph.output_node().args[0]
+        return [self.value(n) for n in ([returned] if isinstance(returned, Node) else returned)]
+
+    @contextlib.contextmanager
+    def inside(self, name: str) -> Iterator[Builder]:
+        """Inside, a graph within the one at hand is built."""
+        outer, self.g = self.g, self.g.within(self.g.fresh(name))
+        self.g.scope = outer.scope
+        try:
+            yield self.g
+        finally:
+            self.g = outer
 
     # --- inputs and outputs -------------------------------------------------------------------------------------------
 
@@ -169,14 +230,23 @@ class _Conversion:
                     continue
                 self.env[node] = self.user_input(next(given, node.name), node.meta["val"])
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self.env[node] = self.g.tensor(str(spec.target), self.program.tensor_of(spec).detach())
+                self.env[node] = self.tensor(str(spec.target), self.program.tensor_of(spec).detach())
             else:
                 raise OnnxExporterError(f"onnx: input {node.name} is a {spec.kind.name}, which a model cannot have")
         unused = list(given)
         if unused:
             raise ValueError(f"onnx: input_names has {unused} beyond the inputs that the model has")
 
+    def tensor(self, name: str, held: Tensor) -> Value | Pair:
+        """A tensor that the model holds."""
+        if not held.dtype.is_complex:
+            return self.g.tensor(name, held)
+        return Pair(self.g.tensor(name, ops["view_as_real"](held.resolve_conj())), held.dtype, tuple(held.shape))
+
     def user_input(self, name: str, value: Any) -> Any:
+        if isinstance(value, Tensor) and value.dtype.is_complex:
+            shape = self.shape(value)
+            return Pair(self.g.input(name, REAL[value.dtype.code], (*shape, 2)), value.dtype, shape)
         if isinstance(value, Tensor):
             return self.g.input(name, value.dtype, self.shape(value))
         if isinstance(value, _C.SymbolicInt):
@@ -204,9 +274,14 @@ class _Conversion:
             value = self.value(node)
             if isinstance(value, Size):
                 value = self.g.scalar(value, _C.int64)
+            if isinstance(value, Pair):
+                value = dataclasses.replace(value.value, shape=(*value.shape, 2))
             name = next(given, None)
-            self.g.graph.outputs.append(self.output(value, name, taken))
-            taken.add(self.g.graph.outputs[-1].name)
+            settled = self.output(value, name, taken)
+            self.g.graph.outputs.append(settled)
+            taken.add(settled.name)
+        if not self.g.graph.outputs:
+            raise OnnxExporterError("onnx: the program returns no tensors, and a model without results is none")
         if written:
             warnings.warn(
                 f"onnx: the program writes to {', '.join(written)}. Models keep no state: what is written there is left"
@@ -229,13 +304,15 @@ class _Conversion:
         for node, held in self.env.items():
             if isinstance(held, Value) and held.name == value.name:
                 self.env[node] = renamed
+            if isinstance(held, Pair) and held.value.name == value.name:
+                self.env[node] = dataclasses.replace(held, value=renamed)
         return renamed
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def attribute(self, node: Node) -> Any:
-        held = functools.reduce(getattr, str(node.target).split("."), self.program.graph_module)
-        return self.g.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
+        held = functools.reduce(getattr, str(node.target).split("."), self.owner)
+        return self.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
 
     def given(self, argument: Any) -> Any:
         return map_aggregate(argument, lambda a: self.value(a) if isinstance(a, Node) else a)
@@ -264,6 +341,8 @@ class _Conversion:
         own = self.own.get(str(target))
         if own is not None:
             return own(self.g, *self.given(node.args), **self.given(node.kwargs))
+        if isinstance(target, HigherOrderOp):
+            return control_flow(self, target.name, *self.given(node.args))
         if not isinstance(target, (AtenOverload, _C.Overload)):
             return self.number(node)
         if _writes(target):
@@ -275,13 +354,17 @@ class _Conversion:
         given = self.given(bound)
         if definition.name in RANDOM and not self.wanted.draws:
             raise UnsupportedOperatorError(f"onnx: {target} draws random numbers, others than this program would.")
-        rule = RULES.get(definition.name)
         self.g.result = node.meta.get("val")
-        if rule is not None:
+        fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
+        self.g.seen = dict(zip([p.name for p in definition.spec.params], fakes, strict=True))
+        if isinstance(self.g.result, Tensor) and _is_empty(self.g.result):
+            return None                        # see `finished`
+        rule = RULES.get(definition.name)
+        is_complex = _has_complex(self.g.result, given)
+        if (is_complex or rule is not None) and not (is_complex and isinstance(definition, Pointwise)):
             named = {p.name: value for p, value in zip(definition.spec.params, given, strict=True)}
-            return rule(self.g, **named)
+            return complex_call(self.g, definition.name, named) if is_complex else rule(self.g, **named)
         if isinstance(definition, Pointwise):
-            fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
             results = pointwise(self.g, definition, fakes, given)
             return results[0] if len(results) == 1 else tuple(results)
         raise UnsupportedOperatorError(
@@ -297,8 +380,8 @@ class _Conversion:
         value = node.meta.get("val")
         rule = _NUMBERS.get(node.target)
         if rule is None or not isinstance(value, (int, _C.SymbolicInt)):
-            if not node.users or all(u.target is ASSERT_SCALAR for u in node.users):
-                return None                    # a condition that was checked
+            if _is_checked_only(node):
+                return None
             raise UnsupportedOperatorError(f"onnx: no rule for sizes computed with {node.target}.{_line(node)}")
         return rule(self.g, *args, self.text(value))
 
@@ -306,8 +389,14 @@ class _Conversion:
         """Results with the shapes and types that the program says they have."""
 
         def settled(value: Any, fake: Any) -> Any:
+            if isinstance(fake, Tensor) and _is_empty(fake) and node.target is not operator.getitem:
+                return self.tensor("nothing", ops["zeros"](list(fake.shape), dtype=fake.dtype))
+            if isinstance(value, Pair):
+                return dataclasses.replace(whole(self.g, value, fake.dtype), shape=self.shape(fake))
             if isinstance(value, Value) and isinstance(fake, Tensor):
-                return dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
+                found = dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
+                self.g.facts[found.name] = found
+                return found
             if isinstance(value, (list, tuple)) and isinstance(fake, (list, tuple)):
                 return tuple([settled(v, f) for v, f in zip(value, fake)])
             return value
@@ -325,6 +414,23 @@ class _Conversion:
         if node.meta.get("stack_trace"):
             found["stack_trace"] = node.meta["stack_trace"]
         return found
+
+
+def _is_empty(fake: Tensor) -> bool:
+    """Whether a tensor never has elements: what it is computed with does not matter, and runtimes stop at some."""
+    return 0 in [n for n in fake.shape if type(n) is int] and all(type(n) is int for n in fake.shape)
+
+
+def _has_complex(fakes: Any, given: Any) -> bool:
+    """Whether complex numbers are among results or arguments."""
+    found = [x for x in pytree.tree_leaves(fakes) if isinstance(x, Tensor) and x.dtype.is_complex]
+    return bool(found) or any(isinstance(x, Pair) for x in pytree.tree_leaves(list(given)))
+
+
+def _is_checked_only(node: Node) -> bool:
+    """Whether a condition on sizes was checked when the program was exported, and nothing else depends on it."""
+    return all(u.target is ASSERT_SCALAR or (u.op == "call_function" and not isinstance(u.meta.get("val"), (
+        Tensor, int, _C.SymbolicInt)) and u.target is not operator.getitem and _is_checked_only(u)) for u in node.users)
 
 
 def _bound(node: Node) -> tuple[Any, tuple]:

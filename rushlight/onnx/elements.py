@@ -4,7 +4,7 @@ and ONNX has a node for nearly every one of them.
 Enters: a pointwise definition and its bound arguments. Leaves: the results. No pointwise op needs a rule of its own:
 types are promoted by the definition, broadcasting is the nodes' own. Where a definition names an operator (`onnx =
 "Softplus"`) that means the same, that one node stands for the expression. Named functions that ONNX has not are
-expanded as they are for kernels. Refuses: expressions over bits of floats, and complex numbers.
+expanded as they are for kernels. Complex numbers are computed with part by part.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from ..loops.math.expand import expand
 from ..op.pack import BY_CODE
 from ..op.pointwise import Pointwise
 from ..op.schema import OPERAND_TYPES
+from .bits import seen_as
 from .building import Builder
 from .model import Value
+from .pairs import REAL, Pair, joined, parts, whole
 
 NARROW = {"i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32"}      # runtimes compute with 32 and 64 bits
-MOST_NODES = 400                                                     # of one op's expression
+MOST_NODES = 2000                                                    # of one op's expression
 
 
 class NotPointwise(NotImplementedError):
@@ -35,31 +37,53 @@ def pointwise(g: Builder, definition: Pointwise, args: tuple, given: tuple) -> l
     """The results of an op. `args`: as the definition takes them, tensors as fakes; `given`: the same, as Values."""
     operands = definition.operand_indices(args)
     common = definition.promoted(definition.common_dtype(args, operands), args)
-    if common.is_complex:
-        raise NotPointwise(f"{definition.name} computes with complex numbers, which ONNX has no operators for")
     if definition.returns_itself(args):
         return [given[0]]
-    whole = _one_node(g, definition, args, given, operands, common)
+    whole = None if common.is_complex else _one_node(g, definition, args, given, operands, common)
     if whole is not None:
         return [whole]
     compute = compute_code(common.code) if definition.upcast else common.code
     values, in_dtypes = definition.leaves(args, operands, compute, common.code)
     leaves = {}
     for k, (i, d) in enumerate(zip(operands, in_dtypes, strict=True)):
-        leaves[k] = given[i] if isinstance(given[i], Value) else g.scalar(given[i], d)
+        leaves[k] = _leaf(g, given[i], d)
     outs = definition.outputs(values)
     dtypes = [definition.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
     results = Expression(g, leaves).all(outs)
-    tensors = {k: v for k, v in leaves.items() if isinstance(given[operands[k]], Value)}
-    return [g.cast(_spread(g, r, out, tensors), d) for r, out, d in zip(results, outs, dtypes, strict=True)]
+    tensors = {k: v for k, v in leaves.items() if isinstance(given[operands[k]], (Value, Pair))}
+    return [_settled(g, _spread(g, r, out, tensors), d) for r, out, d in zip(results, outs, dtypes, strict=True)]
 
 
-def _spread(g: Builder, result: Value, root: expr.Value, tensors: dict[int, Value]) -> Value:
+Element = Value | tuple[Value, Value]      # complex numbers are their parts
+
+
+def _leaf(g: Builder, given: Any, dtype: Any) -> Element:
+    if isinstance(given, Pair):
+        return parts(g, given)
+    if isinstance(given, Value):
+        return given
+    if dtype.is_complex:
+        number = complex(given)
+        return g.constant(number.real, REAL[dtype.code]), g.constant(number.imag, REAL[dtype.code])
+    return g.scalar(given, dtype)
+
+
+def _settled(g: Builder, result: Element, dtype: Any) -> Any:
+    """A result of an op in its type."""
+    if isinstance(result, tuple):
+        return joined(g, *result, dtype) if dtype.is_complex else g.cast(result[0], dtype)
+    return whole(g, result, dtype) if dtype.is_complex else g.cast(result, dtype)
+
+
+def _spread(g: Builder, result: Element, root: expr.Value, tensors: dict[int, Element]) -> Element:
     """A result that does not depend on every operand still has the shape of all of them."""
+    if isinstance(result, tuple):
+        return _spread(g, result[0], root, tensors), result[1]
     used = {e.attr for e in expr.walk((root,)) if e.op == "arg"}
     for k, v in tensors.items():
         if k not in used:
-            result = g.node("Expand", result, g.node("Shape", v, dtype=_C.int64))
+            like = v[0] if isinstance(v, tuple) else v
+            result = g.node("Expand", result, g.node("Shape", like, dtype=_C.int64))
     return result
 
 
@@ -107,14 +131,14 @@ def _one_node(g: Builder, definition: Pointwise, args: tuple, given: tuple, oper
 class Expression:
     """Expressions over leaves, as nodes."""
 
-    def __init__(self, g: Builder, leaves: dict[int, Value]) -> None:
+    def __init__(self, g: Builder, leaves: dict[int, Element]) -> None:
         self.g, self.leaves = g, leaves
-        self.done: dict[expr.Value, Value] = {}
+        self.done: dict[expr.Value, Any] = {}
 
-    def all(self, roots: list[expr.Value]) -> list[Value]:
+    def all(self, roots: list[expr.Value]) -> list[Element]:
         return [self.of(root) for root in roots]
 
-    def of(self, root: expr.Value) -> Value:
+    def of(self, root: expr.Value) -> Any:
         for node in expr.walk((root,)):
             if node not in self.done:
                 if len(self.done) > MOST_NODES:
@@ -122,18 +146,24 @@ class Expression:
                 self.done[node] = self.one(node)
         return self.done[root]
 
-    def one(self, e: expr.Value) -> Value:
+    def one(self, e: expr.Value) -> Any:
         if e.op == "arg":
             return self.leaves[e.attr]
-        if e.op == "const":
+        if e.op == "const" and e.dtype not in expr.COMPLEX:
             return self.g.constant(e.attr, BY_CODE[e.dtype])
-        if e.dtype in expr.COMPLEX or any(a.dtype in expr.COMPLEX for a in e.args):
-            raise NotPointwise("ONNX has no operators for complex numbers")
         args = [self.done[a] for a in e.args]
         if e.op == "call":
             return self.function(e, args)
+        if e.op in ("real", "imag"):
+            return args[0][e.op == "imag"]
+        if e.op == "complex":
+            return tuple(args)
+        if e.dtype in expr.COMPLEX or any(a.dtype in expr.COMPLEX for a in e.args):
+            raise NotPointwise(f"{e.op!r} of complex numbers has no ONNX operator")
         if e.op == "cast":
             return self.cast(e, args[0])
+        if e.op == "bitcast":
+            return seen_as(self.g, args[0], BY_CODE[e.dtype])
         rule = _OPS.get(e.op)
         if rule is None:
             raise NotPointwise(f"{e.op!r} of numbers' bits has no ONNX operator")
@@ -147,8 +177,8 @@ class Expression:
     def cast(self, e: expr.Value, x: Value) -> Value:
         return self.g.cast(x, BY_CODE[e.dtype])
 
-    def function(self, e: expr.Value, args: list[Value]) -> Value:
-        rule = _FUNCTIONS.get(str(e.attr))
+    def function(self, e: expr.Value, args: list[Any]) -> Any:
+        rule = None if any(a.dtype in expr.COMPLEX for a in e.args) else _FUNCTIONS.get(str(e.attr))
         if rule is not None:
             return rule(self.g, args, e)
         try:

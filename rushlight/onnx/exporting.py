@@ -13,11 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from .._C import Tensor
-from ..autograd.grad_mode import no_grad
 from ..base import logs
+from ..dynamo.errors import UserError
 from ..export import Dim, ExportedProgram, export as export_program, save as save_program
 from ..nn import Module
-from ..testing import assert_close
 from ..utils import _pytree as pytree
 from . import report as reports, state
 from .building import DEFAULT, NEWEST, OLDEST
@@ -25,6 +24,12 @@ from .converting import Wanted, converted, prepared
 from .enums import OperatorExportTypes, TrainingMode
 from .errors import OnnxExporterError, OnnxExporterWarning
 from .program import ONNXProgram
+from .quantized_models import in_floats
+from .sizes import within_bounds
+from .testing import assert_onnx_program
+from .verification import verify_onnx_program
+
+BFLOAT16 = 22      # the first opset that convolves these: what models of them get unless one is asked for
 
 
 def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
@@ -48,43 +53,56 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
     """
     opset = _opset(opset_version)
     _refuse(operator_export_type, export_modules_as_functions, autograd_inlining)
-    clock = reports.Clock()
-    with state.exporting(), _mode(model, training, dynamo):
-        if isinstance(model, ExportedProgram):
-            program = model
-            if dynamic_shapes is not None or dynamic_axes is not None:
-                raise ValueError("onnx.export: an ExportedProgram has its sizes; give dynamic_shapes to export.export")
-        else:
-            args = args if isinstance(args, tuple) else (args,)
-            program = _captured(model, args, dict(kwargs or {}), dynamic_shapes, dynamic_axes, input_names or ())
-        clock.stage("capture")
-        table = dict(custom_translation_table or {})
-        core = prepared(program, table)
-        clock.stage("decompose")
-        wanted = Wanted(opset, optimize, tuple(input_names or ()), tuple(output_names or ()), rules=table)
-        result = converted(core, wanted)
-        result.opsets = {**(custom_opsets or {}), **result.opsets}
-        clock.stage("convert")
-    found = ONNXProgram(result, core)
-    _tell(found, opset, clock)
-    if verbose:
-        print(found)
-    folder = os.fspath(artifacts_dir)
-    if dump_exported_program:
-        save_program(program, os.path.join(folder, f"onnx_export_{reports.stamp()}.pt2"))
-    if verify:
-        _verify(found, program)
-        clock.stage("verify")
-    if f is not None:
-        _save(found, f, export_params, keep_initializers_as_inputs, external_data)
-        clock.stage("save")
+    clock, folder = reports.Clock(), os.fspath(artifacts_dir)
+    program = found = results = None
+    try:
+        with state.exporting(), _mode(model, training, dynamo):
+            program = _program_of(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
+            clock.stage("capture")
+            if dump_exported_program:
+                os.makedirs(folder, exist_ok=True)
+                save_program(program, os.path.join(folder, f"onnx_export_{reports.stamp()}.pt2"))
+            if opset_version is None and any(t.dtype.code == "bf16" for t in program.state_dict.values()):
+                opset = BFLOAT16
+            table = dict(custom_translation_table or {})
+            core = prepared(program, table, opset)
+            clock.stage("decompose")
+            wanted = Wanted(opset, optimize, tuple(input_names or ()), tuple(output_names or ()), rules=table)
+            result = converted(core, wanted)
+            result.opsets = {**(custom_opsets or {}), **result.opsets}
+            clock.stage("convert")
+        found = ONNXProgram(result, core)
+        _tell(found, opset, clock)
+        if verbose:
+            print(found)
+        if verify:
+            results = _verified(found)
+            clock.stage("verify")
+        if f is not None:
+            _save(found, f, export_params, keep_initializers_as_inputs, external_data)
+            clock.stage("save")
+    except Exception as error:
+        if report:
+            reports.write(folder, found, program, clock, error, results, profile)
+        raise
     if report or profile:
-        reports.write(folder, found, program, clock if profile else None)
+        reports.write(folder, found, program, clock, None, results, profile)
     if not dynamo:
         warnings.warn("onnx.export(dynamo=False): TorchScript has no exporter here; the same one was used. As there,"
                       " None is returned.", OnnxExporterWarning, stacklevel=2)
         return None
     return found
+
+
+def _program_of(model: Any, args: Any, kwargs: dict[str, Any] | None, shapes: Any, axes: Any,
+                names: Sequence[str] | None) -> Any:
+    """The program to convert: the one that is given, or that of a module."""
+    if isinstance(model, ExportedProgram):
+        if shapes is not None or axes is not None:
+            raise ValueError("onnx.export: an ExportedProgram has its sizes; give dynamic_shapes to export.export")
+        return model
+    args = args if isinstance(args, tuple) else (args,)
+    return _captured(model, args, dict(kwargs or {}), shapes, axes, names or ())
 
 
 def _tell(found: ONNXProgram, opset: int, clock: Any) -> None:
@@ -141,13 +159,23 @@ def _captured(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any, axes
             f"onnx.export: expected a Module or an ExportedProgram, got {type(model).__name__}. Put a function into a "
             "module's forward."
         )
+    model = in_floats(model)
     if axes is not None and shapes is not None:
         raise ValueError("onnx.export: give either dynamic_shapes or dynamic_axes")
     if axes is not None:
         shapes = _from_axes(model, args, kwargs, axes, names)
     elif shapes is not None:
         shapes = _named_dims(shapes, {})
-    return export_program(model, args, kwargs, dynamic_shapes=shapes)
+    try:
+        return export_program(model, args, kwargs, dynamic_shapes=shapes)
+    except UserError:
+        found = within_bounds(model, args, kwargs, shapes)
+        if found is None:
+            raise
+        program, notes = found
+        for note in notes:
+            warnings.warn(f"onnx.export: {note}.", OnnxExporterWarning, stacklevel=3)
+        return program
 
 
 def _named_dims(shapes: Any, dims: dict[str, Any]) -> Any:
@@ -193,16 +221,10 @@ def _save(found: ONNXProgram, f: Any, params: bool, as_inputs: bool, external: b
     found.save(f, include_initializers=params, keep_initializers_as_inputs=as_inputs, external_data=external)
 
 
-def _verify(found: ONNXProgram, program: Any) -> None:
-    """Raise unless the model gives what the program gives, for the example arguments."""
-    args, kwargs = program.example_inputs or ((), {})
-    with no_grad():
-        expected = [x for x in pytree.tree_leaves(program.module()(*args, **kwargs)) if isinstance(x, Tensor)]
-    actual = found(*args, **kwargs)
-    for i, (a, b) in enumerate(zip(actual, expected, strict=False)):
-        try:
-            assert_close(a, b, rtol=1e-3, atol=1e-4, check_device=False)
-        except AssertionError as error:
-            raise OnnxExporterError(f"onnx.export(verify=True): output {i} of the model differs: {error}") from error
-
-
+def _verified(found: ONNXProgram) -> list[Any]:
+    """How far results are from the program's for the example arguments; raises where they are too far."""
+    try:
+        assert_onnx_program(found, rtol=1e-3, atol=1e-4)
+    except AssertionError as error:
+        raise OnnxExporterError(f"onnx.export(verify=True): {error}") from error
+    return verify_onnx_program(found)

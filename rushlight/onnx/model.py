@@ -21,7 +21,8 @@ ALIGNED = 4096                    # tensors beside the model begin on pages, so 
 BESIDE = 1024                     # smaller tensors stay in the model: shapes are inferred from some
 ELEMENT = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "b1": 9, "f16": 10, "f64": 11, "u32": 12,
-    "u64": 13, "c64": 14, "c128": 15, "bf16": 16, "f8e4m3fn": 17, "f8e5m2": 19,
+    "u64": 13, "c64": 14, "c128": 15, "bf16": 16, "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19,
+    "f8e5m2fnuz": 20, "f8e8m0fnu": 24,
 }
 
 
@@ -162,6 +163,7 @@ class Model:
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     producer: tuple[str, str] = ("rushlight", "")
     functions: dict[tuple[str, str, str], Function] = dataclasses.field(default_factory=dict)
+    made: dict[str, str] = dataclasses.field(default_factory=dict)      # values by the nodes of the program they were
 
     def encoded(self, tensor: Callable[[str, Any], Message] | None = None) -> Message:
         found = Message().integer(1, self.ir_version).text(2, self.producer[0]).text(3, self.producer[1])

@@ -11,7 +11,9 @@ from typing import Any
 from .. import _C
 from ..export.graph_signature import ConstantArgument, InputKind
 from ..export.values import flat_arguments
+from ..op import ops
 from . import sessions
+from .building import draws, drop_unused, renamed_within
 from .model import BESIDE, LARGEST_FILE, Graph, Model, Value
 from .sessions import optional
 
@@ -34,6 +36,16 @@ class ONNXProgram:
     def model_proto(self) -> Any:
         """The model as `onnx.ModelProto`, for which `onnx` has to be installed; `serialize()` needs nothing."""
         return optional("onnx", "model_proto").ModelProto.FromString(self.serialize())
+
+    @property
+    def ir_model(self) -> Any:
+        """The model as `onnx_ir.Model`, for which `onnx_ir` has to be installed: a copy of its own."""
+        return optional("onnx_ir", "ir_model").from_proto(self.model_proto)
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Names of values in the model, by the nodes of the exported program that they come from."""
+        return self.model.made
 
     def serialize(self) -> bytes:
         """The bytes of a file with everything in it."""
@@ -82,8 +94,10 @@ class ONNXProgram:
         self.release()
 
     def optimize(self) -> None:
-        """Nothing is left to do: equal nodes were shared and unused ones dropped while the model was built, and
-        runtimes fold constants as they load it."""
+        """Merge equal nodes and drop those that copy or that nothing needs, as `export(optimize=True)` does while it
+        builds. Constants are folded by runtimes as they load a model."""
+        tidied(self.model.graph)
+        self.release()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -134,13 +148,43 @@ class ONNXProgram:
         """Arguments of the module as inputs of the model."""
         leaves = flat_arguments(self.exported_program.call_spec.in_spec, args, dict(kwargs))
         specs = [s for s in self.exported_program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
-        return [x for x, s in zip(leaves, specs, strict=True) if not isinstance(s.arg, ConstantArgument)]
+        return [_as_reals(x) for x, s in zip(leaves, specs, strict=True) if not isinstance(s.arg, ConstantArgument)]
+
+
+def _as_reals(x: Any) -> Any:
+    """Complex numbers as the pairs that models take."""
+    return ops["view_as_real"](x.resolve_conj()) if isinstance(x, _C.Tensor) and x.dtype.is_complex else x
 
 
 def _untyped(model: Model, outputs: Sequence[Value]) -> bytes:
     """The bytes of a model some of whose outputs have no type: the runtime finds it."""
     typeless = [_Untyped(v.name, v.dtype) for v in outputs]
     return dataclasses.replace(model, graph=dataclasses.replace(model.graph, outputs=typeless)).bytes()
+
+
+def tidied(graph: Graph) -> None:
+    """Merge equal nodes of a graph, and drop copies and what no result needs."""
+    kept_names, instead, seen, nodes = {v.name for v in graph.outputs}, {}, {}, []
+    for node in graph.nodes:
+        node.inputs = tuple([instead.get(n, n) for n in node.inputs])
+        has_graph = any(isinstance(v, Graph) for v in node.attributes.values())
+        if node.op == "Identity" and not node.domain and node.outputs[0] not in kept_names:
+            instead[node.outputs[0]] = node.inputs[0]
+            continue
+        key = node.domain, node.op, node.inputs, repr(dict(node.attributes)), len(node.outputs)
+        free = kept_names.isdisjoint(node.outputs) and not has_graph and not draws(node.op)
+        if free and key in seen:
+            instead.update(zip(node.outputs, seen[key], strict=True))
+            continue
+        if not has_graph and not draws(node.op):
+            seen.setdefault(key, node.outputs)
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                renamed_within(value, instead)
+        nodes.append(node)
+    graph.nodes = nodes
+    needed = drop_unused(graph)
+    graph.tensors = {name: t for name, t in graph.tensors.items() if name in needed}
 
 
 class _Untyped(Value):

@@ -97,8 +97,8 @@ def test_a_transformer_layer():
 
 @needs_runtime
 def test_ops_without_nodes_and_random_numbers_are_refused():
-    with pytest.raises(Exception, match="eigh"):
-        torch.compile(lambda x: torch.linalg.eigvalsh(x @ x.mT), backend="onnxrt")(torch.ones(3, 3))
+    with pytest.raises(Exception, match="eig"):
+        torch.compile(lambda x: torch.linalg.eigvals(x @ x.mT), backend="onnxrt")(torch.ones(3, 3))
     with pytest.raises(Exception, match="random"):
         torch.compile(lambda x: torch.rand_like(x) + x, backend="onnxrt")(torch.ones(3))
     with pytest.raises(RuntimeError, match="options"):

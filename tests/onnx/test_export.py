@@ -142,7 +142,7 @@ def test_results_that_are_inputs_parameters_or_the_same():
     check(torch.onnx.export(Same(), (torch.ones(2),), output_names=["a", "b", "c", "d"]), Same(), torch.randn(2))
 
 
-@pytest.mark.parametrize("opset", [18, 20, 23, 26])
+@pytest.mark.parametrize("opset", [9, 12, 14, 17, 18, 20, 23, 26])
 def test_opsets(opset):
     model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Softmax(-1)).eval()
     program = torch.onnx.export(model, (torch.ones(2, 8),), opset_version=opset)
@@ -151,7 +151,7 @@ def test_opsets(opset):
 
 
 @pytest.mark.parametrize("options", [
-    {"opset_version": 17}, {"opset_version": 27}, {"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN},
+    {"opset_version": 6}, {"opset_version": 29}, {"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN},
     {"export_modules_as_functions": True}, {"autograd_inlining": False},
     {"dynamic_axes": {"input": [0]}, "dynamic_shapes": ({0: "n"},)},
 ])
@@ -163,9 +163,9 @@ def test_arguments_that_cannot_be_are_refused_by_name(options):
 def test_ops_without_nodes_are_named_with_the_line():
     class Eigen(nn.Module):
         def forward(self, x):
-            return torch.linalg.eigvalsh(x @ x.mT)
+            return torch.linalg.eigvals(x @ x.mT)
 
-    with pytest.raises(torch.onnx.OnnxExporterError, match=r"(?s)eigh.*return torch.linalg.eigvalsh"):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"(?s)eig.*return torch.linalg.eigvals"):
         torch.onnx.export(Eigen(), (torch.ones(3, 3),))
 
 
@@ -210,7 +210,7 @@ def test_a_model_that_is_wrong_is_found_by_verify():
         def forward(self, x):
             return x.sinh()
 
-    with pytest.raises(torch.onnx.OnnxExporterError, match="output 0 of the model differs"):
+    with pytest.raises(torch.onnx.OnnxExporterError, match="output sinh of the model differs"):
         torch.onnx.export(Wrong(), (torch.ones(3),), custom_translation_table=table, verify=True)
 
 

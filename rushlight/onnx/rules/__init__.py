@@ -9,20 +9,31 @@ from __future__ import annotations
 
 from . import (
     activations,
+    complexes,
     convolutions,
     creation,
     indexing,
     norms,
+    operators,
     ordering,
     products,
+    quantization,
+    randomness,
     recurrent,
     reductions,
     resampling,
+    selection,
     shapes,
+    windows,
 )
+from .complexes import COMPLEX, complex_call
 from .table import RULES
 
 # Ops that draw random numbers (dropout: where it is on).
-RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "native_dropout", "dropout", "bernoulli", "randint"))
+RANDOM = frozenset(
+    "rand rand_like randn randn_like native_dropout dropout bernoulli randint randint_like randperm uniform normal "
+    "log_normal cauchy exponential geometric multinomial _rrelu_with_noise feature_dropout alpha_dropout "
+    "feature_alpha_dropout".split()
+)
 
-__all__ = ["RANDOM", "RULES"]
+__all__ = ["COMPLEX", "RANDOM", "RULES", "complex_call"]

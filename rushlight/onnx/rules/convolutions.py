@@ -10,6 +10,7 @@ from ... import _C
 from ..building import Builder
 from ..model import Value
 from .table import INT64, as_list, positive, reshaped, rule
+from .windows import largest, summed
 
 
 @rule("convolution")
@@ -101,10 +102,10 @@ def _average_pool(dims: int) -> Any:
             "pads": as_list(padding, dims) * 2, "ceil_mode": int(ceil_mode),
             "count_include_pad": int(count_include_pad or divisor_override is not None),
         }
-        if divisor_override is not None and ceil_mode:
-            raise NotImplementedError("avg_pool with divisor_override and ceil_mode: windows at the end are cut off")
 
         def pool(x: Value) -> Value:
+            if divisor_override is not None and ceil_mode:      # windows at the end are cut off
+                return _by_matrices(g, x, settings, input.shape[-dims:], divisor_override)
             result = g.node("AveragePool", x, **settings)
             if divisor_override is None:
                 return result
@@ -113,6 +114,18 @@ def _average_pool(dims: int) -> Any:
         return _batched(g, input, dims, pool)
 
     return convert
+
+
+def _by_matrices(g: Builder, x: Value, settings: dict[str, Any], sizes: Sequence[Any], divisor: int) -> Value:
+    """Sums of windows over a divisor, a matrix for each dim."""
+    out, matrices = g.result.shape[-len(sizes):], []
+    for d, (n, count) in enumerate(zip(sizes, out, strict=True)):
+        if type(n) is not int:
+            raise NotImplementedError("avg_pool with divisor_override and ceil_mode of sizes that vary")
+        first, k, step = settings["pads"][d], settings["kernel_shape"][d], settings["strides"][d]
+        scale = 1 / divisor if d == 0 else 1.0
+        matrices.append([[scale * (0 <= i + first - o * step < k) for i in range(n)] for o in range(count)])
+    return summed(g, x, len(sizes) + 2, matrices)
 
 
 for _d in (1, 2, 3):
@@ -135,8 +148,12 @@ def _adaptive(dims: int, op: str) -> Any:
             kernel = [n // w for n, w in zip(sizes, wanted)]
             return g.node(op, x, kernel_shape=kernel, strides=kernel)
 
-        result = _batched(g, input, dims, pool)
-        return (result, None) if return_indices else result      # indices are refused where somebody reads them
+        if not isinstance(g.result, (tuple, list)):
+            return _batched(g, input, dims, pool)
+        if not all(isinstance(n, int) for n in sizes):
+            raise NotImplementedError("places of an adaptive pool over sizes that vary")
+        return largest(g, input, input.shape, [
+            [list(range(o * n // w, -(-(o + 1) * n // w))) for o in range(w)] for n, w in zip(sizes, wanted)])
 
     return convert
 
@@ -194,14 +211,19 @@ def padded(g: Builder, x: Value, pad: Sequence[Any], mode: str, value: Any = Non
     given = x
     if x.dtype is _C.bool:
         x, value = g.cast(x, _C.uint8), int(bool(value or 0))
-    if any(isinstance(n, int) and n < 0 for n in pad) and mode == "constant":      # negative pads cut
-        x = _cut(g, x, pad)
-        pad = [max(n, 0) for n in pad]
+    cuts = [n if isinstance(n, int) and n < 0 else 0 for n in pad]      # negative pads cut
+    if any(cuts):
+        pad = [n if not isinstance(n, int) else max(n, 0) for n in pad]
+    if any(cuts) and mode in ("constant", "wrap"):
+        x = _cut(g, x, cuts)
     count = len(pad) // 2
     begins = [0] * (given.ndim - count) + [pad[2 * i] for i in reversed(range(count))]
     ends = [0] * (given.ndim - count) + [pad[2 * i + 1] for i in reversed(range(count))]
     fill = None if mode != "constant" else g.constant(value or 0, x.dtype)
-    return g.cast(g.node("Pad", x, g.sizes([*begins, *ends]), fill, mode=mode), given.dtype)
+    x = g.node("Pad", x, g.sizes([*begins, *ends]), fill, mode=mode, shape=x.shape)
+    if any(cuts) and mode in ("edge", "reflect"):      # what is cut off may be what is repeated
+        x = _cut(g, x, cuts)
+    return g.cast(x, given.dtype)
 
 
 def _cut(g: Builder, x: Value, pad: Sequence[int]) -> Value:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _C
+from ...base.dtype import iinfo
+from ...tensors.interop import tensor
 from ..building import Builder
 from ..model import Value
 from .shapes import along_axis
@@ -37,12 +39,12 @@ def embedding_renorm(g: Builder, input: Value, indices: Value, max_norm: float, 
 @rule("_insertion_point")
 def insertion_point(g: Builder, sequence: Value, input: Value, right: bool, out_int32: bool, steps: int) -> Value:
     """How many elements of a sorted sequence come before each number."""
-    if sequence.ndim != 1:
-        raise NotImplementedError("searchsorted in sequences of more than one dim")
     kind = input.dtype if sequence.dtype is input.dtype else _C.float64
     wide = g.node("Unsqueeze", g.cast(input, kind), g.ints([-1]))
     op = "LessOrEqual" if right else "Less"
-    before = g.node(op, g.cast(sequence, kind), wide, dtype=_C.bool)
+    row = g.cast(sequence, kind)
+    row = g.node("Unsqueeze", row, g.ints([-2])) if sequence.ndim > 1 else row
+    before = g.node(op, row, wide, dtype=_C.bool)
     return g.node("ReduceSum", g.cast(before, INT64), g.ints([-1]), keepdims=0)
 
 
@@ -242,10 +244,14 @@ def scatter_add(g: Builder, input: Value, dim: int, index: Value, src: Value) ->
 @rule("scatter_reduce")
 def scatter_reduce(g: Builder, input: Value, dim: int, index: Value, src: Value, reduce: str,
                    include_self: bool = True) -> Value:
-    if reduce not in _NEUTRAL or not input.dtype.is_floating_point:
+    is_float = input.dtype.is_floating_point
+    if reduce not in _NEUTRAL or (not is_float and reduce == "mean"):
         raise NotImplementedError(f"scatter_reduce(reduce={reduce!r}) of {input.dtype}")
 
     def filled(value: float) -> Value:
+        if not is_float:
+            limits = iinfo(input.dtype)
+            value = limits.min if value == -math.inf else limits.max if value == math.inf else int(value)
         whole = g.node("Expand", number(g, value, input), g.sizes(full_size(g, index)), dtype=input.dtype)
         return Value(whole.name, input.dtype, index.shape)
 
@@ -298,7 +304,10 @@ def index_fill(g: Builder, input: Value, dim: int, index: Value, value: Any) -> 
 
 @rule("masked_scatter")
 def masked_scatter(g: Builder, input: Value, mask: Value, source: Value) -> Value:
-    sizes = g.sizes(full_size(g, input))
+    seen = result_of(g)
+    if list(seen.shape) != list(input.shape):      # the mask is the larger one
+        input = g.node("Expand", input, g.node("Shape", mask, dtype=INT64), shape=mask.shape)
+    sizes = g.node("Shape", input, dtype=INT64)
     spread = g.node("Expand", mask, sizes)
     places = g.node("Transpose", g.node("NonZero", spread, dtype=INT64), perm=[1, 0])
     count = g.node("Slice", g.node("Shape", places, dtype=INT64), g.ints([0]), g.ints([1]), g.ints([0]))
@@ -308,8 +317,11 @@ def masked_scatter(g: Builder, input: Value, mask: Value, source: Value) -> Valu
 
 @rule("nonzero", "argwhere")
 def nonzero(g: Builder, input: Value, as_tuple: bool = False) -> Any:
+    if not input.ndim and not as_tuple:      # a row without columns, or none
+        some = g.cast(g.cast(g.node("Reshape", input, g.ints([1])), _C.bool), INT64)
+        return g.node("ConstantOfShape", g.node("Concat", some, g.ints([0]), axis=0), dtype=INT64, value=tensor([0]))
     if not input.ndim:
-        raise NotImplementedError("nonzero of a tensor without dims")
+        input = Value(g.node("Reshape", input, g.ints([1])).name, input.dtype, (1,))
     found = g.node("NonZero", input, dtype=INT64)
     if not as_tuple:
         return g.node("Transpose", found, perm=[1, 0])
@@ -334,15 +346,18 @@ def one_hot(g: Builder, input: Value, num_classes: int = -1) -> Value:
 @rule("diag_embed")
 def diag_embed(g: Builder, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     result = result_of(g)
-    n, (a, b) = result.shape[dim1], sorted((positive(dim1, result.ndim), positive(dim2, result.ndim)))
-    if type(n) is not int or (a, b) != (result.ndim - 2, result.ndim - 1) or dim1 > dim2:
-        raise NotImplementedError("diag_embed other than into the last two dims, of a size that is known")
+    n, (a, b) = result.shape[dim1], (positive(dim1, result.ndim), positive(dim2, result.ndim))
+    if type(n) is not int:
+        raise NotImplementedError("diag_embed of a size that varies")
     pads = [0] * (input.ndim - 1) + [max(-offset, 0)] + [0] * (input.ndim - 1) + [max(offset, 0)]
     rows = g.node("Pad", input, g.ints(pads), g.constant(0, input.dtype)) if offset else input
     # Row i of the result has element i of the padded input in column i + offset.
     wide = g.node("Unsqueeze", rows, g.ints([-1]))
     mask = g.constant([[float(j - i == offset) for j in range(n)] for i in range(n)], _C.float32)
-    return g.node("Mul", wide, g.cast(mask, input.dtype))
+    zero = number(g, 0, input)
+    found = g.node("Where", g.cast(mask, _C.bool), wide, zero, dtype=input.dtype)
+    order = [d for d in range(result.ndim) if d not in (a, b)] + [a, b]
+    return permuted(g, found, [order.index(d) for d in range(result.ndim)])
 
 
 @rule("diagonal_scatter")

@@ -156,14 +156,6 @@ def group_norm(g: Builder, input: Value, num_groups: int | None = None, weight: 
     return result, *[g.node("Squeeze", v, g.ints([2])) for v in (mean, _inverse_root(g, variance, eps))]
 
 
-@rule("feature_dropout", "alpha_dropout", "feature_alpha_dropout")
-def other_dropout(g: Builder, input: Value, p: float = 0.5, train: bool = False, training: bool | None = None,
-                  inplace: bool = False) -> Value:
-    if (train if training is None else training) and p:
-        raise NotImplementedError("dropout of whole channels, or to SELU's liking, is for training; call eval()")
-    return input
-
-
 @rule("dropout")
 def dropout(g: Builder, input: Value, p: float = 0.5, train: bool = False, training: bool | None = None,
             inplace: bool = False) -> Value:

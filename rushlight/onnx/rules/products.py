@@ -30,7 +30,7 @@ def scaled(g: Builder, x: Value, factor: Any) -> Value:
 
 @rule("addmm")
 def addmm(g: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    if input.dtype.is_floating_point:
+    if input.dtype.is_floating_point and mat1.shape[-1] != 0:      # of nothing, the runtime leaves `input` as it is
         return g.node("Gemm", mat1, mat2, input, alpha=float(alpha), beta=float(beta))
     return g.node("Add", scaled(g, input, beta), scaled(g, matmul(g, mat1, mat2), alpha))
 
@@ -115,5 +115,5 @@ def _repeated(g: Builder, x: Value, query: Value) -> Value:
 def _causal_bias(g: Builder, query: Value, key: Value, dtype: Any) -> Value:
     """0 where a query may look at a key, -inf for keys behind it."""
     sizes = g.sizes([g.size(query, -2), g.size(key, -2)])
-    future = g.node("ConstantOfShape", sizes, dtype=dtype, value=tensor([-math.inf], dtype=dtype))
+    future = g.node("ConstantOfShape", sizes, dtype=dtype, shape=(None, None), value=tensor([-math.inf], dtype=dtype))
     return g.node("Trilu", future, g.constant(1, _C.int64), upper=1)

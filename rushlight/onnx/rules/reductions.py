@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,9 @@ NARROW = ("i8", "i16", "u8", "u16", "b1")
 
 
 def axes_of(x: Value, dim: Any) -> list[int]:
-    """Dims that are reduced; all where none is said."""
+    """Dims that are reduced; all where none is said, none of a tensor without dims."""
+    if not x.ndim:
+        return []
     dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     return sorted({positive(d, x.ndim) for d in dims}) if dims else list(range(x.ndim))
 
@@ -106,6 +109,8 @@ def _moments(root: bool, with_mean: bool) -> Callable[..., Any]:
                 correction: Any = None) -> Any:
         axes = axes_of(input, dim)
         less = correction if correction is not None else int(bool(unbiased))
+        if any(type(input.shape[axis]) is int and not input.shape[axis] for axis in axes):
+            return _of_nothing(g, with_mean)
         mean = reduced(g, "ReduceMean", input, axes, True)
         apart = g.node("Sub", input, mean)
         total = reduced(g, "ReduceSum", g.node("Mul", apart, apart), axes, keepdim)
@@ -125,6 +130,16 @@ def _moments(root: bool, with_mean: bool) -> Callable[..., Any]:
         return result, mean if keepdim else g.node("Squeeze", mean, g.ints(axes)) if input.ndim else mean
 
     return convert
+
+
+def _of_nothing(g: Builder, with_mean: bool) -> Any:
+    """Moments of no elements: not numbers."""
+    seen = result_of(g)
+    sizes = [n if type(n) is int else None for n in seen.shape]
+    if None in sizes:
+        raise NotImplementedError("moments of no elements, of sizes that vary")
+    found = g.node("Expand", g.constant(math.nan, seen.dtype), g.ints(sizes), dtype=seen.dtype)
+    return (found, found) if with_mean else found
 
 
 rule("var")(_moments(False, False))
@@ -165,14 +180,6 @@ def nansum(g: Builder, input: Value, dim: Any = None, keepdim: bool = False, dty
 def cumsum(g: Builder, input: Value, dim: int, dtype: Any = None) -> Value:
     x = g.cast(input, result_of(g).dtype)
     return x if not input.ndim else g.node("CumSum", x, g.constant(positive(dim, input.ndim), INT64))
-
-
-@rule("cumprod")
-def cumprod(g: Builder, input: Value, dim: int, dtype: Any = None) -> Value:
-    if g.opset < 26:
-        raise NotImplementedError("cumprod needs opset 26 (CumProd)")
-    x = g.cast(input, result_of(g).dtype)
-    return x if not input.ndim else g.node("CumProd", x, g.constant(positive(dim, input.ndim), INT64))
 
 
 @rule("trace")

@@ -17,7 +17,7 @@ def _resized(mode: str, exact: bool = False) -> Callable[..., Value]:
         x = input if input is not None else self
         dims = x.ndim - 2
         factors = scale_factors if scale_factors is not None else [scales[k] for k in scales if scales[k] is not None]
-        how = {"mode": mode}
+        how: dict[str, Any] = {"mode": mode}
         if mode == "nearest":
             how |= {"coordinate_transformation_mode": "half_pixel" if exact else "asymmetric", "nearest_mode":
                     "round_prefer_ceil" if exact else "floor"}
@@ -42,7 +42,9 @@ rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")(_resize
 rule("upsample_bicubic2d")(_resized("cubic"))
 
 
-@rule("grid_sampler", "grid_sampler_2d")
+
+
+@rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(g: Builder, input: Value, grid: Value, interpolation_mode: int, padding_mode: int,
                  align_corners: bool) -> Value:
     names = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")

@@ -121,10 +121,31 @@ def split(g: Builder, dim: int = 0, **arguments: Any) -> tuple[Value, ...]:
     axis = positive(dim, input.ndim)
     lengths = [part.shape[axis] for part in g.result]
     if any(type(n) is not int for n in lengths):
-        raise NotImplementedError("pieces whose sizes vary; slice them instead")
+        return _varying_pieces(g, input, axis, arguments, len(lengths))
     if len(lengths) == 1:
         return (g.node("Identity", input),)
     return tuple(g.nodes("Split", input, g.ints(lengths), dtypes=[input.dtype] * len(lengths), axis=axis))
+
+
+def _varying_pieces(g: Builder, x: Value, axis: int, arguments: dict[str, Any], count: int) -> tuple[Value, ...]:
+    """Pieces whose sizes vary: slices, one after the other."""
+    sizes = arguments.get("split_sizes", arguments.get("split_size", arguments.get("split_size_or_sections")))
+    if sizes is None and isinstance(arguments.get("chunks"), int):
+        chunks, whole = arguments["chunks"], g.size(x, axis)
+        more = g.arithmetic("Add", whole, chunks - 1, "")
+        sizes = g.arithmetic("Div", more, chunks, "")
+    if sizes is None:
+        raise NotImplementedError("pieces whose sizes vary; slice them instead")
+    lengths = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes] * count
+    found, begin = [], 0
+    for length in lengths:
+        if isinstance(begin, Size) or isinstance(length, Size):
+            end: Any = g.arithmetic("Add", begin, length, "")
+        else:
+            end = begin + length
+        found.append(sliced(g, x, axis, begin, end))
+        begin = end
+    return tuple(found)
 
 
 @rule("unbind")
@@ -227,7 +248,7 @@ def diagonal(g: Builder, input: Value, offset: int = 0, dim1: int = 0, dim2: int
 
 
 @rule("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "lift_fresh", "positive", "_laid_out", "lift",
-      "resolve_conj", "resolve_neg", "detach_copy", "alias_copy")
+      "resolve_conj", "resolve_neg", "real", "_real_part", "conj", "_conj", "detach_copy", "alias_copy")
 def same(g: Builder, input: Value, **layout: Any) -> Value:
     return input
 
@@ -275,13 +296,40 @@ def select_scatter(g: Builder, input: Value, src: Value, dim: int, index: Any) -
 @rule("unfold")
 def unfold(g: Builder, input: Value, dimension: int, size: int, step: int) -> Value:
     axis = positive(dimension, input.ndim)
+    if not input.ndim:
+        return g.node("Reshape", input, g.ints([size]))
     count = result_of(g).shape[axis]
-    if type(count) is not int:
-        raise NotImplementedError("windows whose number varies")
-    index = g.constant([[i * step + k for k in range(size)] for i in range(count)], INT64)
+    if type(count) is int:
+        index = g.constant([[i * step + k for k in range(size)] for i in range(count)], INT64)
+    else:
+        index = _window_starts(g, input, axis, size, step)
     windows = g.node("Gather", input, index, axis=axis)      # dims: before, windows, inside, behind
     order = [d for d in range(input.ndim + 1) if d != axis + 1]
     return permuted(g, windows, [*order, axis + 1])
+
+
+def _window_starts(g: Builder, x: Value, axis: int, size: int, step: int) -> Value:
+    """Places of windows, as many as fit."""
+    last = g.scalar(g.arithmetic("Sub", g.size(x, axis), size - 1, "last"), INT64)
+    starts = g.node("Range", g.constant(0, INT64), last, g.constant(step, INT64))
+    return g.node("Add", g.node("Unsqueeze", starts, g.ints([1])), g.ints(range(size)))
+
+
+@rule("as_strided")
+def as_strided(g: Builder, input: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+               ) -> Value:
+    """Elements of the memory: that of a tensor that fills its own in row-major order."""
+    seen, offset = g.seen["input"], storage_offset or 0
+    if not all(type(n) is int for n in (*size, *stride, offset, *seen.shape)):
+        raise NotImplementedError("as_strided with sizes that vary")
+    if not seen.is_contiguous() or seen.storage_offset() or seen.untyped_storage().nbytes() not in (
+            0, seen.numel() * seen.dtype.itemsize):
+        raise NotImplementedError("as_strided of a view: a graph knows values, not the memory behind them")
+    places = [offset]
+    for n, s in zip(size, stride, strict=True):
+        places = [p + i * s for p in places for i in range(n)]
+    found = g.node("Gather", reshaped(g, input, [-1]), g.ints(places))
+    return g.node("Reshape", found, g.ints(size))
 
 
 @rule("pixel_shuffle")
