@@ -190,7 +190,7 @@ CEILINGS = {
     "loops": 6900,
     "nn": 10800,
     "mlir": 12000,
-    "onnx": 13000,
+    "onnx": 14400,
     "quantized": 4500,
     "op": 4560,
     "optim": 4100,

@@ -155,6 +155,12 @@ def programs(pattern: str) -> str:
     return f"{len(found)} program{'s' * (len(found) != 1)}"
 
 
+def dialects() -> str:
+    from rushlight.mlir.exporting import DIALECTS  # noqa: PLC0415 - as above
+
+    return f"{len(DIALECTS)} dialects"
+
+
 def sample_device() -> str:
     source = ROOT / "examples" / "device_package" / "rushlight_tally" / "__init__.py"
     return f"a device in {source.read_text(encoding='utf-8').count(chr(10))} lines"
@@ -191,10 +197,13 @@ ROWS: dict[int, tuple[Callable[..., str], tuple[str, ...]]] = {
     26: (onnx_rules, ()),
     27: (targets, ()),
     28: (targets, ()),
+    29: (programs, ("examples/serve/*.py",)),
     30: (names, ("torch.profiler", "torch.autograd.profiler", "torch.autograd.profiler_util")),
     31: (writer_calls, ()),
     32: (libraries, ()),
+    33: (dialects, ()),
     34: (programs, ("docs/life_of_*.py",)),
+    35: (programs, ("tests/ecosystem/cases/toolbelt_and_ttach.py",)),
 }
 
 

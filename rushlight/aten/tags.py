@@ -38,7 +38,8 @@ class Tag(enum.IntEnum):
     def __repr__(self) -> str:
         return f"<Tag.{self.name}: {self.value}>"
 
-    __str__ = lambda self: f"Tag.{self.name}"  # noqa: E731 - an int would print as a number
+    def __str__(self) -> str:      # an int would print as a number
+        return f"Tag.{self.name}"
 
 
 # What elements decide: a number, or how many elements there are.
