@@ -25,6 +25,7 @@ from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..op.pointwise import PointwiseVjp
 from .decompositions import _Decompose
+from .graph_signature import ExportGraphSignature
 from .recording import ExportTracer
 from .values import note_numbers
 
@@ -65,6 +66,7 @@ class _Source:
 
     def __init__(self, gm: GraphModule, env: ShapeEnv | None) -> None:
         self.graph_module, self.graph, self._shape_env = gm, gm.graph, env
+        self.graph_signature = ExportGraphSignature([], [])      # it is nobody's program: its inputs are values
 
 
 class _AsIs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("onnx")
+pytest.importorskip("onnx.backend.test")
 
 import unittest  # noqa: E402
 import warnings  # noqa: E402
