@@ -28,7 +28,7 @@ def run(code: str, folder: Path, *arguments: str, **variables: str) -> subproces
 
 
 def test_every_variable_is_in_the_table() -> None:
-    """Nobody reads the environment but the table's module; some places ask for names that are the system's or XLA's and no
+    """Nobody reads the environment but the table's module; some ask for names that are the system's or XLA's and no
     setting of ours, one guards what captured programs read, and two hand all of it to a child."""
     allowed = {
         "base/environment.py", "compat/__init__.py", "codegen/text/targets.py", "utils/cpp_extension.py",
