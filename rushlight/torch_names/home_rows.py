@@ -217,10 +217,11 @@ mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
 mps -> mps.event: Event
 torch_names.rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats
     cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range
-    sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag conj_physical_
+    sym_constrain_range_for_size sym_fresh_size thread_safe_generator conj_physical_
     ccol_indices_copy col_indices_copy crow_indices_copy indices_copy
     row_indices_copy values_copy
 base.quantizers -> .: qscheme
+aten.tags -> .: Tag
 torch_names.unbuilt -> .: FatalError JITException
 numa -> numa.binding: AffinityMode NumaOptions
 version -> torch_version: TorchVersion

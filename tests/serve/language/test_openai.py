@@ -204,7 +204,7 @@ def test_many_ask_at_once(served: running.Running, client: Any, folder: Path, to
     found: dict[int, str] = {}
 
     def ask(n: int) -> None:
-        answer = client.completions.create(model="tiny", prompt=prompts[n], max_tokens=20, temperature=0)
+        answer = client.completions.create(model="tiny", prompt=prompts[n], max_tokens=60, temperature=0)
         found[n] = answer.choices[0].text
 
     before = metric(served, "decode_steps_total")
@@ -214,10 +214,10 @@ def test_many_ask_at_once(served: running.Running, client: Any, folder: Path, to
     for t in threads:
         t.join()
     for n in (0, 5, 11):
-        words = direct(folder, tokenizer.encode(prompts[n]).ids, 20)
+        words = direct(folder, tokenizer.encode(prompts[n]).ids, 60)
         assert found[n] == tokenizer.decode([w for w in words if w != 1])
     steps = metric(served, "decode_steps_total") - before
-    assert steps < 12 * 20 / 2, "they ran together"
+    assert steps < 12 * 60 * 0.8, "they ran together"
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
