@@ -2,6 +2,7 @@
 
     python -m benchmarks.onnx                       fetches the wheels (pip download --no-deps) into a temporary folder
     python -m benchmarks.onnx --folder FILES        ONNX files that are there already
+    python -m benchmarks.onnx --light               the large models with made-up weights that `onnx` brings
     python -m benchmarks.onnx --cases               how many of the standard's cases pass, by kind
 
 Enters: nothing, or a folder. Leaves: a row for each file: the largest difference over the largest result, processor
@@ -73,6 +74,17 @@ def processor(call: Callable[[], Any], least: int = 5, seconds: float = 1.0) -> 
     return statistics.median(taken)
 
 
+def by_turns(*calls: Callable[[], Any], rounds: int = 5) -> list[float]:
+    """Seconds of processor time of each call, the medians; all of them are called in every round."""
+    taken: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, own in zip(calls, taken, strict=True):
+            start = time.process_time()
+            call()
+            own.append(time.process_time() - start)
+    return [statistics.median(own) for own in taken]
+
+
 def row(path: Path) -> float:
     """One file: prints its row, and returns the ratio."""
     import numpy as np
@@ -82,15 +94,13 @@ def row(path: Path) -> float:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    start = time.process_time()
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    theirs_loading = time.process_time() - start
+    def opened() -> Any:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    session, model = opened(), torch.onnx.load(path)      # kernels of constants are compiled once
+    theirs_loading, loading = by_turns(opened, lambda: torch.onnx.load(path))
     feeds = inputs_of(session, path.name)
     expected = session.run(None, feeds)
-    torch.onnx.load(path)                       # kernels of constants are compiled once
-    start = time.process_time()
-    model = torch.onnx.load(path)
-    loading = time.process_time() - start
     given = {k: torch.tensor(v) for k, v in feeds.items()}
     compiled = torch.compile(model)
     with torch.no_grad():
@@ -128,11 +138,16 @@ def cases() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, help="ONNX files that are there already")
+    parser.add_argument("--light", action="store_true", help="the models with made-up weights that onnx brings")
     parser.add_argument("--cases", action="store_true", help="the standard's cases, in place of files")
     chosen = parser.parse_args()
     if chosen.cases:
         cases()
         return
+    if chosen.light:
+        import onnx.backend.test
+
+        chosen.folder = Path(onnx.backend.test.__file__).parent / "data" / "light"
     import rushlight as torch
 
     torch.set_num_threads(1)

@@ -37,13 +37,16 @@ from . import enums as enums
 from . import errors as errors
 from rushlight.onnx.exporting import export as export
 from rushlight.onnx.state import is_in_onnx_export as is_in_onnx_export
+from rushlight.onnx.importing.loading import load as load
 from rushlight.base.refusals import names_of as names_of
 from . import operators as operators
+from . import ops as ops
 producer_name: builtins.str
 producer_version: builtins.str
 def register_custom_op_symbolic(
     symbolic_name: builtins.str, symbolic_fn: builtins.object, opset_version: builtins.int,
 ) -> None: ...
+from rushlight.onnx.importing.loading import run as run
 class select_model_mode_for_export:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
@@ -91,4 +94,6 @@ class symbolic_opset8:
 class symbolic_opset9:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
+from . import testing as testing
 def unregister_custom_op_symbolic(symbolic_name: builtins.str, opset_version: builtins.int) -> None: ...
+from . import verification as verification

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..tensors.interop import tensor
-from .model import Graph, Node, Value, element_type, used_names
+from .model import CONSTANT, Graph, Node, Value, element_type, used_names
 
 OLDEST, NATIVE, NEWEST, DEFAULT = 7, 18, 28, 20      # below NATIVE graphs are written for that one, and then lowered
 # Versions of files that each opset came with; before 4 every tensor had to be an input too.
@@ -69,12 +69,14 @@ class Builder:
         found.origin, found.domains, found.known = self.origin, self.domains, ChainMap({}, self.known)
         return found
 
-    def tensor(self, name: str, t: Any) -> Value:
+    def tensor(self, name: str, t: Any, role: str = CONSTANT) -> Value:
         """A tensor that the model holds: the outermost graph does, for all that are inside of it."""
         if self.outer is not None:
-            return self.outer.tensor(name, t)
+            return self.outer.tensor(name, t, role)
         name = self.fresh(name)
         self.graph.tensors[name] = t
+        if t.dtype.is_floating_point or role != CONSTANT:
+            self.graph.roles[name] = role      # whoever reads the file takes other floats for weights
         self.facts[name] = Value(name, t.dtype, tuple(t.shape))
         return self.facts[name]
 
@@ -132,6 +134,17 @@ class Builder:
             return x
         is_tiny = dtype.is_floating_point and dtype.itemsize == 1      # what is too large for those is no number here
         return self.node("Cast", x, dtype=dtype, shape=x.shape, to=element_type(dtype), saturate=0 if is_tiny else None)
+
+    def where(self, condition: Value, a: Value, b: Value) -> Value:
+        """a where the condition holds, else b; truths by logic and narrow integers as wider ones, since ONNX Runtime
+        chooses among neither."""
+        if a.dtype is _C.bool:
+            chosen = self.node("And", condition, a, dtype=_C.bool)
+            return self.node("Or", chosen, self.node("And", self.node("Not", condition), b, dtype=_C.bool))
+        if a.dtype.code in ("i8", "i16", "u16"):
+            wide = [self.cast(v, _C.int32) for v in (a, b)]
+            return self.cast(self.node("Where", condition, *wide, dtype=_C.int32), a.dtype)
+        return self.node("Where", condition, a, b, dtype=a.dtype)
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _C, ops
@@ -59,8 +59,21 @@ def described(model: Model, missing: Sequence[str]) -> list[str]:
     return lines
 
 
-def random_inputs(model: Model, size: int) -> dict[str, Any]:
-    """A tensor for each input: normal numbers, small integers; dims that vary have `size` elements."""
+def sizes_of(words: Sequence[str], model: Model) -> dict[str, int]:
+    """Elements of dims that vary by their names, of the others under ''. Refuses what no input has."""
+    known = {n for v in model.graph.inputs if v.kind is not None for n in v.kind.shape or () if isinstance(n, str)}
+    found = {"": 1}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        if not number.isdecimal() or (name and name not in known):
+            names = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"--size: expected a number, or NAME=NUMBER with one of {names}, got {word!r}")
+        found[name] = int(number)
+    return found
+
+
+def random_inputs(model: Model, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """A tensor for each input: normal numbers, small integers; dims that vary have the elements that `sizes` says."""
     found = {}
     generator = _C.Generator().manual_seed(0)
     for v in model.graph.inputs:
@@ -72,7 +85,7 @@ def random_inputs(model: Model, size: int) -> dict[str, Any]:
             continue
         if kind.form != "tensor" or kind.number in (0, STRING):
             raise TypeError(f"onnx: random values for input {v.name!r} ({kind}) cannot be made; run it from Python")
-        shape = [n if isinstance(n, int) else size for n in kind.shape or ()]
+        shape = [n if isinstance(n, int) else sizes.get(n, sizes[""]) for n in kind.shape or ()]
         dtype = ELEMENTS[kind.number].dtype
         drawn = ops.aten.randn(shape, generator=generator)
         found[v.name] = drawn.to(dtype) if dtype.is_floating_point else drawn.abs().to(dtype)
@@ -82,7 +95,7 @@ def random_inputs(model: Model, size: int) -> dict[str, Any]:
 def run(chosen: argparse.Namespace, model: Model) -> None:
     """Run, and time, a model on random inputs."""
     loaded = translated(model, {})
-    inputs = random_inputs(model, chosen.size)
+    inputs = random_inputs(model, sizes_of(chosen.size, model))
     with no_grad():
         result = loaded(**inputs)
         for name, value in zip(loaded.results, result if isinstance(result, tuple) else (result,), strict=True):

@@ -19,6 +19,7 @@ from ..export.exported_program import ModuleCallEntry
 from ..export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 from ..export.values import argument_of, note_numbers
 from ..fx.node import Node
+from ..op import find_op
 from . import sessions
 from .building import DEFAULT
 from .converting import Wanted, converted, prepared
@@ -60,16 +61,17 @@ class _Compiled:
                 raise RuntimeError(
                     f"compile(backend='onnxrt'): graphs run on the CPU, and input {node.name} is on {value.device}."
                 )
-        core = prepared(_program(gm))
-        model = converted(core, Wanted(DEFAULT, keeps_origin=False, draws=False))
-        self.session = sessions.session_of(model)
-        self.returned = core.graph.output_node().args[0]
-        self.names = [v.name for v in model.graph.inputs]
-        self.is_fed = [not _is_constant(n) for n in core.graph.find_nodes(op="placeholder")]
+        # Preparing lifts constants: they are the core's inputs then, and the model's own.
+        self.is_fed = [not _is_constant(n) for n in gm.graph.find_nodes(op="placeholder")]
+        self.returned, self.session = gm.graph.output_node().args[0], None
+        if any(isinstance(n, Node) for n in self.returned):
+            core = prepared(_program(gm))
+            self.session = sessions.session_of(converted(core, Wanted(DEFAULT, keeps_origin=False, draws=False)))
+            self.returned = core.graph.output_node().args[0]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        given = [x for x, fed in zip(inputs, self.is_fed, strict=True) if fed]
-        results = iter(sessions.run(self.session, given) if self.session.get_outputs() else ())
+        given = [_as_pairs(x) for x, fed in zip(inputs, self.is_fed, strict=True) if fed]
+        results = iter(sessions.run(self.session, given) if self.session is not None else ())
         return [_as_traced(next(results), n.meta.get("val")) if isinstance(n, Node) else n for n in self.returned]
 
     def boxed(self) -> Callable:
@@ -84,10 +86,18 @@ def _is_constant(node: Node) -> bool:
     return not isinstance(node.meta.get("val"), (_C.Tensor, _C.SymbolicInt))
 
 
+def _as_pairs(value: Any) -> Any:
+    """Complex numbers as models have them."""
+    return find_op("view_as_real")(value.resolve_conj()) if isinstance(value, _C.Tensor) and value.dtype.is_complex \
+        else value
+
+
 def _as_traced(result: Any, seen: Any) -> Any:
     """A result as the program has it: numbers as numbers, dims in memory in the order that tracing saw."""
     if isinstance(seen, _C.SymbolicInt):
         return int(result)
+    if isinstance(seen, _C.Tensor) and seen.dtype.is_complex:
+        result = find_op("view_as_complex")(result.contiguous())
     if not isinstance(seen, _C.Tensor) or seen.is_contiguous() or not seen.ndim:
         return result
     strides = [s if type(s) is int else int(s.node.hint if hasattr(s, "node") else s.hint) for s in seen.stride()]

@@ -7,6 +7,7 @@ loops, which keep their steps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from .. import _C
 from .building import Builder, Size
 from .model import Value
 
+HIDDEN = re.compile(r"u\d+")      # what sizes are called that elements decide
 TRUTH, INT64 = _C.bool, _C.int64
 
 
@@ -40,7 +42,7 @@ def _closed(g: Builder, values: Sequence[Any]) -> None:
     made = {name for node in g.graph.nodes for name in node.outputs}
     for value in values:
         if isinstance(value, Size):
-            value = g.scalar(value, INT64)
+            value = g.scalar(value, value.value.dtype)
         if value.name not in made or any(value.name == v.name for v in g.graph.outputs):
             shares, g.shares = g.shares, False
             value = g.node("Identity", value, shape=value.shape)
@@ -50,6 +52,8 @@ def _closed(g: Builder, values: Sequence[Any]) -> None:
 
 def _truth(g: Builder, value: Any) -> Value:
     """A predicate as a tensor without dims."""
+    if isinstance(value, Size):
+        value = value.value
     if not isinstance(value, Value):
         return g.constant(bool(value), TRUTH)
     value = g.cast(value, TRUTH)
@@ -84,6 +88,8 @@ def _while_loop(conversion: Converts, cond_fn: Any, body_fn: Any, carried: Seque
 def _scan(conversion: Converts, function: Any, carried: Sequence[Value], xs: Sequence[Value], further: Sequence[Any]
           ) -> list[Value]:
     g, count = conversion.g, len(carried)
+    if any(v.shape is None or HIDDEN.fullmatch(str(v.shape[0])) for v in xs):
+        return _scan_as_loop(conversion, function, carried, xs, further)
     with conversion.inside("body") as inner:
         values = [inner.input("carried", v.dtype, v.shape) for v in carried]
         slices = [inner.input("slice", v.dtype, v.shape[1:] if v.shape is not None else None) for v in xs]
@@ -91,6 +97,22 @@ def _scan(conversion: Converts, function: Any, carried: Sequence[Value], xs: Seq
         _closed(inner, results)
     dtypes = [v.dtype for v in (*carried, *inner.graph.outputs[count:])]
     return g.nodes("Scan", *carried, *xs, dtypes=dtypes, body=inner.graph, num_scan_inputs=len(xs))
+
+
+def _scan_as_loop(conversion: Converts, function: Any, carried: Sequence[Value], xs: Sequence[Value],
+                  further: Sequence[Any]) -> list[Value]:
+    """A scan over as many members as there are when it runs: runtimes refuse a Scan over none, and not a Loop."""
+    g, count = conversion.g, len(carried)
+    steps = g.node("Reshape", g.node("Shape", xs[0], dtype=INT64, start=0, end=1), g.constant([], INT64), shape=())
+    with conversion.inside("body") as inner:
+        step = inner.input("step", INT64, ())
+        goes_on = inner.input("goes_on", TRUTH, ())
+        values = [inner.input("carried", v.dtype, v.shape) for v in carried]
+        slices = [inner.node("Gather", v, step, axis=0, shape=v.shape[1:] if v.shape is not None else None) for v in xs]
+        results = conversion.inlined(function, [*values, *slices, *further])
+        _closed(inner, [goes_on, *results])
+    dtypes = [v.dtype for v in (*carried, *inner.graph.outputs[1 + count :])]
+    return g.nodes("Loop", steps, None, *carried, dtypes=dtypes, body=inner.graph)
 
 
 _RULES: dict[str, Callable[..., list[Value]]] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan}

@@ -23,7 +23,6 @@ from .._higher_order_ops.core import HigherOrderOp
 from ..aot.schema_arguments import bound_arguments
 from ..aten.overloads import AtenOverload
 from ..aten.plain import ASSERT_SCALAR
-from ..base import assertions
 from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.graph_module import GraphModule
@@ -39,7 +38,8 @@ from .control_flow import control_flow
 from .elements import NotPointwise, pointwise
 from .errors import OnnxExporterError, UnsupportedOperatorError
 from .lowering import lowered
-from .model import Model, Value
+from .model import CONSTANT, Model, Value
+from .numbers import NUMBERS
 from .pairs import REAL, Pair, whole
 from .rules import COMPLEX, RANDOM, RULES, complex_call
 from .rules.operators import NATIVE as NATIVE_OPS
@@ -230,18 +230,18 @@ class _Conversion:
                     continue
                 self.env[node] = self.user_input(next(given, node.name), node.meta["val"])
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self.env[node] = self.tensor(str(spec.target), self.program.tensor_of(spec).detach())
+                self.env[node] = self.tensor(str(spec.target), self.program.tensor_of(spec).detach(), spec.kind.name)
             else:
                 raise OnnxExporterError(f"onnx: input {node.name} is a {spec.kind.name}, which a model cannot have")
         unused = list(given)
         if unused:
             raise ValueError(f"onnx: input_names has {unused} beyond the inputs that the model has")
 
-    def tensor(self, name: str, held: Tensor) -> Value | Pair:
+    def tensor(self, name: str, held: Tensor, role: str = CONSTANT) -> Value | Pair:
         """A tensor that the model holds."""
         if not held.dtype.is_complex:
-            return self.g.tensor(name, held)
-        return Pair(self.g.tensor(name, ops["view_as_real"](held.resolve_conj())), held.dtype, tuple(held.shape))
+            return self.g.tensor(name, held, role)
+        return Pair(self.g.tensor(name, ops["view_as_real"](held.resolve_conj()), role), held.dtype, tuple(held.shape))
 
     def user_input(self, name: str, value: Any) -> Any:
         if isinstance(value, Tensor) and value.dtype.is_complex:
@@ -273,7 +273,7 @@ class _Conversion:
                 continue                       # None and numbers that were fixed: the program knows them
             value = self.value(node)
             if isinstance(value, Size):
-                value = self.g.scalar(value, _C.int64)
+                value = self.g.scalar(value, value.value.dtype)
             if isinstance(value, Pair):
                 value = dataclasses.replace(value.value, shape=(*value.shape, 2))
             name = next(given, None)
@@ -331,6 +331,12 @@ class _Conversion:
             if isinstance(error, UnsupportedOperatorError):
                 raise
             raise UnsupportedOperatorError(f"onnx: {node.target} cannot be converted: {error}{_line(node)}") from error
+        except TypeError as error:
+            sizes = [str(v) for v in map(self.env.get, node.all_input_nodes) if isinstance(v, Size)]
+            if not sizes:
+                raise
+            raise UnsupportedOperatorError(f"onnx: {node.target} takes numbers that are known when a model is exported,"
+                                           f" and {', '.join(sizes)} varies.{_line(node)}") from error
 
     def result(self, node: Node) -> Any:
         target = node.target
@@ -377,13 +383,12 @@ class _Conversion:
         args = self.given(node.args)
         if not any(isinstance(a, Size) for a in args):
             return node.target(*args)
-        value = node.meta.get("val")
-        rule = _NUMBERS.get(node.target)
-        if rule is None or not isinstance(value, (int, _C.SymbolicInt)):
-            if _is_checked_only(node):
-                return None
+        if _is_checked_only(node):
+            return None
+        rule = NUMBERS.get(node.target)
+        if rule is None:
             raise UnsupportedOperatorError(f"onnx: no rule for sizes computed with {node.target}.{_line(node)}")
-        return rule(self.g, *args, self.text(value))
+        return rule(self.g, *args, self.text(node.meta.get("val")))
 
     def finished(self, node: Node, result: Any) -> Any:
         """Results with the shapes and types that the program says they have."""
@@ -448,24 +453,6 @@ def _bound(node: Node) -> tuple[Any, tuple]:
 def _line(node: Node) -> str:
     where = node.meta.get("stack_trace")
     return f"\n  {where}\n" if where else f" (node {node.name})"
-
-
-def _floor_divide(g: Builder, a: Any, b: Any, text: str) -> Size:
-    rest = g.arithmetic("Mod", a, b, "")
-    return g.arithmetic("Div", g.arithmetic("Sub", a, rest, ""), b, text)
-
-
-_NUMBERS: dict[Any, Callable] = {
-    operator.add: lambda g, a, b, text: g.arithmetic("Add", a, b, text),
-    operator.sub: lambda g, a, b, text: g.arithmetic("Sub", a, b, text),
-    operator.mul: lambda g, a, b, text: g.arithmetic("Mul", a, b, text),
-    operator.mod: lambda g, a, b, text: g.arithmetic("Mod", a, b, text),
-    operator.floordiv: _floor_divide,
-    operator.neg: lambda g, a, text: g.arithmetic("Sub", 0, a, text),
-    operator.pow: lambda g, a, b, text: g.arithmetic("Pow", a, b, text),
-    assertions.sym_max: lambda g, a, b, text: g.arithmetic("Max", a, b, text),
-    assertions.sym_min: lambda g, a, b, text: g.arithmetic("Min", a, b, text),
-}
 
 
 def _numel(g: Builder, x: Value) -> Any:

@@ -125,7 +125,7 @@ def _one_node(g: Builder, definition: Pointwise, args: tuple, given: tuple, oper
         if logical and (not isinstance(given[i], Value) or given[i].dtype is not _C.bool):
             return None
         inputs.append(g.cast(given[i], own) if isinstance(given[i], Value) else g.scalar(given[i], own))
-    return g.node(op, *inputs, dtype=_C.bool if op in _BOOLEAN else common)
+    return g.where(*inputs) if op == "Where" else g.node(op, *inputs, dtype=_C.bool if op in _BOOLEAN else common)
 
 
 class Expression:
@@ -283,7 +283,7 @@ _OPS: dict[str, Rule] = {
     "not": _on_bits("Not", "BitwiseNot"), "shl": _shift("LEFT"), "shr": _shift("RIGHT"),
     "lt": _compare("Less"), "le": _compare("LessOrEqual"), "gt": _compare("Greater"), "ge": _compare("GreaterOrEqual"),
     "eq": _compare("Equal"), "ne": _not_equal,
-    "select": lambda g, args, e: g.node("Where", *args, dtype=args[1].dtype), "table": _table,
+    "select": lambda g, args, e: g.where(*args), "table": _table,
 }
 
 

@@ -25,7 +25,7 @@ from .enums import OperatorExportTypes, TrainingMode
 from .errors import OnnxExporterError, OnnxExporterWarning
 from .program import ONNXProgram
 from .quantized_models import in_floats
-from .sizes import within_bounds
+from .sizes import assumed, within_bounds
 from .testing import assert_onnx_program
 from .verification import verify_onnx_program
 
@@ -50,6 +50,42 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
     `dynamic_shapes` says which sizes may vary, as `export.export` has it, with names in the place of Dims too:
     `{"x": {0: "batch"}}`. `dynamic_axes` is the older way to say so, by names of inputs. `custom_translation_table`
     has rules for ops: functions of a builder and the op's arguments. See docs/onnx.md for every argument.
+
+    Arguments:
+        model: a module, a function, or an exported program
+        args: examples of its arguments
+        f: the file to write; None for none
+        kwargs: examples of its keyword arguments
+        verbose: whether progress is printed
+        input_names: names of the inputs, in order
+        output_names: names of the results, in order
+        opset_version: version of ONNX's ops; None for a recent one
+        dynamo: whether `export.export` reads the model; otherwise it is traced
+        external_data: whether large weights go into a file of their own
+        dynamic_shapes: which sizes may vary, as `export.export` has it
+        custom_translation_table: rules for ops, by op
+        report: whether a report is written beside the file
+        optimize: whether the graph is simplified
+        verify: whether ONNX Runtime's results are compared with the model's
+        profile: whether the time of each part is reported
+        dump_exported_program: whether the exported program is written too
+        artifacts_dir: where reports go
+        export_params: whether weights are in the file
+        keep_initializers_as_inputs: whether weights are inputs as well
+        dynamic_axes: the older way to say which sizes may vary
+        training: whether the model is exported as it trains or as it evaluates
+        operator_export_type: which ops may stand in the graph
+        do_constant_folding: whether what depends on nothing is computed now
+        custom_opsets: versions of domains that are not ONNX's own
+        export_modules_as_functions: which modules become functions of the file
+        autograd_inlining: whether custom functions are replaced by what they do
+
+    Example:
+        >>> model = rl.nn.Linear(3, 2)
+        >>> program = rl.onnx.export(model, (rl.ones(1, 3),), "model.onnx", verbose=False)
+        >>> import os
+        >>> os.path.exists("model.onnx")
+        True
     """
     opset = _opset(opset_version)
     _refuse(operator_export_type, export_modules_as_functions, autograd_inlining)
@@ -72,6 +108,7 @@ def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] 
             result.opsets = {**(custom_opsets or {}), **result.opsets}
             clock.stage("convert")
         found = ONNXProgram(result, core)
+        _tell_axes(found, dynamic_axes or {})
         _tell(found, opset, clock)
         if verbose:
             print(found)
@@ -166,16 +203,17 @@ def _captured(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any, axes
         shapes = _from_axes(model, args, kwargs, axes, names)
     elif shapes is not None:
         shapes = _named_dims(shapes, {})
+    notes: list[str] = []
     try:
-        return export_program(model, args, kwargs, dynamic_shapes=shapes)
+        program = export_program(model, args, kwargs, dynamic_shapes=shapes)
     except UserError:
         found = within_bounds(model, args, kwargs, shapes)
         if found is None:
             raise
         program, notes = found
-        for note in notes:
-            warnings.warn(f"onnx.export: {note}.", OnnxExporterWarning, stacklevel=3)
-        return program
+    for note in [*notes, *assumed(program)]:
+        warnings.warn(f"onnx.export: {note}.", OnnxExporterWarning, stacklevel=3)
+    return program
 
 
 def _named_dims(shapes: Any, dims: dict[str, Any]) -> Any:
@@ -208,6 +246,17 @@ def _from_axes(model: Module, args: tuple, kwargs: dict[str, Any], axes: Mapping
         rank = leaves[called[name]].ndim
         shapes[called[name]] = {d % rank: dims.setdefault(n, Dim(n)) for d, n in pairs}
     return pytree.tree_unflatten(shapes, spec)
+
+
+def _tell_axes(found: ONNXProgram, axes: Mapping[str, Any]) -> None:
+    """Names of `dynamic_axes` that nothing in the model has."""
+    graph = found.model.graph
+    inputs, outputs = [v.name for v in graph.inputs], [v.name for v in graph.outputs]
+    for name in axes:
+        if name not in inputs and name not in outputs:
+            warnings.warn(f"onnx.export: dynamic_axes names {name!r}, and the model has the inputs"
+                          f" {', '.join(inputs) or 'none'} and the results {', '.join(outputs) or 'none'}: no size"
+                          " varies by it.", OnnxExporterWarning, stacklevel=3)
 
 
 def _joined(path: Sequence[Any]) -> str:

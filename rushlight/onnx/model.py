@@ -22,8 +22,12 @@ BESIDE = 1024                     # smaller tensors stay in the model: shapes ar
 ELEMENT = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "b1": 9, "f16": 10, "f64": 11, "u32": 12,
     "u64": 13, "c64": 14, "c128": 15, "bf16": 16, "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19,
-    "f8e5m2fnuz": 20, "f8e8m0fnu": 24,
+    "f8e5m2fnuz": 20, "u4": 21, "i4": 22, "f8e8m0fnu": 24,
 }
+# Under this key files of PyTorch say what a tensor is to the program: a PARAMETER, a BUFFER or a CONSTANT_TENSOR.
+ROLE = "pkg.torch.export.graph_signature.InputSpec.kind"
+PARAMETER, CONSTANT = "PARAMETER", "CONSTANT_TENSOR"
+HALF_BYTES = ("u4", "i4")         # tensors of these have a byte for each element; files two elements in a byte
 
 
 def element_type(dtype: Any) -> int:
@@ -107,6 +111,7 @@ class Graph:
     nodes: list[Node] = dataclasses.field(default_factory=list)
     tensors: dict[str, Any] = dataclasses.field(default_factory=dict)
     values: dict[str, Value] = dataclasses.field(default_factory=dict)      # what is known of values between nodes
+    roles: dict[str, str] = dataclasses.field(default_factory=dict)         # what tensors are to the program: see ROLE
 
     def encoded(self, tensor: Callable[[str, Any], Message] | None = None) -> Message:
         found = Message()
@@ -118,7 +123,16 @@ class Graph:
         for field, values in ((11, self.inputs), (12, self.outputs), (13, self.values.values())):
             for value in values:
                 found.message(field, value.encoded())
+        for value in self._tensors_with_roles():
+            role = Message().text(1, ROLE).text(2, self.roles[value.name])
+            found.message(13, value.encoded().message(4, role))
         return found
+
+    def _tensors_with_roles(self) -> list[Value]:
+        """Tensors of which it is said what they are, and nothing else: those that are inputs too say that there."""
+        said = {v.name for v in self.inputs} | set(self.values)
+        return [Value(name, t.dtype, tuple(t.shape)) for name, t in self.tensors.items()
+                if name in self.roles and name not in said]
 
     def __str__(self) -> str:
         def shown(value: Value) -> str:
@@ -231,7 +245,12 @@ def memory_of(t: Any) -> memoryview:
     t = t.detach().cpu().contiguous()
     if not t.numel():
         return memoryview(b"")
-    return memoryview(t.reshape(-1).view(_C.uint8).numpy())
+    flat = t.reshape(-1).view(_C.uint8)
+    if t.dtype.code in HALF_BYTES:
+        pairs = flat.new_zeros((-(-flat.numel() // 2), 2))
+        pairs.view(-1)[: flat.numel()] = flat & 15
+        flat = pairs[:, 0] | (pairs[:, 1] << 4)
+    return memoryview(flat.numpy())
 
 
 def _attribute(name: str, value: Any) -> Message:

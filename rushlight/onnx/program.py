@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from ..export.values import flat_arguments
 from ..op import ops
 from . import sessions
 from .building import draws, drop_unused, renamed_within
-from .model import BESIDE, LARGEST_FILE, Graph, Model, Value
+from .errors import OnnxExporterWarning
+from .model import BESIDE, CONSTANT, LARGEST_FILE, Graph, Model, Value
 from .sessions import optional
 
 
@@ -66,11 +68,16 @@ class ONNXProgram:
         model.save(destination, external_data=external_data and has_large)
 
     def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
-        """Other tensors for parameters and buffers, by their names in the module."""
+        """Other tensors for parameters and buffers, by their names in the module. Those that the model has not, since
+        nothing it computes reads them, are left out with a warning."""
         tensors = self.model.graph.tensors
+        missing = [name for name in state_dict if name not in tensors]
+        if missing:
+            warnings.warn(f"apply_weights: the model has no tensors {', '.join(missing)}; it has {', '.join(tensors)}",
+                          OnnxExporterWarning, stacklevel=2)
         for name, t in state_dict.items():
-            if name not in tensors:
-                raise KeyError(f"apply_weights: the model has no tensor {name!r}; it has {', '.join(tensors)}")
+            if name in missing:
+                continue
             if tuple(t.shape) != tuple(tensors[name].shape) or t.dtype is not tensors[name].dtype:
                 raise ValueError(
                     f"apply_weights: {name} is {tensors[name].dtype}{list(tensors[name].shape)} in the model, "
@@ -197,7 +204,7 @@ class _Untyped(Value):
 def with_inputs(model: Model, keeps: bool) -> Model:
     """The model with its parameters and buffers among its inputs; `keeps`: and their tensors as defaults."""
     graph: Graph = model.graph
-    held = [name for name in graph.tensors if not name.startswith("c_")]
+    held = [name for name in graph.tensors if graph.roles.get(name, CONSTANT) != CONSTANT]
     inputs = [*graph.inputs, *[Value(n, graph.tensors[n].dtype, tuple(graph.tensors[n].shape)) for n in held]]
     tensors = graph.tensors if keeps else {n: t for n, t in graph.tensors.items() if n not in held}
     return dataclasses.replace(model, graph=dataclasses.replace(graph, inputs=inputs, tensors=tensors))

@@ -14,8 +14,10 @@ from ..dynamo.errors import UserError
 from ..export import Dim, ExportedProgram, export as export_program
 from ..export.dynamic_shapes import leaf_shapes, named_arguments
 from ..export.graph_signature import InputKind
+from ..export.sizes import multiple_of
 from ..utils import _pytree as pytree
 
+TRIED = 64        # sizes that a condition is held against
 SMALLEST = 2      # sizes of 0 and 1 are told apart anyway: this bound is not worth a note
 
 
@@ -31,6 +33,25 @@ def within_bounds(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any
     except UserError:
         return None
     return program, _named(program, entries)
+
+
+def assumed(program: Any) -> list[str]:
+    """What the program took for granted of one size while it ran, though not all sizes that it may have are such: an
+    `if x.shape[0] % 2` went the example's way. Files check nothing, so that this has to be told."""
+    env = program._shape_env
+    ranges = {str(symbol): r for symbol, r in program.range_constraints.items()}
+    notes: dict[str, None] = {}
+    for guard in () if env is None else env.guards:
+        (symbol, *more) = [*guard.truth.names, None]
+        if symbol not in ranges or more != [None] or multiple_of([guard], symbol)[1] is not None:
+            continue
+        low = max(SMALLEST, ranges[symbol].lower)
+        high = min(low + TRIED, low + TRIED if ranges[symbol].upper is None else ranges[symbol].upper)
+        if any(not guard.holds({symbol: n}) for n in range(low, high + 1)):
+            name = program._dim_names.get(symbol, symbol)
+            shown = repr(guard).replace(symbol, name)
+            notes[f"the program decided by a size {name} at {guard.location}: the model is right where {shown}"] = None
+    return list(notes)
 
 
 def _is_name(entry: Any) -> bool:
@@ -72,6 +93,11 @@ def _named(program: Any, entries: list[Any]) -> list[str]:
     program._dim_names.update({symbol: name for symbol, name in names.items() if symbol.isidentifier()})
     ranges = {str(symbol): r for symbol, r in program.range_constraints.items()}
     notes.update(dict.fromkeys(_limits(names, ranges)))
+    for symbol, name in names.items() if program._shape_env is not None else ():
+        factor, guard = multiple_of(program._shape_env.guards, symbol)
+        if guard is not None:
+            notes[f"the program takes a size {name} that is a multiple of {factor} ({guard!r}); the model is right for"
+                  " those"] = None
     return list(notes)
 
 

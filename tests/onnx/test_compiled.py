@@ -103,3 +103,34 @@ def test_ops_without_nodes_and_random_numbers_are_refused():
         torch.compile(lambda x: torch.rand_like(x) + x, backend="onnxrt")(torch.ones(3))
     with pytest.raises(RuntimeError, match="options"):
         torch.compile(lambda x: x, backend="onnxrt", options={"fuse": False})
+
+
+PROGRAMS = {
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(x @ x.mT),          # whose body holds constants of its own
+    "svdvals": torch.linalg.svdvals,
+    "views alone": lambda x: (x.split(2), x.t()),                   # of which the graph computes nothing
+    "complex results": lambda x: torch.fft.rfft(x),
+    "complex arguments": lambda x: torch.fft.ifft(torch.fft.fft(x) * 2j).imag,
+    "several": lambda x: (*x.topk(2), None, x.sort(1).values, 3),
+    "factors": lambda x: torch.linalg.solve(x @ x.mT + torch.eye(4), x),
+    "sizes that data decides": lambda x: x[x > 0],
+    "scans": lambda x: x.cumsum(1).softmax(-1).var(0),
+    "other types": lambda x: (x.double().sin(), (x * 10).long() // 3),
+}
+
+
+@needs_runtime
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_diverse_programs(name):
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(PROGRAMS[name], backend="onnxrt")(x), PROGRAMS[name](x), rtol=1e-3,
+                                   atol=1e-4)
+
+
+@needs_runtime
+def test_graphs_handed_complex_numbers():
+    z = torch.fft.fft(torch.randn(4, 4, generator=torch.Generator().manual_seed(0)))
+    fast = torch.compile(lambda z: z * z.conj() + z.conj().t(), backend="onnxrt")
+    torch.testing.assert_close(fast(z), z * z.conj() + z.conj().t(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(fast(z.conj()), z * z.conj() + z.t(), rtol=1e-4, atol=1e-4)

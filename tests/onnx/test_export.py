@@ -226,8 +226,9 @@ def test_programs_change_weights_names_and_show_values():
     program.rename_axes({"n": "rows"})
     assert program.model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "rows"
     torch.testing.assert_close(program.call_reference(x)[0], other(x).relu().detach())
-    with pytest.raises(KeyError, match="no tensor 'weights'"):
-        program.apply_weights({"weights": other.weight})
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="no tensors weights; it has 0.weight"):
+        program.apply_weights({"weights": other.weight, "0.bias": torch.zeros(3)})
+    assert not program.model.graph.tensors["0.bias"].any()
     with pytest.raises(ValueError, match=r"0\.bias"):
         program.apply_weights({"0.bias": torch.ones(7)})
 

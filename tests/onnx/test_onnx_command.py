@@ -22,6 +22,14 @@ def test_it_describes_and_runs(tmp_path, capsys):
     assert "gives   y: rushlight.float32[4, 3]" in shown
 
 
+def test_dims_that_vary_are_sized_by_name(tmp_path, capsys):
+    path = written(tmp_path / "m.onnx", "Relu")
+    assert main(["onnx", path, "--run", "--size", "2", "--size", "n=5"]) == 0
+    assert "gives   y: rushlight.float32[5, 3]" in capsys.readouterr().out
+    assert main(["onnx", path, "--run", "--size", "rows=5"]) == 2
+    assert "one of n, got 'rows=5'" in capsys.readouterr().err
+
+
 def test_it_names_what_is_missing(tmp_path, capsys):
     assert main(["onnx", written(tmp_path / "m.onnx", "Nowhere")]) == 1
     assert "missing Nowhere of ai.onnx version 20" in capsys.readouterr().out

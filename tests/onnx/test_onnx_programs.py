@@ -3,6 +3,7 @@ what is told of an export."""
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 
@@ -43,14 +44,15 @@ def ops_of(program):
 class Nested(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner = nn.Linear(3, 3)
+        self.inner, self.innermost = nn.Linear(3, 3), nn.Linear(3, 3)
 
     def forward(self, x):
         def large(x):
             return self.inner(x).tanh(), x.sum()
 
         def small(x):
-            return torch.cond(x.mean() > -1, lambda x: (x * 2, x.sum()), lambda x: (x.clone().add_(1), x.amax()), (x,))
+            return torch.cond(x.mean() > -1, lambda x: (self.innermost(x), x.sum()),
+                              lambda x: (x.clone().add_(1), x.amax()), (x,))
 
         return torch.cond(x.sum() > 0, large, small, (x,))
 
@@ -366,3 +368,163 @@ def test_script_modules_and_nested_arguments():
 def test_programs_without_results_are_refused():
     with pytest.raises(torch.onnx.OnnxExporterError, match="returns no tensors"):
         torch.onnx.export(Call(lambda x: 3), (torch.ones(2),))
+
+
+# --- what new users tried ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [{"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False}, {}])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_lstm_with_projections(told, has_state):
+    model = nn.LSTM(4, 6, proj_size=3, **told).eval()
+    x, count = torch.randn(2, 5, 4), (2 if "bidirectional" in told else 1) * told.get("num_layers", 1)
+    batch = 2 if "batch_first" in told else 5
+    args = (x, (torch.randn(count, batch, 3), torch.randn(count, batch, 6))) if has_state else (x,)
+    check(torch.onnx.export(model, args), model, *args)
+
+
+def test_lstm_with_projections_over_any_number_of_steps():
+    model = nn.LSTM(4, 6, proj_size=3, batch_first=True).eval()
+    program = torch.onnx.export(model, (torch.randn(2, 5, 4),), dynamic_shapes=({0: "batch", 1: "steps"},))
+    check(program, model, torch.randn(3, 1, 4))
+    check(program, model, torch.randn(1, 9, 4))
+
+
+class Fitted(nn.Module):
+    """The halves of an image, padded to its size again: by nothing where that is even."""
+
+    def forward(self, x):
+        u = F.interpolate(F.max_pool2d(x, 2), scale_factor=2)
+        tall, wide = x.shape[2] - u.shape[2], x.shape[3] - u.shape[3]
+        return x + F.pad(u, [wide // 2, wide - wide // 2, tall // 2, tall - tall // 2])
+
+
+def test_padding_that_is_none_for_the_example_is_computed_for_others():
+    program = torch.onnx.export(Fitted(), (torch.randn(1, 3, 32, 48),), dynamic_shapes=({2: "h", 3: "w"},))
+    for h, w in ((32, 48), (33, 47), (5, 5)):
+        check(program, Fitted(), torch.randn(1, 3, h, w))
+
+
+def test_sizes_that_have_to_be_even_are_said_to_be():
+    class Halves(nn.Module):
+        def forward(self, x):
+            return x + F.interpolate(F.max_pool2d(x, 2), scale_factor=2)
+
+    with pytest.warns(UserWarning, match="size h that is a multiple of 2"):
+        torch.onnx.export(Halves(), (torch.randn(1, 3, 32, 48),), dynamic_shapes=({2: "h"},))
+
+
+def test_axes_of_nothing_in_the_model_are_told():
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="names 'b', and the model has the inputs a and the results relu"):
+        torch.onnx.export(nn.ReLU(), (x,), input_names=["a"], dynamic_axes={"b": {0: "n"}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.onnx.export(nn.ReLU(), (x,), input_names=["a"], output_names=["r"],
+                          dynamic_axes={"a": {0: "n"}, "r": {0: "n"}})
+
+
+# --- sizes that decide, and that are decided --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: torch.cond(x.shape[0] > 4, lambda x: x * 2, lambda x: x + 1, (x,)),
+    lambda x: torch.cond(torch.sym_not((x.shape[0] % 2 == 0) | (x.shape[0] > 5)), lambda x: x * 2, lambda x: x + 1,
+                         (x,)),
+    lambda x: torch.cond(x.shape[0] > 4, lambda x: x[:4] * 2, lambda x: x.clone(), (x,)),
+], ids=["one", "several", "what is known inside"])
+def test_comparisons_of_sizes_decide(function):
+    model = Call(function)
+    program = torch.onnx.export(model, (torch.rand(3, 2),), dynamic_shapes=(({0: "rows"},),))
+    assert ops_of(program)[-1] == "If"
+    again = torch.onnx.export(torch.onnx.load(program.serialize()), (torch.rand(3, 2),), dynamic_shapes=({0: "rows"},))
+    for rows in (2, 3, 5, 6):
+        check(program, model, torch.rand(rows, 2))
+        check(again, model, torch.rand(rows, 2))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: torch.cond(x.sum() > 0, lambda x: torch.cat([x, x]), lambda x: x * 1.5, (x,)) * 2,
+    lambda x: torch.cond(x.sum() > 0, lambda x: torch.cond(x.mean() > 1, lambda x: x[1:], lambda x: x[:1], (x,)),
+                         lambda x: x * 1.5, (x,)).sum(0),
+    lambda x: torch.cond(x.sum() > 0, lambda x: (x[x > 0.5], x[0]), lambda x: (x.reshape(-1)[:3], x[1]), (x,)),
+])
+@pytest.mark.parametrize("shapes", [None, (({0: "rows"},),)])
+def test_functions_of_cond_may_return_other_sizes(function, shapes):
+    model, x = Call(function), torch.rand(3, 2)
+    program = torch.onnx.export(model, (x,), dynamic_shapes=shapes)
+    again = torch.onnx.export(torch.onnx.load(program.serialize()), (x,), dynamic_shapes=shapes and shapes[0])
+    for given in (x, -x, x + 1, *([torch.rand(5, 2), -torch.rand(2, 2)] if shapes else [])):
+        check(program, model, given)
+        check(again, model, given)
+
+
+def test_loops_inside_of_cond():
+    from rushlight._higher_order_ops.scan import scan
+
+    class Loops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def repeats(self, x):
+            return torch.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, self.inner(h) + x),
+                                    (torch.zeros((), dtype=torch.int64), x))[1]
+
+        def forward(self, x):
+            def scans(x):
+                return scan(lambda c, e: (self.inner(c) + e, c * e), torch.zeros(3), x)[1]
+
+            return torch.cond(x.sum() > 0, scans, self.repeats, (x,))
+
+    model = Loops()
+    program = torch.onnx.export(model, (torch.rand(4, 3),), dynamic_shapes=({0: "rows"},))
+    inner = [{n.op for n in g.nodes} for g in program.model.graph.nodes[-1].attributes.values()]
+    assert "Scan" in inner[0] and "Loop" in inner[1]
+    for rows in (1, 4, 6):
+        check(program, model, torch.rand(rows, 3))
+        check(program, model, -torch.rand(rows, 3))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x / math.sqrt(x.shape[0]) + x.shape[0] / 3, lambda x: x + math.ceil(x.shape[0] / 4) * 0.5])
+def test_reals_computed_of_sizes(function):
+    model = Call(function)
+    program = torch.onnx.export(model, (torch.rand(3, 2),), dynamic_shapes=(({0: "rows"},),))
+    for rows in (3, 5, 8):
+        check(program, model, torch.rand(rows, 2))
+
+
+def test_what_an_odd_size_decided_is_told():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] % 2 else x + 1
+
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=r"decided by a size rows at .*\(rows % 2\) != 0"):
+        torch.onnx.export(Odd(), (torch.ones(3, 2),), dynamic_shapes=({0: "rows"},))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.onnx.export(Odd(), (torch.ones(3, 2),))
+        torch.onnx.export(nn.Conv2d(1, 1, 3, stride=2, padding=1), (torch.ones(2, 1, 9, 9),),
+                          dynamic_shapes=({0: "batch", 2: "h", 3: "w"},))
+
+
+@pytest.mark.parametrize("scale", [-0.5, lambda x: 1 / x.shape[1], None])
+def test_attention_is_scaled_by_what_varies_and_by_what_is_negative(scale):
+    def attend(x):
+        return F.scaled_dot_product_attention(x, x, x, scale=scale(x) if callable(scale) else scale)
+
+    varying = {1: "length", 2: torch.export.Dim("width")} if scale is None else {1: "length"}
+    program = torch.onnx.export(Call(attend), (torch.randn(2, 3, 4),), dynamic_shapes=((varying,),))
+    check(program, Call(attend), torch.randn(2, 5, 6 if scale is None else 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int16, torch.uint8, torch.float16, torch.int64])
+def test_one_of_two_values_of_any_type(dtype):
+    a, b = torch.tensor([[0, 1], [1, 1]]).to(dtype), torch.tensor([[1, 0], [0, 1]]).to(dtype)
+
+    def choose(a, b, mask):
+        return torch.where(mask, a, b), a.masked_fill(mask, 1), torch.where(mask, a, b[:1])
+
+    model, mask = Call(choose), torch.tensor([[True, False], [False, True]])
+    check(torch.onnx.export(model, (a, b, mask)), model, b, a, ~mask)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import _C
+from ...fx.proxy import Proxy
 from ..kinds import ELEMENTS, STRING, Kind
 
 
@@ -74,7 +75,10 @@ class Arguments:
         if kind.form != "tensor" or kind.number == STRING:
             return
         if not isinstance(value, _C.Tensor):
-            raise TypeError(f"onnx: input {name!r} should be a tensor ({kind}), got {_described(value)}")
+            if isinstance(value, Proxy):
+                return
+            how = " (torch.from_numpy makes one of it; onnx.run takes arrays)" if hasattr(value, "__array__") else ""
+            raise TypeError(f"onnx: input {name!r} should be a tensor ({kind}), got {_described(value)}{how}")
         if kind.number:
             expected = ELEMENTS[kind.number].dtype
             if value.dtype is not expected and not (expected is self.floats and value.dtype is floats):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import UnsupportedOperatorError
-from ..model import Graph, Model, Node, used_names
+from ..model import Graph, Model, Node
 from .errors import damaged
 from .table import NEWEST, first_version, found
 
@@ -22,6 +22,8 @@ CONTROL = {("", "If"): 1, ("", "Loop"): 1, ("", "Scan"): 8, ("", "SequenceMap"):
 
 def ordered(nodes: Sequence[Node], graph: Graph | None, known: Collection[str], scope: Any, where: str) -> list[Node]:
     """The nodes, each after those whose results it reads."""
+    if _is_in_order(nodes, graph, known, scope):
+        return list(nodes)
     makers: dict[str, int] = {}
     for k, node in enumerate(nodes):
         for name in node.outputs:
@@ -50,6 +52,32 @@ def ordered(nodes: Sequence[Node], graph: Graph | None, known: Collection[str], 
     return _sorted(nodes, waiting, readers)
 
 
+def _is_in_order(nodes: Sequence[Node], graph: Graph | None, known: Collection[str], scope: Any) -> bool:
+    """Whether the nodes of a file can run as they come, which most can: all that is read was made, and once."""
+    made: set[str] = set()
+    outside: set[str] = set()            # a node after all may make these, and then it is meant
+
+    def is_there(name: str) -> bool:
+        if not name or name in made or name in known:
+            return True
+        if scope is None or scope.find(name) is None:
+            return False
+        outside.add(name)
+        return True
+
+    for node in nodes:
+        for name in node.inputs:
+            if name not in made and not is_there(name):
+                return False
+        if node.attributes and not all(is_there(name) for name in _captured(node)):
+            return False
+        for name in node.outputs:
+            if name and (name in made or name in known or name in outside):
+                return False
+            made.add(name)
+    return graph is None or all(is_there(v.name) and v.name for v in graph.outputs)
+
+
 def _sorted(nodes: Sequence[Node], waiting: list[int], readers: Mapping[int, list[int]]) -> list[Node]:
     ready = deque([k for k, count in enumerate(waiting) if not count])
     done: list[Node] = []
@@ -70,24 +98,24 @@ def _captured(node: Node) -> set[str]:
     """Names that graphs in a node read from around them."""
     found: set[str] = set()
     for value in node.attributes.values():
-        for graph in value if isinstance(value, list) else [value]:
-            if isinstance(graph, Graph):
-                own = {v.name for v in graph.inputs} | set(graph.tensors)
-                own |= {name for n in graph.nodes for name in n.outputs}
-                read = used_names(graph.nodes) | {v.name for v in graph.outputs}
-                found |= {n for n in read if n and n not in own and not _made_inside(graph, n)}
+        if isinstance(value, Graph):
+            found |= _free(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Graph):
+            for graph in value:
+                found |= _free(graph)
     return found
 
 
-def _made_inside(graph: Graph, name: str) -> bool:
-    """Whether a graph deeper in makes a name that `used_names` reports."""
+def _free(graph: Graph) -> set[str]:
+    """Names that a graph, or one in it, reads and does not make."""
+    read, own = {v.name for v in graph.outputs}, {v.name for v in graph.inputs}
     for node in graph.nodes:
-        for value in node.attributes.values():
-            if isinstance(value, Graph):
-                made = {v.name for v in value.inputs} | set(value.tensors) | {o for n in value.nodes for o in n.outputs}
-                if name in made or _made_inside(value, name):
-                    return True
-    return False
+        read.update(node.inputs)
+        own.update(node.outputs)
+        if node.attributes:
+            read |= _captured(node)
+    read.discard("")
+    return read - own - graph.tensors.keys()
 
 
 def _label(node: Node) -> str:
@@ -152,7 +180,10 @@ def unsupported(model: Model, custom: Collection[tuple[str, str]] = ()) -> list[
     """What a model calls and nothing here implements, one line for each."""
     missing: Counter[tuple[str, str, int]] = Counter()
     first: dict[tuple[str, str, int], str] = {}
+    fine: set[tuple[str, str, int]] = set()
     for node, opsets in all_nodes(model):
+        if (node.domain, node.op, id(opsets)) in fine:
+            continue
         if (node.domain, node.op) in custom or (node.domain, node.op, node.overload) in model.functions:
             continue
         version = opsets.get(node.domain, model.opset if not node.domain else 1)
@@ -163,6 +194,8 @@ def unsupported(model: Model, custom: Collection[tuple[str, str]] = ()) -> list[
             key = (node.domain, node.op, version)
             missing[key] += 1
             first.setdefault(key, node.name or next(iter(node.outputs), ""))
+        elif not model.functions:
+            fine.add((node.domain, node.op, id(opsets)))
     return [_line(*key, count, first[key]) for key, count in missing.items()]
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
+from ...base.assertions import sym_float, sym_not
+from ...symbols import SymFloat
 from ...tensors.interop import tensor
 
 aten = ops.aten
@@ -26,6 +28,16 @@ def shape(x: Any, *, start: int = 0, end: int | None = None) -> tuple:
 def size(x: Any) -> int:
     """The number of elements of a tensor."""
     return math.prod(tuple(x.shape))
+
+
+def shape_of_numbers(x: Any, *, start: int = 0, end: int | None = None) -> tuple:
+    """The sizes of what stands for a tensor."""
+    return ((len(x),) if isinstance(x, tuple) else ())[start:end]
+
+
+def count(x: Any) -> int:
+    """The number of elements of what stands for a tensor."""
+    return len(x) if isinstance(x, tuple) else 1
 
 
 def to_tensor(value: Any, like: Any, dtype: Any) -> Any:
@@ -158,6 +170,53 @@ def greater(a: Any, b: Any) -> Any:
     return _each(lambda p, q: p > q)(a, b)
 
 
+def at_most(a: Any, b: Any) -> Any:
+    return _each(lambda p, q: p <= q)(a, b)
+
+
+def at_least(a: Any, b: Any) -> Any:
+    return _each(lambda p, q: p >= q)(a, b)
+
+
+def both(a: Any, b: Any) -> Any:
+    return _each(lambda p, q: p & q)(a, b)
+
+
+def either(a: Any, b: Any) -> Any:
+    return _each(lambda p, q: p | q)(a, b)
+
+
+def is_any(x: Any) -> Any:
+    """Numbers as truths."""
+    return tuple([v != 0 for v in x]) if isinstance(x, tuple) else x != 0
+
+
+def as_reals(x: Any) -> Any:
+    """Numbers as reals."""
+    return tuple([sym_float(v) for v in x]) if isinstance(x, tuple) else sym_float(x)
+
+
+def as_whole(x: Any) -> Any:
+    """Numbers as integers, rounded towards 0."""
+    return tuple([_whole(v) for v in x]) if isinstance(x, tuple) else _whole(x)
+
+
+def _whole(x: Any) -> Any:
+    return math.trunc(x) if isinstance(x, (float, SymFloat)) else x
+
+
+def divide_reals(a: Any, b: Any) -> Any:
+    return _each(lambda p, q: p / q)(a, b)
+
+
+def floor(x: Any) -> Any:
+    return as_reals(tuple([math.floor(v) for v in x]) if isinstance(x, tuple) else math.floor(x))
+
+
+def ceil(x: Any) -> Any:
+    return as_reals(tuple([math.ceil(v) for v in x]) if isinstance(x, tuple) else math.ceil(x))
+
+
 def smaller(a: Any, b: Any) -> Any:
     return _each(min)(a, b)
 
@@ -171,7 +230,7 @@ def negative(x: Any) -> Any:
 
 
 def is_not(x: Any) -> Any:
-    return tuple([not v for v in x]) if isinstance(x, tuple) else not x
+    return tuple([sym_not(v) for v in x]) if isinstance(x, tuple) else sym_not(x)
 
 
 def prod(x: Any, axes: Any = None, *, keepdims: int = 1) -> Any:
@@ -212,13 +271,17 @@ def _reshaped(ranks: Ranks, settings: dict, constants: Sequence[Any]) -> int | N
 
 
 def _cast(ranks: Ranks, settings: dict, constants: Sequence[Any]) -> int | None:
-    return ranks[0] if settings.get("to") in (6, 7) else None
+    return ranks[0] if settings.get("to") in CASTS else None
 
 
 def _kept(ranks: Ranks, settings: dict, constants: Sequence[Any]) -> int | None:
     return (1 if settings.get("keepdims", 1) else 0) if ranks[0] == 1 else None
 
 
+REALS = (1, 11)       # types of numbers that are reals
+CASTS = {1: as_reals, 11: as_reals, 6: as_whole, 7: as_whole, 9: is_any}
+# Of reals: what differs, or is not there.
+OF_REALS = {"Div": divide_reals, "Mod": None}
 # By operator: what it is when its inputs are numbers, and the dims of its result. Truths are marked as such.
 HOST: dict[str, tuple[Callable[..., Any], Callable[..., int | None], bool]] = {
     "Gather": (gather, _gathered, False), "Concat": (concat, _vectors, False), "Identity": (same, _largest, False),
@@ -226,6 +289,9 @@ HOST: dict[str, tuple[Callable[..., Any], Callable[..., int | None], bool]] = {
     "Div": (div, _largest, False), "Mod": (mod, _largest, False), "Neg": (negative, _largest, False),
     "Min": (smaller, _largest, False), "Max": (larger, _largest, False), "Equal": (equal, _largest, True),
     "Less": (less, _largest, True), "Greater": (greater, _largest, True), "Not": (is_not, _largest, True),
+    "LessOrEqual": (at_most, _largest, True), "GreaterOrEqual": (at_least, _largest, True),
+    "And": (both, _largest, True), "Or": (either, _largest, True),
+    "Floor": (floor, _largest, False), "Ceil": (ceil, _largest, False),
     "Where": (where, _largest, False), "Cast": (same, _cast, False), "Reshape": (reshape, _reshaped, False),
     "ReduceProd": (prod, _kept, False),
     "Slice": (take, _vector, False), "Unsqueeze": (unsqueeze, _scalar, False), "Squeeze": (squeeze, _single, False),

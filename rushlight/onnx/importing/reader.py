@@ -7,17 +7,68 @@ graphs nested without end.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
+import re
 from typing import Any
 
-from ..kinds import Kind, element
-from ..model import Function, Graph, Model, Node, Reference, Value
-from ..wire import fields
+from ... import _C
+from ..kinds import ELEMENTS, Kind, element
+from ..model import CONSTANT, PARAMETER, ROLE, Function, Graph, Model, Node, Reference, Value
 from .errors import damaged
-from .stored import SparseStored, Stored, packed_integers
+from .stored import SparseStored, Stored
 
-DEEPEST = 100          # graphs in graphs, and types in types
+DEEPEST = 200          # messages in messages: a graph in a graph is three of them
+FOLDED = "pkg.onnxscript.optimizer.folded_from"      # the values that a constant was computed of
+# What PyTorch's exporter calls the numbers of a program, and tensors that are neither parameters nor buffers.
+_SOURCES = re.compile(r"'(?:val_\d+|scalar_tensor_default|lifted_tensor|clone|_to_copy|detach)[\w.]*'")
+
+# --- what the fields of messages are (onnx.proto): their numbers, and the places of their values ----------------------
+
+_KINDS = {name: k for k, name in enumerate(
+    ("text", "texts", "whole", "wholes", "real", "reals", "message", "messages", "data", "parts"))}
+
+
+def _table() -> list[Any]:
+    return [0, ()]
+
+
+def _fill(table: list[Any], **fields: tuple[int, str] | tuple[int, str, list[Any]]) -> None:
+    """Say what the fields of a message are; their values come in this order."""
+    entries: list[Any] = [None] * (1 + max(f[0] for f in fields.values()))
+    for place, (number, kind, *inner) in enumerate(fields.values()):
+        entries[number] = (_KINDS[kind], place, inner[0] if inner else None)
+    table[:] = len(fields), tuple(entries)
+
+
+(MODEL, GRAPH, NODE, FUNCTION, ATTRIBUTE, VALUE, NOTED, TYPE, LISTED, TENSOR_TYPE, SHAPE, DIM, TENSOR, SPARSE, OPSET,
+ ENTRY) = (_table() for _ in range(16))
+_fill(MODEL, ir_version=(1, "whole"), producer=(2, "text"), version=(3, "text"), graph=(7, "message", GRAPH),
+      opsets=(8, "messages", OPSET), metadata=(14, "messages", ENTRY), functions=(25, "messages", FUNCTION))
+_fill(GRAPH, nodes=(1, "messages", NODE), name=(2, "text"), tensors=(5, "messages", TENSOR),
+      inputs=(11, "messages", VALUE), outputs=(12, "messages", VALUE), sparse=(15, "messages", SPARSE),
+      between=(13, "messages", NOTED))
+_fill(NODE, inputs=(1, "texts"), outputs=(2, "texts"), name=(3, "text"), op=(4, "text"),
+      attributes=(5, "messages", ATTRIBUTE), domain=(7, "text"), overload=(8, "text"))
+_fill(FUNCTION, name=(1, "text"), inputs=(4, "texts"), outputs=(5, "texts"), attributes=(6, "texts"),
+      nodes=(7, "messages", NODE), opsets=(9, "messages", OPSET), domain=(10, "text"),
+      defaults=(11, "messages", ATTRIBUTE), overload=(13, "text"))
+_fill(ATTRIBUTE, name=(1, "text"), reference=(21, "text"), kind=(20, "whole"), real=(2, "real"), whole=(3, "whole"),
+      text=(4, "text"), tensor=(5, "message", TENSOR), graph=(6, "message", GRAPH), type=(14, "message", TYPE),
+      sparse=(22, "message", SPARSE), reals=(7, "reals"), wholes=(8, "wholes"), texts=(9, "texts"),
+      tensors=(10, "messages", TENSOR), graphs=(11, "messages", GRAPH), types=(15, "messages", TYPE))
+_fill(VALUE, name=(1, "text"), type=(2, "message", TYPE))
+_fill(NOTED, name=(1, "text"), notes=(4, "messages", ENTRY))      # values between nodes, whose types nobody asks for
+_fill(TYPE, tensor=(1, "message", TENSOR_TYPE), sequence=(4, "message", LISTED), map=(5, "data"),
+      sparse=(8, "message", TENSOR_TYPE), optional=(9, "message", LISTED))
+_fill(LISTED, inner=(1, "message", TYPE))
+_fill(TENSOR_TYPE, number=(1, "whole"), shape=(2, "message", SHAPE))
+_fill(SHAPE, dims=(1, "messages", DIM))
+_fill(DIM, size=(1, "whole"), name=(2, "text"))
+_fill(TENSOR, dims=(1, "wholes"), number=(2, "whole"), floats=(4, "parts"), integers=(5, "parts"), strings=(6, "parts"),
+      longs=(7, "parts"), name=(8, "text"), raw=(9, "data"), doubles=(10, "parts"), unsigned=(11, "parts"),
+      place=(13, "messages", ENTRY), location=(14, "whole"))
+_fill(SPARSE, values=(1, "message", TENSOR), indices=(2, "message", TENSOR), dims=(3, "wholes"))
+_fill(OPSET, domain=(1, "text"), version=(2, "whole"))
+_fill(ENTRY, key=(1, "text"), word=(2, "text"))
 
 
 def read_model(data: Any) -> Model:
@@ -25,329 +76,188 @@ def read_model(data: Any) -> Model:
     view = memoryview(data).cast("B") if not isinstance(data, memoryview) else data
     if not len(view):
         raise ValueError("onnx: there are no bytes to read a model from")
-    reader = _Reader()
-    try:
-        model = reader.model(view)
-    except ValueError as error:
-        if str(error).startswith("onnx"):
-            raise
-        raise damaged(str(error)) from error
-    if not reader.has_graph:
+    ir_version, producer, version, graph, opsets, metadata, functions = _read(view, MODEL)
+    if graph is None:
         raise damaged("it has no graph")
-    return model
-
-
-class _Reader:
-    """Messages within messages, and how deep we are in them."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.has_graph = False
-
-    def within(self, read: Callable[[memoryview], Any], value: Any) -> Any:
-        """A message inside of the one that is read."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise damaged(f"messages lie in one another more than {DEEPEST} deep")
-        try:
-            return read(memory(value))
-        finally:
-            self.depth -= 1
-
-    def model(self, data: memoryview) -> Model:
-        found = Model(Graph(""), 0, 0, producer=("", ""))
-        opsets: dict[str, int] = {}
-        producer = ["", ""]
-        for field, value in fields(data):
-            if field == 1:
-                found.ir_version = whole(value)
-            elif field in (2, 3):
-                producer[field - 2] = text(value)
-            elif field == 7:
-                found.graph = self.within(self.graph, value)
-                self.has_graph = True
-            elif field == 8:
-                domain, version = _opset(memory(value))
-                opsets[domain] = version
-            elif field == 14:
-                key, word = _entry(memory(value))
-                found.metadata[key] = word
-            elif field == 25:
-                function = self.within(self.function, value)
-                found.functions[function.domain, function.name, function.overload] = function
-        found.producer = (producer[0], producer[1])
-        found.opset = opsets.pop("", 1)
-        found.opsets = opsets
-        return found
-
-    def graph(self, data: memoryview) -> Graph:
-        found = Graph("")
-        for field, value in fields(data):
-            if field == 1:
-                found.nodes.append(self.within(self.node, value))
-            elif field == 2:
-                found.name = text(value)
-            elif field == 5:
-                name, stored = self.within(read_tensor, value)
-                if name in found.tensors:
-                    raise damaged(f"two tensors are called {name!r}")
-                found.tensors[name] = stored
-            elif field == 15:
-                sparse = self.within(self.sparse, value)
-                found.tensors[sparse.name] = sparse
-            elif field in (11, 12):
-                (found.inputs if field == 11 else found.outputs).append(self.within(self.value, value))
-            elif field == 13:
-                known = self.within(self.value, value)
-                found.values[known.name] = known
-        return found
-
-    def node(self, data: memoryview) -> Node:
-        inputs, outputs, attributes = [], [], {}
-        name = op = domain = overload = ""
-        for field, value in fields(data):
-            if field == 1:
-                inputs.append(text(value))
-            elif field == 2:
-                outputs.append(text(value))
-            elif field == 3:
-                name = text(value)
-            elif field == 4:
-                op = text(value)
-            elif field == 5:
-                key, setting = self.within(self.attribute, value)
-                attributes[key] = setting
-            elif field == 7:
-                domain = plain_domain(text(value))
-            elif field == 8:
-                overload = text(value)
-        return Node(op, tuple(inputs), tuple(outputs), attributes, name, domain, overload=overload)
-
-    def function(self, data: memoryview) -> Function:
-        found = Function("", "")
-        for field, value in fields(data):
-            if field == 1:
-                found.name = text(value)
-            elif field == 4:
-                found.inputs.append(text(value))
-            elif field == 5:
-                found.outputs.append(text(value))
-            elif field == 6:
-                found.attributes.append(text(value))
-            elif field == 7:
-                found.nodes.append(self.within(self.node, value))
-            elif field == 9:
-                domain, version = _opset(memory(value))
-                found.opsets[domain] = version
-            elif field == 10:
-                found.domain = plain_domain(text(value))
-            elif field == 11:
-                key, setting = self.within(self.attribute, value)
-                found.defaults[key] = setting
-            elif field == 13:
-                found.overload = text(value)
-        return found
-
-    def attribute(self, data: memoryview) -> tuple[str, Any]:
-        """A setting: its name and its value. Repeated fields alone do not say that a list is empty; its type does."""
-        name = reference = ""
-        kind = 0
-        single: Any = None
-        several: dict[int, list[Any]] = {}
-        for field, value in fields(data):
-            if field == 1:
-                name = text(value)
-            elif field == 21:
-                reference = text(value)
-            elif field == 20:
-                kind = whole(value)
-            elif field == 2:
-                single = real(value)
-            elif field == 3:
-                single = whole(value)
-            elif field == 4:
-                single = text(value)
-            elif field == 5:
-                single = self.within(read_tensor, value)[1]
-            elif field == 6:
-                single = self.within(self.graph, value)
-            elif field == 14:
-                single = self.within(self.kind, value)
-            elif field == 22:
-                single = self.within(self.sparse, value)
-            elif field == 7:
-                several.setdefault(7, []).extend(_reals(value))
-            elif field == 8:
-                several.setdefault(8, []).extend(_integers(value))
-            elif field == 9:
-                several.setdefault(9, []).append(text(value))
-            elif field in (10, 11, 15):
-                read = {10: lambda v: read_tensor(v)[1], 11: self.graph, 15: self.kind}[field]
-                several.setdefault(field, []).append(self.within(read, value))
-        if reference:
-            return name, Reference(reference)
-        if single is None and (several or kind in (6, 7, 8, 9, 10, 11, 12, 13)):
-            return name, next(iter(several.values()), [])
-        if single is None:        # proto3 leaves zeros out
-            single = {1: 0.0, 2: 0, 3: ""}.get(kind)
-        return name, single
-
-    def value(self, data: memoryview) -> Value:
-        name, kind = "", None
-        for field, value in fields(data):
-            if field == 1:
-                name = text(value)
-            elif field == 2:
-                kind = self.within(self.kind, value)
-        if kind is None or kind.form != "tensor":
-            return Value(name, None, None, kind)
-        dtype = element(kind.number, f"value {name!r}").dtype if kind.number else None
-        return Value(name, dtype, kind.shape, kind)
-
-    def kind(self, data: memoryview) -> Kind:
-        found = Kind("tensor")
-        for field, value in fields(data):
-            if field in (1, 8):
-                found = _tensor_kind(memory(value), "tensor" if field == 1 else "sparse")
-            elif field in (4, 9):
-                inner = None
-                for number, part in fields(memory(value)):
-                    if number == 1:
-                        inner = self.within(self.kind, part)
-                found = Kind("sequence" if field == 4 else "optional", inner=inner)
-            elif field == 5:
-                found = Kind("map")
-        return found
-
-    def sparse(self, data: memoryview) -> SparseStored:
-        values = indices = None
-        name, dims = "", []
-        for field, value in fields(data):
-            if field == 1:
-                name, values = self.within(read_tensor, value)
-            elif field == 2:
-                indices = self.within(read_tensor, value)[1]
-            elif field == 3:
-                dims.extend(_integers(value))
-        if values is None or indices is None:
-            raise damaged(f"sparse tensor {name!r} has no values or no indices")
-        return SparseStored(name, values, indices, tuple(dims))
+    versions = _versions(opsets)
+    found = Model(_graph(graph), versions.pop("", 1), ir_version or 0, producer=(producer or "", version or ""))
+    found.opsets = versions
+    found.metadata.update((key or "", word or "") for key, word in metadata or ())
+    for record in functions or ():
+        function = _function(record)
+        found.functions[function.domain, function.name, function.overload] = function
+    return found
 
 
 def read_tensor(data: memoryview) -> tuple[str, Stored]:
     """A TensorProto: its name, and where its elements are."""
-    name, number, dims = "", 0, []
-    found = Stored()
-    for field, value in fields(data):
-        if field == 1:
-            dims.extend(_integers(value))
-        elif field == 2:
-            number = whole(value)
-        elif field == 8:
-            name = text(value)
-        elif field == 9:
-            found.raw = memory(value)
-        elif field in (4, 10):
-            found.reals.append((8 if field == 10 else 4, _fixed(value)))
-        elif field in (5, 7, 11):
-            found.integers.append(value)
-        elif field == 6:
-            found.strings.append(memory(value))
-        elif field == 13:
-            key, word = _entry(memory(value))
-            found.place[key] = word
-        elif field == 14:
-            found.is_external = whole(value) == 1
-    found.name, found.shape = name, tuple(dims)
-    if any(n < 0 for n in dims):
-        raise damaged(f"tensor {name!r} has a negative size: {list(dims)}")
-    found.element = element(number, f"tensor {name!r}")
-    return name, found
+    found = _tensor(_read(data, TENSOR))
+    return found.name, found
 
 
-def _tensor_kind(data: memoryview, form: str) -> Kind:
-    number, shape = 0, None
-    for field, value in fields(data):
-        if field == 1:
-            number = whole(value)
-        elif field == 2:
-            shape = tuple([_size(memory(part)) for f, part in fields(memory(value)) if f == 1])
-    return Kind(form, number, shape)
+def _read(data: memoryview, table: list[Any]) -> list[Any]:
+    """The values of a message's fields; None where it has none."""
+    try:
+        return _C.read_message(data, table, DEEPEST)
+    except ValueError as error:
+        raise damaged(str(error)) from error
 
 
-def _size(data: memoryview) -> int | str | None:
-    for field, value in fields(data):
-        if field == 1:
-            return whole(value) if whole(value) >= 0 else None
-        if field == 2:
-            return text(value) or None
-    return None
+# --- records of these values ------------------------------------------------------------------------------------------
 
 
-def _opset(data: memoryview) -> tuple[str, int]:
-    domain, version = "", 1
-    for field, value in fields(data):
-        if field == 1:
-            domain = plain_domain(text(value))
-        elif field == 2:
-            version = whole(value)
-    return domain, version
+def _graph(values: list[Any]) -> Graph:
+    nodes, name, tensors, inputs, outputs, sparse, between = values
+    held: dict[str, Any] = {}
+    for record in tensors or ():
+        stored = _tensor(record)
+        if stored.name in held:
+            raise damaged(f"two tensors are called {stored.name!r}")
+        held[stored.name] = stored
+    for record in sparse or ():
+        thin = _sparse(record)
+        held[thin.name] = thin
+    return Graph(name or "", [_value(v) for v in inputs or ()], [_value(v) for v in outputs or ()],
+                 [_node(n) for n in nodes or ()], held, roles=_roles(between, held) if between and held else {})
 
 
-def _entry(data: memoryview) -> tuple[str, str]:
-    key = word = ""
-    for field, value in fields(data):
-        if field == 1:
-            key = text(value)
-        elif field == 2:
-            word = text(value)
-    return key, word
+def _roles(between: list[Any], held: dict[str, Any]) -> dict[str, str]:
+    """What the tensors of a graph are to the program that it was made of, where the file says so. What an exporter
+    computed of the program's tensors is what they were."""
+    found: dict[str, str] = {}
+    for name, notes in between:
+        if name not in held:
+            continue
+        said = {key: word or "" for key, word in notes or ()}
+        if ROLE in said:
+            found[name] = said[ROLE]
+        elif FOLDED in said:
+            found[name] = PARAMETER if _SOURCES.sub("", said[FOLDED]).strip("[]', ") else CONSTANT
+    return found
 
 
-# --- single values: what a field should be, or the file is damaged ----------------------------------------------------
+def _node(values: list[Any]) -> Node:
+    inputs, outputs, name, op, attributes, domain, overload = values
+    settings = {a[0] or "": _setting(a) for a in attributes} if attributes else {}
+    return Node(op or "", tuple(inputs or ()), tuple(outputs or ()), settings, name or "", plain_domain(domain or ""),
+                overload=overload or "")
+
+
+def _function(values: list[Any]) -> Function:
+    name, inputs, outputs, attributes, nodes, opsets, domain, defaults, overload = values
+    found = Function(plain_domain(domain or ""), name or "")
+    found.inputs.extend(inputs or ())
+    found.outputs.extend(outputs or ())
+    found.attributes.extend(attributes or ())
+    found.nodes.extend([_node(n) for n in nodes or ()])
+    found.opsets.update(_versions(opsets))
+    found.defaults.update((a[0] or "", _setting(a)) for a in defaults or ())
+    found.overload = overload or ""
+    return found
+
+
+# What repeated fields of an attribute become, in their order: numbers and texts stay what they are.
+_EACH: tuple[Any, ...] = (None, None, None, lambda v: _tensor(v), lambda v: _graph(v), lambda v: _kind(v))
+
+
+def _setting(values: list[Any]) -> Any:
+    """The value of an attribute. Repeated fields alone do not say that a list is empty; its type does."""
+    _, reference, kind, real, whole, text, tensor, graph, type_, sparse, *several = values
+    if reference:
+        return Reference(reference)
+    if whole is not None:
+        return whole
+    if real is not None:
+        return real
+    if text is not None:
+        return text
+    if tensor is not None:
+        return _tensor(tensor)
+    if graph is not None:
+        return _graph(graph)
+    if type_ is not None:
+        return _kind(type_)
+    if sparse is not None:
+        return _sparse(sparse)
+    for many, each in zip(several, _EACH, strict=True):
+        if many is not None:
+            return many if each is None else [each(v) for v in many]
+    if kind in (6, 7, 8, 9, 10, 11, 12, 13):
+        return []
+    return {1: 0.0, 2: 0, 3: ""}.get(kind)           # proto3 leaves zeros out
+
+
+def _value(values: list[Any]) -> Value:
+    name, type_ = values[0] or "", values[1]
+    kind = None if type_ is None else _kind(type_)
+    if kind is None or kind.form != "tensor":
+        return Value(name, None, None, kind)
+    dtype = element(kind.number, f"value {name!r}").dtype if kind.number else None
+    return Value(name, dtype, kind.shape, kind)
+
+
+def _kind(values: list[Any]) -> Kind:
+    tensor, sequence, mapping, sparse, optional = values
+    if tensor is not None or sparse is not None:
+        number, shape = tensor if tensor is not None else sparse
+        sizes = None if shape is None else tuple([_size(d) for d in shape[0] or ()])
+        return Kind("tensor" if tensor is not None else "sparse", number or 0, sizes)
+    if sequence is not None or optional is not None:
+        (inner,) = sequence if sequence is not None else optional
+        return Kind("sequence" if sequence is not None else "optional", inner=None if inner is None else _kind(inner))
+    return Kind("tensor" if mapping is None else "map")
+
+
+def _size(values: list[Any]) -> int | str | None:
+    size, name = values
+    if size is not None:
+        return size if size >= 0 else None
+    return name or None
+
+
+def _sparse(values: list[Any]) -> SparseStored:
+    held, indices, dims = values
+    if held is None or indices is None:
+        raise damaged(f"sparse tensor {(held or [''] * 7)[6] or ''!r} has no values or no indices")
+    stored = _tensor(held)
+    return SparseStored(stored.name, stored, _tensor(indices), tuple(dims or ()))
+
+
+def _tensor(values: list[Any]) -> Stored:
+    dims, number, floats, integers, strings, longs, name, raw, doubles, unsigned, place, location = values
+    name, shape = name or "", tuple(dims or ())
+    if shape and min(shape) < 0:
+        raise damaged(f"tensor {name!r} has a negative size: {list(shape)}")
+    kind = ELEMENTS.get(number)
+    found = Stored(name, element(number or 0, f"tensor {name!r}") if kind is None else kind, shape, raw)
+    for parts in (integers, longs, unsigned):
+        if parts is not None:
+            found.integers.extend(parts)
+    for width, parts in ((4, floats), (8, doubles)):
+        if parts is not None:
+            found.reals.extend([(width, memory(p)) for p in parts])
+    if strings is not None:
+        found.strings.extend([memory(p) for p in strings])
+    if place is not None:
+        found.place.update((key or "", word or "") for key, word in place)
+        found.is_external = location == 1
+    elif location == 1:
+        found.is_external = True
+    return found
+
+
+def _versions(opsets: Any) -> dict[str, int]:
+    """The version of each domain; a number that is left out is 0 in the file, and stands for the first."""
+    return {plain_domain(domain or ""): 1 if version is None else version for domain, version in opsets or ()}
 
 
 def memory(value: Any) -> memoryview:
+    """Bytes, or the file is damaged."""
     if not isinstance(value, memoryview):
         raise damaged("a number stands where a message should")
-    return value
-
-
-def text(value: Any) -> str:
-    # Strings of a file need not be UTF-8: what is not comes back as the same bytes when it is written.
-    return str(memory(value), "utf-8", "surrogateescape")
-
-
-def whole(value: Any) -> int:
-    if not isinstance(value, int):
-        raise damaged("bytes stand where an integer should")
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def real(value: Any) -> float:
-    if not isinstance(value, float):
-        raise damaged("a float of 32 bits is missing")
     return value
 
 
 def plain_domain(name: str) -> str:
     """The standard's own domain has two names."""
     return "" if name == "ai.onnx" else name
-
-
-def _integers(value: Any) -> Iterator[int]:
-    if isinstance(value, memoryview):
-        yield from packed_integers(value).tolist()
-    else:
-        yield whole(value)
-
-
-def _reals(value: Any) -> list[float]:
-    data = _fixed(value)
-    if len(data) % 4:
-        raise damaged("a list of floats was cut off")
-    return [v[0] for v in struct.iter_unpack("<f", data)]
-
-
-def _fixed(value: Any) -> Any:
-    return struct.pack("<f", value) if isinstance(value, float) else memory(value)

@@ -17,11 +17,15 @@ from ...tensors.interop import from_numpy, frombuffer, tensor
 from ..kinds import Element
 from .errors import damaged
 
+FEW = 64              # bytes that are looked at one by one: sizes and axes are a few small numbers
+
 
 def packed_integers(data: Any) -> Any:
     """Integers of seven bits to a byte, as an array of int64."""
     import numpy  # noqa: PLC0415 - loaded with the first file
 
+    if len(data) <= FEW and all(byte < 0x80 for byte in data):
+        return numpy.array(list(data), numpy.int64)
     given = numpy.frombuffer(data, numpy.uint8)
     ends = numpy.flatnonzero(given < 0x80)
     if len(given) and (not len(ends) or ends[-1] != len(given) - 1):
@@ -96,19 +100,18 @@ class Stored:
             return self._unpacked(data)
         if not self.numel():
             return tensor([], dtype=self.dtype).reshape(self.shape)
-        import numpy  # noqa: PLC0415
-
-        if numpy.frombuffer(data, numpy.uint8).ctypes.data % self.dtype.itemsize or data.readonly:
-            data = memoryview(bytearray(data))
-        return frombuffer(data, dtype=self.dtype).reshape(self.shape)
+        found = None if data.readonly else frombuffer(data, dtype=self.dtype)
+        if found is None or found.data_ptr() % self.dtype.itemsize:
+            found = frombuffer(bytearray(data), dtype=self.dtype)
+        return found if len(self.shape) == 1 else found.reshape(self.shape)
 
     def _unpacked(self, data: Any) -> Any:
         import numpy  # noqa: PLC0415
 
         given, bits = numpy.frombuffer(data, numpy.uint8), self.element.bits
         parts = [given >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
-        codes = numpy.stack(parts, 1).reshape(-1)[: self.numel()].reshape(self.shape)
-        return self._of_codes(codes)
+        codes = numpy.stack(parts, 1).reshape(-1)[: self.numel()]
+        return self._of_codes(codes).reshape(self.shape)
 
     def _of_codes(self, codes: Any) -> Any:
         """Elements of under 8 bits, from their bits."""
@@ -141,7 +144,7 @@ class Stored:
             return from_numpy(numpy.ascontiguousarray(array)).to(self.dtype).reshape(self.shape)
         parts = [packed_integers(p) if isinstance(p, memoryview) else numpy.array([p], numpy.uint64).view(numpy.int64)
                  for p in self.integers]
-        array = numpy.concatenate(parts) if parts else numpy.zeros(0, numpy.int64)
+        array = parts[0] if len(parts) == 1 else numpy.concatenate(parts) if parts else numpy.zeros(0, numpy.int64)
         if self.element.is_packed:
             return self._unpacked(array.astype(numpy.uint8).tobytes()[: self._size()]) if len(
                 array) == self._size() else self._short(len(array))
@@ -159,8 +162,9 @@ class Stored:
             if len(array):
                 raise damaged(f"tensor {self.name!r} of {name} has integers for elements")
             return tensor([], dtype=self.dtype).reshape(self.shape)
-        return from_numpy(array.astype(f"{'u' if name.startswith('U') else 'i'}{self.element.bits // 8}")).reshape(
-            self.shape)
+        if name != "INT64":
+            array = array.astype(f"{'u' if name.startswith('U') else 'i'}{self.element.bits // 8}")
+        return from_numpy(array).reshape(self.shape)
 
     def _short(self, count: int) -> Any:
         raise damaged(f"tensor {self.name!r} of shape {list(self.shape)} has {count} bytes")

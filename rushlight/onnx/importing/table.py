@@ -12,12 +12,14 @@ of the inputs in the file, as far as they are known (uint4 is carried by uint8).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
 NEWEST = {"": 28, "ai.onnx.ml": 6, "com.microsoft": 1, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+MOST_FOUND = 4096
 EXTRAS = frozenset({"count", "anchor", "elements"})
 
 
@@ -28,21 +30,34 @@ class Rule:
     function: Callable[..., Any]
     since: int
     host: tuple[int, ...] = ()          # inputs that are wanted as numbers: sizes, axes, pads
+    sized: bool = False                 # takes all its inputs as numbers if sizes are among them
     closed: tuple[int, ...] | bool = ()   # inputs that no gradient passes; True: none passes any
     draws: bool = False                 # random numbers: never folded
     grows: bool = False                 # results may be far larger than the inputs: folded while they are small
     layer: Callable[..., Any] | None = None      # a module instead, for what training and evaluation do differently
     gives: Callable[..., Any] | None = None      # types of elements of the results, from those of inputs and attributes
 
-    @property
+    @functools.cached_property
     def settings(self) -> dict[str, inspect.Parameter]:
         """The keywords that it takes."""
         return {name: p for name, p in _parameters(self.function).items() if p.kind is p.KEYWORD_ONLY}
 
-    @property
+    @functools.cached_property
+    def needs(self) -> tuple[str, ...]:
+        """The attributes that a node must have."""
+        return tuple([name for name, p in self.settings.items() if p.default is p.empty and name not in EXTRAS])
+
+    @functools.cached_property
+    def annotations(self) -> dict[str, str]:
+        """What each attribute is, as the rule's text has it."""
+        return {name: str(p.annotation).removesuffix(" | None") for name, p in self.settings.items()
+                if name not in EXTRAS}
+
+    @functools.cached_property
     def takes_any(self) -> bool:
         return any(p.kind is p.VAR_KEYWORD for p in _parameters(self.function).values())
 
+    @functools.cached_property
     def arity(self) -> tuple[int, int | None]:
         """How many inputs it takes, at least and at most."""
         given = [p for p in _parameters(self.function).values() if p.kind in (p.POSITIONAL_ONLY,
@@ -53,13 +68,10 @@ class Rule:
 
 
 RULES: dict[tuple[str, str], list[Rule]] = {}
-_SIGNATURES: dict[Any, Any] = {}
 
 
 def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
-    if function not in _SIGNATURES:
-        _SIGNATURES[function] = dict(inspect.signature(function).parameters)
-    return _SIGNATURES[function]
+    return dict(inspect.signature(function).parameters)
 
 
 def rule(*names: str, since: int = 1, domain: str = "", **facts: Any) -> Callable[[Callable], Callable]:
@@ -71,18 +83,27 @@ def rule(*names: str, since: int = 1, domain: str = "", **facts: Any) -> Callabl
             assert all(r.since != since for r in versions), f"two rules for {name} {since}"
             versions.append(Rule(function, since, **facts))
             versions.sort(key=lambda r: r.since)
+        _FOUND.clear()
         return function
 
     return keep
 
 
+_FOUND: dict[tuple[str, str, int], Rule | None] = {}
+
+
 def found(domain: str, op: str, version: int) -> Rule | None:
     """The rule of an operator in a version of its domain."""
-    best = None
-    for r in RULES.get((domain, op), ()):
-        if r.since <= version:
-            best = r
-    return best
+    key = domain, op, version
+    if key not in _FOUND:
+        if len(_FOUND) > MOST_FOUND:             # files may name operators without end
+            _FOUND.clear()
+        best = None
+        for r in RULES.get((domain, op), ()):
+            if r.since <= version:
+                best = r
+        _FOUND[key] = best
+    return _FOUND[key]
 
 
 def first_version(domain: str, op: str) -> int | None:

@@ -1,20 +1,21 @@
 """A graph of ONNX as a graph of calls.
 
-Enters: a `Model`'s graph, functions and tensors. Leaves: an `fx.Graph` whose calls are the rules' functions, and what
-it holds: parameters (floats that a gradient can reach), buffers, layers, and a module for each graph in a graph. What
-depends on constants alone is computed here, once. Refuses: operators that nothing here implements, all of them in one
-error.
+Enters: a `Model`'s graph, functions and tensors. Leaves: a graph (`recorded.py`) whose calls are the rules' functions,
+and what it holds: parameters (floats that a gradient can reach), buffers, layers, and a module for each graph in a
+graph. What depends on constants alone is computed here, once. Refuses: operators that nothing here implements, all of
+them in one error.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
 from typing import Any
 
-from ... import _C, fx
+from ... import _C
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ...tensors.interop import tensor
@@ -22,12 +23,15 @@ from ..kinds import BY_NAME, ELEMENTS, INT64, NUMBER_OF
 from ..model import Function, Graph, Model, Node, Reference, Value
 from . import hosts
 from .checking import ordered
+from .misfits import MISFITS, check_call
+from .recorded import Call, Recorded, RecordedModule
 from .stored import SparseStored, Stored
 from .table import EXTRAS, Rule, found
 
+_ODD = re.compile("[^0-9A-Za-z_]")
 LARGEST_FOLD = 2**22         # elements of a constant that is computed of smaller ones
 BOOL = BY_NAME["BOOL"].number
-_OF_MODULES = frozenset(vars(Module()))       # names that tensors of a module cannot have
+_OF_MODULES = frozenset({*vars(Module()), *dir(Module)})       # names that tensors of a module cannot have
 
 
 @dataclasses.dataclass(eq=False)
@@ -49,17 +53,17 @@ class Item:
 
 
 class Builder:
-    """An fx graph in the making, and what it takes from those around it."""
+    """A graph in the making, and what it takes from those around it."""
 
     def __init__(self, held: Held, outer: Builder | None = None) -> None:
-        self.held, self.outer, self.graph = held, outer, fx.Graph()
+        self.held, self.outer, self.graph = held, outer, Recorded()
         self.captured: dict[Item, Item] = {}
         self.attributes: dict[str, Any] = {}
         self.modules: dict[str, Any] = {}
-        self.start: Any = None               # placeholders stand before this node
+        self.arguments: set[str] = set()
 
-    def call(self, function: Callable, *args: Any, name: str = "", **kwargs: Any) -> Any:
-        return self.graph.create_node("call_function", function, args, kwargs, name=_plain(name) or None)
+    def call(self, function: Callable, *args: Any, name: str = "", **kwargs: Any) -> Call:
+        return self.graph.add("call_function", function, args, kwargs, _plain(name) or None if name else None)
 
     def of(self, item: Item) -> Any:
         """The node of a value in this graph; one of a graph around it comes in as an argument."""
@@ -74,7 +78,7 @@ class Builder:
 
     def attribute(self, target: str) -> Any:
         if target not in self.attributes:
-            self.attributes[target] = self.graph.create_node("get_attr", target, (), {})
+            self.attributes[target] = self.graph.add("get_attr", target, (), {})
         return self.attributes[target]
 
     def module(self, name: str, module: Any) -> str:
@@ -83,14 +87,14 @@ class Builder:
         self.modules[name] = module
         return name
 
-    def placeholder(self, name: str, default: Any = ()) -> Any:
+    def placeholder(self, name: str, default: Any = ()) -> Call:
         args = default if isinstance(default, tuple) else (default,)
-        first = next(iter(self.graph.nodes), None)
-        place = self.graph.inserting_after(self.start) if self.start else self.graph.inserting_before(first)
-        with place:
-            node = self.graph.create_node("placeholder", _plain(name) or "x", args, {})
-        self.start = node
-        return node
+        target, count = _plain(name) or "x", 0
+        while target in self.arguments:               # two names of a file may be one of Python
+            count += 1
+            target = f"{_plain(name)}_{count}"
+        self.arguments.add(target)
+        return self.graph.placeholder(target, args)
 
     def anchor(self) -> Any:
         """The tensor without elements that says which device and float type the model has."""
@@ -122,6 +126,7 @@ class Held:
         self.tensors: dict[str, tuple[Any, str]] = {}        # a tensor, and what it is: parameter, buffer, constant
         self.kept: dict[Item, str] = {}
         self.taken: set[str] = set()
+        self.owners: set[str] = set()                        # names above those: of modules
         self.anchor = Item("tensor", value=tensor([], dtype=dtype), name="_anchor")
 
     def keep(self, item: Item) -> str:
@@ -142,19 +147,25 @@ class Held:
         parts = name.split(".")
         if not all(parts):
             parts = [name.replace(".", "_") or "unnamed"]
-        parts = [p + "_" if hasattr(Module, p) or p in _OF_MODULES else p for p in parts]
+        parts = [p + "_" if p in _OF_MODULES else p for p in parts]
         found, count = ".".join(parts), 0
         while self._clashes(found):
             count += 1
             found = f"{'.'.join(parts)}_{count}" if count < 3 else f"{'_'.join(parts)}_{count}"
         self.taken.add(found)
+        if "." in found:
+            self.owners |= _above(found)
         return found
 
     def _clashes(self, name: str) -> bool:
-        parts = name.split(".")
-        above = {".".join(parts[:i]) for i in range(1, len(parts))}
-        return name in self.taken or not above.isdisjoint(self.taken) or any(
-            other.startswith(name + ".") for other in self.taken)
+        return name in self.taken or name in self.owners or (
+            "." in name and not _above(name).isdisjoint(self.taken))
+
+
+def _above(name: str) -> set[str]:
+    """The modules that a dotted name goes through."""
+    parts = name.split(".")
+    return {".".join(parts[:i]) for i in range(1, len(parts))}
 
 
 class Scope:
@@ -186,7 +197,7 @@ class Scope:
 
     def attributes(self, node: Node) -> dict[str, Any]:
         """The settings of a node; those of a function's node may be the function's own."""
-        given = {}
+        given: dict[str, Any] = {}
         for name, value in node.attributes.items():
             if isinstance(value, Reference):
                 value = (self.settings or {}).get(value.name)
@@ -235,7 +246,7 @@ class Translation:
         outputs = [inner.find(v.name) for v in graph.outputs]
         builder.graph.output(tuple([builder.tensor(o) for o in outputs]))
         captured = [scope.builder.of(item) for item in builder.captured]
-        target = scope.builder.module(name, fx.GraphModule(holding(builder), builder.graph))
+        target = scope.builder.module(name, RecordedModule(builder.graph, builder.modules))
         numbers = [o.number if o is not None else 0 for o in outputs]
         kinds = [o.form if o is not None else "other" for o in outputs]
         return Part(self, builder, target, captured, numbers, kinds)
@@ -258,14 +269,16 @@ class Translation:
         version = scope.opsets.get(node.domain, version)
         settings = scope.attributes(node)
         inputs = scope.inputs(node)
-        own = self.custom.get((node.domain, node.op))
-        function = self.model.functions.get((node.domain, node.op, node.overload))
+        own = self.custom.get((node.domain, node.op)) if self.custom else None
+        function = self.model.functions.get((node.domain, node.op, node.overload)) if self.model.functions else None
         label = node.name or f"{node.op}_{self.counted}"
         self.counted += 1
         if own is not None:
             results = self.custom_call(scope, node, own, inputs, settings)
         elif function is not None:
             results = self.inlined(scope, function, inputs, settings, label)
+        elif node.op == "Constant" and isinstance(settings.get("value"), Stored) and len(settings) == 1 - len(inputs):
+            results = [self.stored(settings["value"])]
         elif (node.domain, node.op) in self.special:
             results = self.special[node.domain, node.op](self, scope, node, inputs, settings, label)
         else:
@@ -315,14 +328,15 @@ class Translation:
               ) -> list[Item]:
         """A call of a rule: computed now, or with numbers of the host, or a node of the graph."""
         known = rule.settings
-        surplus = [name for name in settings if name not in known and name != "consumed_inputs"]
+        surplus = [] if not settings else [name for name in settings if name not in known
+                                           and name != "consumed_inputs"]
         if surplus and not rule.takes_any:
             own = ", ".join([n for n in known if n not in EXTRAS]) or "none"
             label = node.name or next(iter(node.outputs), "")
             raise ValueError(f"onnx: node {label!r} ({node.op}) has the attribute {surplus[0]!r}, and its operator"
                              f" takes {own}")
         settings.pop("consumed_inputs", None)
-        _check_call(node, rule, inputs, settings)
+        check_call(node, rule, inputs, settings)
         count, name = max(len(node.outputs), 1), next((n for n in node.outputs if n), "")
         on_host = self.on_host(scope, node, inputs, settings)
         if on_host is not None:
@@ -335,18 +349,20 @@ class Translation:
             given["elements"] = tuple(numbers)
         results = rule.gives(numbers, settings) if rule.gives else _carried(numbers)
         results = [results] * count if isinstance(results, int) else [*results, *[0] * count]
-        if not rule.draws and rule.layer is None and all(i is None or i.is_known for i in inputs):
+        if not rule.draws and rule.layer is None and all(i is None or i.place is None for i in inputs):
             folded = self.folded(rule, inputs, given, count, results)
             if folded is not None:
                 return folded
         builder = scope.builder
         if "anchor" in known:
             given["anchor"] = builder.anchor()
-        given = {k: self.setting(builder, v) for k, v in given.items()}
-        args = [builder.numbers(i) if k in rule.host else builder.tensor(i) for k, i in enumerate(inputs)]
+        given = {k: self.setting(builder, v) for k, v in given.items()} if given else given
+        on_host = rule.sized and any(i.form == "numbers" for i in inputs if i is not None) and all(
+            i is not None and _is_numbers(i, True) for i in inputs)
+        args = [builder.numbers(i) if on_host or k in rule.host else builder.tensor(i) for k, i in enumerate(inputs)]
         if rule.layer is not None:
             target = builder.module(name or node.op, rule.layer())
-            called = builder.graph.create_node("call_module", target, tuple(args), given, name=_plain(name) or None)
+            called = builder.graph.add("call_module", target, tuple(args), given, _plain(name) or None)
         else:
             called = builder.call(rule.function, *args, name=name, **given)
         if "count" not in known:
@@ -366,9 +382,14 @@ class Translation:
                 return [_constant(function(inputs[0].value, **settings))]
             called = builder.call(function, builder.of(inputs[0]), name=node.outputs[0], **settings)
             return [Item("numbers", builder, called, rank=1 if node.op == "Shape" else 0, number=INT64)]
+        if node.op in ("Shape", "Size") and inputs[0] is not None and inputs[0].form == "numbers":
+            function = hosts.shape_of_numbers if node.op == "Shape" else hosts.count
+            called = builder.call(function, builder.of(inputs[0]), name=node.outputs[0], **settings)
+            return [Item("numbers", builder, called, rank=1 if node.op == "Shape" else 0, number=INT64)]
         if node.op not in hosts.HOST or not any(i is not None and i.form == "numbers" for i in inputs):
             return None
-        if not all(i is None or _is_numbers(i) for i in inputs):
+        has_reals = any(i is not None and i.form == "numbers" and i.number in hosts.REALS for i in inputs)
+        if not all(i is None or _is_numbers(i, has_reals) for i in inputs):
             return None
         ranks = [_rank(i) for i in inputs if i is not None]
         function, dims, is_truth = hosts.HOST[node.op]
@@ -376,13 +397,16 @@ class Translation:
             function = hosts.BY_SETTINGS[node.op]
         if len(inputs) > 2 and node.op in ("Min", "Max"):
             return None
+        function = hosts.OF_REALS.get(node.op, function) if has_reals else function
+        if function is None or (node.op in ("Floor", "Ceil") and not has_reals):
+            return None
         rank = dims(ranks, settings,
                     [hosts.numbers_of(i.value) if i is not None and i.is_known else None for i in inputs])
         if rank is None:
             return None
         given = {k: v for k, v in settings.items() if k not in ("select_last_index", "noop_with_empty_axes")}
         if node.op in ("Cast", "Identity"):
-            given = {}
+            given, function = {}, hosts.CASTS[settings["to"]] if node.op == "Cast" else function
         called = builder.call(function, *[builder.numbers(i) for i in inputs], name=node.outputs[0], **given)
         number = BOOL if is_truth else settings["to"] if node.op == "Cast" else next(
             i.number for i in reversed(inputs) if i is not None)
@@ -403,7 +427,7 @@ class Translation:
         try:
             with no_grad():
                 found = rule.function(*values, **given)
-        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
+        except (RuntimeError, ValueError, TypeError, NotImplementedError, *MISFITS):
             return None
         many = found if "count" in rule.settings else (found,)
         return [_constant(value, number) for value, number in zip(many[:count], numbers, strict=False)]
@@ -421,14 +445,6 @@ class Part:
     forms: list[str]
 
 
-def holding(builder: Builder) -> Any:
-    """A module with the layers of a graph, and the graphs in it."""
-    module = Module()
-    for name, inner in builder.modules.items():
-        module.add_module(name, inner)
-    return module
-
-
 def _constant(value: Any, number: int = 0) -> Item:
     """A value that is known, numbers as a tensor."""
     if isinstance(value, (bool, int, float, tuple)):
@@ -439,12 +455,12 @@ def _constant(value: Any, number: int = 0) -> Item:
     return Item("other", value=value, number=number)
 
 
-def _is_numbers(item: Item) -> bool:
+def _is_numbers(item: Item, can_be_real: bool = False) -> bool:
     if item.form == "numbers":
         return True
     value = item.value
     return item.is_known and isinstance(value, _C.Tensor) and value.ndim < 2 and value.numel() <= hosts.LARGEST and (
-        value.dtype in (_C.int64, _C.int32, _C.bool))
+        value.dtype in (_C.int64, _C.int32, _C.bool) or (can_be_real and value.dtype in (_C.float32, _C.float64)))
 
 
 def _rank(item: Item) -> int:
@@ -478,18 +494,6 @@ def _stays_small(values: Sequence[Any]) -> bool:
     return bound <= LARGEST_FOLD
 
 
-def _check_call(node: Node, rule: Rule, inputs: Sequence[Any], settings: Mapping[str, Any]) -> None:
-    least, most = rule.arity()
-    label = node.name or (node.outputs[0] if node.outputs else "")
-    if len(inputs) < least or (most is not None and len(inputs) > most):
-        expected = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise ValueError(f"onnx: node {label!r} ({node.op}) has {len(inputs)} inputs, and its operator takes"
-                         f" {expected}")
-    for name, p in rule.settings.items():
-        if p.default is p.empty and name not in settings and name not in EXTRAS:
-            raise ValueError(f"onnx: node {label!r} ({node.op}) lacks the attribute {name!r}")
-
-
 def _without(node: Node, missing: set[str]) -> Node:
     """A function's node, without inputs that its call leaves out."""
     if missing.isdisjoint(node.inputs):
@@ -499,5 +503,7 @@ def _without(node: Node, missing: set[str]) -> Node:
 
 def _plain(name: str) -> str:
     """A name that Python can have."""
-    found = "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
+    if name.isidentifier() and name.isascii():
+        return name
+    found = _ODD.sub("_", name)
     return f"_{found}" if found[:1].isdigit() else found

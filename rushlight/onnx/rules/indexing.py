@@ -200,7 +200,7 @@ def _put_masked(g: Builder, x: Value, mask: Value, at: int, values: Value, accum
         tail = x.ndim - at - mask.ndim
         flag = g.node("Unsqueeze", flag, g.ints(range(-tail, 0))) if tail else flag
         new = g.node("Add", x, values) if accumulate else values
-        return g.node("Where", flag, new, x, dtype=x.dtype)
+        return g.where(flag, new, x)
     if at:
         raise NotImplementedError("a write to where a mask of later dims is true, of more than one number")
     places = g.node("Transpose", g.node("NonZero", g.cast(mask, _C.bool), dtype=INT64), perm=[1, 0])
@@ -355,7 +355,7 @@ def diag_embed(g: Builder, input: Value, offset: int = 0, dim1: int = -2, dim2: 
     wide = g.node("Unsqueeze", rows, g.ints([-1]))
     mask = g.constant([[float(j - i == offset) for j in range(n)] for i in range(n)], _C.float32)
     zero = number(g, 0, input)
-    found = g.node("Where", g.cast(mask, _C.bool), wide, zero, dtype=input.dtype)
+    found = g.where(g.cast(mask, _C.bool), wide, zero)
     order = [d for d in range(result.ndim) if d not in (a, b)] + [a, b]
     return permuted(g, found, [order.index(d) for d in range(result.ndim)])
 

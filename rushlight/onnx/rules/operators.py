@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ... import _C
 from ...op.pack import BY_CODE
-from ..building import Builder
+from ..building import Builder, Size
 from ..model import ELEMENT, Value
-from .table import rule
+from .table import INT64, rule
 
 NATIVE = 23      # the first opset with RotaryEmbedding and Attention
 
@@ -26,6 +27,14 @@ def symbolic(g: Builder, inputs: Sequence[Any], what: str, dtypes: Sequence[str]
     found = g.nodes(said["op"], *inputs, dtypes=[BY_CODE[c] for c in dtypes], domain=domain, **said["attrs"])
     g.origin = before
     return tuple(found)
+
+
+@rule("onnx::NonMaxSuppression")
+def non_max_suppression(g: Builder, boxes: Value, scores: Value, most: Any, overlap: Value | None, least: Value | None,
+                        is_centered: bool) -> Value:
+    limit = g.node("Reshape", g.scalar(most, INT64), g.ints([1])) if isinstance(most, Size) else g.ints([most])
+    return g.node("NonMaxSuppression", g.cast(boxes, _C.float32), g.cast(scores, _C.float32), limit, overlap, least,
+                  dtype=INT64, center_point_box=int(is_centered))
 
 
 @rule("onnx::RotaryEmbedding")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from ... import _C
 from ...tensors.interop import tensor
-from ..building import Builder
+from ..building import Builder, Size
 from ..model import Value
+from ..numbers import NUMBERS
 from .table import number, permuted, rule
 
 
@@ -30,7 +32,9 @@ def scaled(g: Builder, x: Value, factor: Any) -> Value:
 
 @rule("addmm")
 def addmm(g: Builder, input: Value, mat1: Value, mat2: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    if input.dtype.is_floating_point and mat1.shape[-1] != 0:      # of nothing, the runtime leaves `input` as it is
+    are_known = not isinstance(alpha, Size) and not isinstance(beta, Size)
+    # Of products over nothing, the runtime leaves `input` as it is.
+    if are_known and input.dtype.is_floating_point and mat1.shape[-1] != 0:
         return g.node("Gemm", mat1, mat2, input, alpha=float(alpha), beta=float(beta))
     return g.node("Add", scaled(g, input, beta), scaled(g, matmul(g, mat1, mat2), alpha))
 
@@ -65,17 +69,19 @@ def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Val
 
 
 def _scores(g: Builder, query: Value, key: Value, attn_mask: Value | None, dropout_p: float, is_causal: bool,
-            scale: float | None) -> Value:
+            scale: float | Size | None) -> Value:
     if dropout_p:
         raise NotImplementedError(f"dropout of attention weights (dropout_p={dropout_p}) is for training; call eval()")
     width = query.shape[-1]
     if scale is None:
-        if not isinstance(width, int):
-            raise NotImplementedError("the width of queries varies; give scale=")
-        scale = 1 / math.sqrt(width)
-    root = math.sqrt(scale)
+        scale = 1 / math.sqrt(width) if isinstance(width, int) else NUMBERS[operator.truediv](
+            g, 1, NUMBERS[math.sqrt](g, g.size(query, -1), ""), "")
     order = [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2]
-    scores = matmul(g, scaled(g, query, root), scaled(g, permuted(g, key, order), root))
+    if isinstance(scale, Size) or scale < 0:
+        scores = matmul(g, scaled(g, query, scale), permuted(g, key, order))
+    else:                              # both sides by the root: in half types the products stay small
+        root = math.sqrt(scale)
+        scores = matmul(g, scaled(g, query, root), scaled(g, permuted(g, key, order), root))
     if is_causal:
         scores = g.node("Add", scores, _causal_bias(g, query, key, scores.dtype))
     if attn_mask is not None:

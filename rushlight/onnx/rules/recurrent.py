@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ... import _C
 from ..building import Builder
 from ..model import Value
 from .table import rule
 
+INT64 = _C.int64
 # Rows of our weights, by gates, in ONNX's order. LSTM: ours i f g o, theirs i o f c; GRU: ours r z n, theirs z r h.
 ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
@@ -16,10 +18,11 @@ ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 class _Network:
     """One network of several layers."""
 
-    def __init__(self, g: Builder, op: str, has_biases: bool, both: bool, settings: dict[str, Any]) -> None:
-        self.g, self.op, self.has_biases, self.settings = g, op, has_biases, settings
+    def __init__(self, g: Builder, op: str, has_biases: bool, both: bool, projects: bool, settings: dict[str, Any]
+                 ) -> None:
+        self.g, self.op, self.has_biases, self.projects, self.settings = g, op, has_biases, projects, settings
         self.directions = 2 if both else 1
-        self.each = 4 if has_biases else 2
+        self.each = (4 if has_biases else 2) + projects
 
     def gates(self, weight: Value) -> Value:
         """Rows in ONNX's order."""
@@ -39,21 +42,45 @@ class _Network:
         """One layer: its output over time, and its last states."""
         g, each = self.g, self.each
         sets = [params[i * each : (i + 1) * each] for i in range(self.directions)]
-        inner, outer = [self.stacked([self.gates(s[i]) for s in sets]) for i in (0, 1)]
+        inner, outer = [self.gates(s[0]) for s in sets], [self.gates(s[1]) for s in sets]
+        if self.projects:
+            x, inner = self.with_first(x, states[0], inner, outer)
+            outer = [g.node("MatMul", w, s[-1]) for w, s in zip(outer, sets, strict=True)]
         bias = None
         if self.has_biases:
             bias = self.stacked([g.node("Concat", self.gates(s[2]), self.gates(s[3]), axis=0) for s in sets])
-        hidden = params[1].shape[-1]
+        hidden = params[each - 1 if self.projects else 1].shape[-1]
         direction = "bidirectional" if self.directions == 2 else "forward"
         settings = dict(self.settings)
         if "activations" in settings:
             settings["activations"] = settings["activations"] * self.directions
         count = 1 + len(states)
-        results = g.nodes(self.op, x, inner, outer, bias, None, *states, dtypes=[x.dtype] * count, hidden_size=hidden,
-                          direction=direction, **settings)
+        given = [None, *states[1:]] if self.projects else states
+        results = g.nodes(self.op, x, self.stacked(inner), self.stacked(outer), bias, None, *given,
+                          dtypes=[x.dtype] * count, hidden_size=hidden, direction=direction, **settings)
+        if self.projects:
+            down = self.stacked([g.node("Transpose", s[-1], perm=[1, 0]) for s in sets])
+            results = [g.node("MatMul", r, down) for r in results[:2]] + list(results[2:])
         # Theirs has a dim of directions in the middle; ours has them side by side.
         output = g.node("Transpose", results[0], perm=[0, 2, 1, 3])
         return g.node("Reshape", output, g.ints([0, 0, -1])), results[1:]
+
+
+    def with_first(self, x: Value, first: Value, inner: list[Value], outer: Sequence[Value]
+                   ) -> tuple[Value, list[Value]]:
+        """ONNX has no projections. What they make of a state is part of the weights then, but for the first state,
+        which was projected before: it comes in with the first input (the last, where time runs back)."""
+        g = self.g
+        steps = g.node("Slice", g.node("Shape", x, dtype=INT64), g.ints([0]), g.ints([1]), g.ints([0]))
+        rest, zeros = g.node("Sub", steps, g.ints([1])), [g.ints([0] * n) for n in (3, 2, 5)]
+        parts, found = [x], []
+        for k, weight in enumerate(inner):
+            own = g.node("Slice", first, g.ints([k]), g.ints([k + 1]), g.ints([0]))
+            pads = g.node("Concat", *((rest, zeros[2]) if k else (zeros[0], rest, zeros[1])), axis=0)
+            parts.append(g.node("Pad", own, pads))
+            blank = [g.node("Mul", w, g.constant(0.0, w.dtype)) if i != k else w for i, w in enumerate(outer)]
+            found.append(g.node("Concat", weight, *blank, axis=1))
+        return g.node("Concat", *parts, axis=2), found
 
 
 def _network(op: str, **settings: Any) -> Callable[..., Any]:
@@ -65,10 +92,9 @@ def _network(op: str, **settings: Any) -> Callable[..., Any]:
         if dropout and train and num_layers > 1:
             raise NotImplementedError(f"dropout={dropout} between layers is for training; call eval()")
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-        net = _Network(g, op, has_biases, bidirectional, settings)
+        plain = (4 if has_biases else 2) * (2 if bidirectional else 1) * num_layers
+        net = _Network(g, op, has_biases, bidirectional, len(params) != plain, settings)
         each = net.each * net.directions
-        if len(params) != each * num_layers:
-            raise NotImplementedError("projections (proj_size), which ONNX does not have")
         x = g.node("Transpose", input, perm=[1, 0, 2]) if batch_first else input
         last: list[list[Value]] = [[] for _ in states]
         for k in range(num_layers):

@@ -19,8 +19,10 @@ def graph(nodes: list[Node], inputs: list[Value], outputs: list[Value], tensors:
 
 
 def model(nodes: list[Node], inputs: list[Value], outputs: list[Value], tensors: dict[str, Any] | None = None,
-          opset: int = 20, **facts: Any) -> bytes:
-    return Model(graph(nodes, inputs, outputs, tensors), opset, 10, **facts).bytes()
+          opset: int = 20, roles: dict[str, str] | None = None, **facts: Any) -> bytes:
+    whole = graph(nodes, inputs, outputs, tensors)
+    whole.roles.update(roles or {})
+    return Model(whole, opset, 10, **facts).bytes()
 
 
 def node(op: str, inputs: str, outputs: str, domain: str = "", **attributes: Any) -> Node:

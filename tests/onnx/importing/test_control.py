@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 import rushlight as torch
+from rushlight import fx
 from rushlight.onnx.wire import Message
 
 from .files import BOOL, I64, graph, model, node, value
@@ -148,3 +151,138 @@ def test_a_node_without_its_graph_is_refused(op):
         torch.onnx.load(model([node(op, names, "y")], inputs, [value("y", 2)]))
 
 
+# --- in graphs that are made of them ----------------------------------------------------------------------------------
+
+
+def stopping(yields: bool) -> bytes:
+    """x times w, nine times at most, until the sum is 100; and every product on the way."""
+    outputs = [value("go", dtype=BOOL), value("now", 2), *([value("row", 2)] if yields else [])]
+    body = graph([node("Mul", "was w", "now"), node("ReduceSum", "now", "s", keepdims=0), node("Less", "s bound", "go"),
+                  node("Identity", "now", "row")],
+                 [value("i", dtype=I64), value("keep", dtype=BOOL), value("was", 2)], outputs)
+    nodes = [node("Loop", "n yes x", "y rows" if yields else "y", body=body)]
+    return model(nodes, [value("x", 2)], [value("y", 2), *([value("rows", None, 2)] if yields else [])],
+                 {"w": torch.full((2,), 2.0), "n": torch.tensor(9), "bound": torch.tensor(100.0),
+                  "yes": torch.tensor(True)})
+
+
+def growing() -> bytes:
+    """x with three more ones: its size changes at every step."""
+    body = graph([node("Concat", "was one", "now", axis=0), node("Identity", "keep", "go")],
+                 [value("i", dtype=I64), value("keep", dtype=BOOL), value("was", None)],
+                 [value("go", dtype=BOOL), value("now", None)])
+    return model([node("Loop", "n - x", "y", body=body)], [value("x", 2)], [value("y", None)],
+                 {"one": torch.ones(1), "n": torch.tensor(3)})
+
+
+def running(back: int) -> bytes:
+    body = graph([node("Add", "total x", "next"), node("Mul", "next w", "row")], [value("total", 2), value("x", 2)],
+                 [value("next", 2), value("row", 2)])
+    nodes = [node("Scan", "start xs", "last rows", body=body, num_scan_inputs=1, scan_input_directions=[back],
+                  scan_output_directions=[back])]
+    return model(nodes, [value("start", 2), value("xs", "t", 2)], [value("last", 2), value("rows", "t", 2)],
+                 {"w": torch.full((2,), 3.0)})
+
+
+X = torch.tensor([1.0, 2.0])
+PROGRAMS = {
+    "cond": (chosen(), [(X,), (-X,)]),
+    "scan of steps": (power(), [(X, torch.tensor(n)) for n in (3, 5, 1, 0)]),
+    "while_loop": (stopping(False), [(X,), (30 * X,), (X / 100,)]),
+    "while_loop with rows": (stopping(True), [(X,), (30 * X,), (X / 100,)]),
+    "none": (growing(), [(X,), (-X,)]),
+    "scan": (running(0), [(X, torch.randn(3, 2)), (-X, torch.randn(3, 2))]),
+    "scan backwards": (running(1), [(X, torch.randn(3, 2)), (-X, torch.randn(3, 2))]),
+}
+
+
+def parts(result: object) -> list:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def gradients(function: Callable, args: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> list:
+    given = [a.clone().requires_grad_() if a.is_floating_point() else a for a in args]
+    total = sum(r.square().sum() for r in parts(function(*given)))
+    return torch.autograd.grad(total, [*(a for a in given if a.requires_grad), *weights], allow_unused=True)
+
+
+def check(function: Callable, loaded: fx.GraphModule, inputs: Sequence, differentiates: bool = True) -> None:
+    for args in inputs:
+        torch.testing.assert_close(parts(function(*args)), parts(loaded(*args)))
+    if differentiates:
+        weights = [p for n, p in loaded.named_parameters() if n == "w"]
+        own = [p for n, p in getattr(function, "__self__", function).named_parameters() if n.endswith("w")]
+        torch.testing.assert_close(gradients(function, inputs[0], own), gradients(loaded, inputs[0], weights))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_graphs_in_graphs_are_compiled_whole(name):
+    data, inputs = PROGRAMS[name]
+    loaded = torch.onnx.load(data)
+    check(torch.compile(loaded, fullgraph=True), loaded, inputs)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_graphs_in_graphs_are_ops_over_functions_when_exported(name):
+    data, inputs = PROGRAMS[name]
+    loaded = torch.onnx.load(data)
+    program = torch.export.export(loaded, inputs[0])
+    ops = [n.target.name for n in program.graph.nodes if "higher_order" in str(n.target)]
+    assert ops == ([] if name == "none" else [name.split()[0]])
+    check(program.module(), loaded, inputs)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_graphs_in_graphs_are_written_again(name):
+    data, inputs = PROGRAMS[name]
+    loaded = torch.onnx.load(data)
+    again = torch.onnx.load(torch.onnx.export(loaded, inputs[0]).serialize())
+    check(again, loaded, inputs, differentiates=False)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_graphs_in_graphs_stay_what_they_are_when_the_graph_is_looked_at(name):
+    data, inputs = PROGRAMS[name]
+    looked = torch.onnx.load(data)
+    looked.graph.lint()
+    if name in ("cond", "while_loop", "scan"):
+        assert [n.target.name for n in looked.graph.nodes if "higher_order" in str(n.target)] == [name]
+    check(looked, torch.onnx.load(data), inputs)
+
+
+def test_an_if_of_which_one_graph_fits_is_that_one_and_checks():
+    then = graph([node("MatMul", "x w", "t")], [], [value("t", None)])
+    other = graph([node("MatMul", "w x", "e")], [], [value("e", None)])
+    nodes = [node("If", "c", "y", then_branch=then, else_branch=other)]
+    data = model(nodes, [value("x", 2, 3), value("c", dtype=BOOL)], [value("y", None)], {"w": torch.ones(3, 4)})
+    loaded, x = torch.onnx.load(data), torch.randn(2, 3)
+    with pytest.warns(UserWarning, match="only one graph of an If, that for True"):
+        program = torch.export.export(loaded, (x, torch.tensor(True))).module()
+    torch.testing.assert_close(program(x, torch.tensor(True)), loaded(x, torch.tensor(True)))
+    with pytest.raises(RuntimeError, match="required"):
+        program(x, torch.tensor(False))
+
+
+def test_rows_of_a_loop_without_a_bound_are_refused_by_graphs():
+    body = graph([node("Add", "was was", "now"), node("ReduceSum", "now", "s", keepdims=0), node("Less", "s top", "go"),
+                  node("Identity", "now", "row")], [value("i", dtype=I64), value("keep", dtype=BOOL), value("was", 2)],
+                 [value("go", dtype=BOOL), value("now", 2), value("row", 2)])
+    data = model([node("Loop", "- yes x", "y rows", body=body)], [value("x", 2)], [value("rows", None, 2)],
+                 {"top": torch.tensor(9.0), "yes": torch.tensor(True)})
+    loaded = torch.onnx.load(data)
+    assert loaded(torch.ones(2)).tolist() == [[2, 2], [4, 4], [8, 8]]
+    with pytest.raises(NotImplementedError, match="a row at each step"):
+        torch.export.export(loaded, (torch.ones(2),))
+
+
+def test_decisions_by_sizes_are_made_in_python():
+    """If(Cast(Not(Equal(Size(Shape(x)), 2)))): how exporters of traced recurrent layers ask for the number of dims."""
+    nodes = [node("Shape", "x", "s"), node("Size", "s", "rank"), node("Equal", "rank two", "e"), node("Not", "e", "n"),
+             node("Cast", "n", "c", to=9), node("And", "c yes", "d"),
+             node("If", "d", "y", then_branch=graph([node("Unsqueeze", "x zero", "t")], [], [value("t", None)]),
+                  else_branch=graph([node("Identity", "x", "e")], [], [value("e", None)]))]
+    data = model(nodes, [value("x", "n", 4)], [value("y", None)],
+                 {"two": torch.tensor(2), "zero": torch.tensor([0]), "yes": torch.tensor(True)})
+    loaded = torch.onnx.load(data)
+    program = torch.export.export(loaded, (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    assert program.module()(torch.ones(5, 4)).shape == (5, 4) and loaded(torch.ones(5, 4)).shape == (5, 4)

@@ -120,6 +120,8 @@ def conv_transpose(x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET"
 def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, auto_pad: str = "NOTSET",
                  dilations: Sequence[int] | None = None, group: int = 1, kernel_shape: Sequence[int] | None = None,
                  pads: Sequence[int] | None = None, strides: Sequence[int] | None = None) -> Any:
+    if 1 <= x.ndim - 2 <= 3 and (x_zero is None or x_zero.numel() == 1):
+        return _by_bytes(x, w, x_zero, w_zero, auto_pad, dilations, group, pads, strides)
     # Products of 8 bits and their sums are exact in float64.
     wide, weight = x.to(_C.float64), w.to(_C.float64)
     if x_zero is not None:
@@ -129,6 +131,19 @@ def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, auto
         weight = aten.sub(weight, zero if zero.numel() == 1 else aten.reshape(zero, (-1,) + (1,) * (w.ndim - 1)))
     found = conv(wide, weight, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
     return aten.round(found).to(_C.int32)
+
+
+def _by_bytes(x: Any, w: Any, x_zero: Any, w_zero: Any, auto_pad: str, dilations: Sequence[int] | None, group: int,
+              pads: Sequence[int] | None, strides: Sequence[int] | None) -> Any:
+    """By the kernels of quantized layers."""
+    rank = x.ndim - 2
+    strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
+    before, after = margins(tuple(x.shape)[2:], list(w.shape)[2:], strides, dilations, pads, auto_pad)
+    if not _is_even(before, after):       # margins are the zero point: what is zero beside it
+        zero = None if x_zero is None else aten.reshape(x_zero, ()).to(x.dtype)
+        x = padded_input(x if zero is None else aten.bitwise_xor(x, zero), before, after, 0)
+        x, before = x if zero is None else aten.bitwise_xor(x, zero), [0] * rank
+    return aten._integer_convolution(x, w, x_zero, w_zero, strides, before, dilations, group)
 
 
 @rule("Col2Im", since=18, host=(1, 2))

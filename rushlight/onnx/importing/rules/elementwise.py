@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .... import _C, ops
@@ -14,129 +15,32 @@ aten = ops.aten
 # --- functions of one element -----------------------------------------------------------------------------------------
 
 
-@rule("Abs")
-def absolute(x: Any) -> Any:
-    return aten.abs(x)
+# By operator: the version that brought it, ATen's name, and whether a gradient passes.
+FUNCTIONS = {
+    "Abs": (1, "abs", True), "Acos": (7, "acos", True), "Acosh": (9, "acosh", True), "Asin": (7, "asin", True),
+    "Asinh": (9, "asinh", True), "Atan": (7, "atan", True), "Atanh": (9, "atanh", True), "Ceil": (1, "ceil", False),
+    "Cos": (7, "cos", True), "Cosh": (9, "cosh", True), "Erf": (9, "erf", True), "Exp": (1, "exp", True),
+    "Floor": (1, "floor", False), "Log": (1, "log", True), "Neg": (1, "neg", True),
+    "Reciprocal": (1, "reciprocal", True), "Round": (11, "round", False), "Sigmoid": (1, "sigmoid", True),
+    "Sign": (9, "sign", False), "Sin": (7, "sin", True), "Sinh": (9, "sinh", True), "Sqrt": (1, "sqrt", True),
+    "Tan": (7, "tan", True), "Tanh": (1, "tanh", True), "IsNaN": (9, "isnan", False),
+}
 
 
-@rule("Acos", since=7)
-def arc_cosine(x: Any) -> Any:
-    return aten.acos(x)
+def _of_one(name: str) -> Callable[[Any], Any]:
+    """The rule that is a function of ATen's, under a name in this module: graphs call it by that."""
+    op = getattr(aten, name)
+
+    def compute(x: Any) -> Any:
+        return op(x)
+
+    compute.__name__ = compute.__qualname__ = f"each_{name}"
+    globals()[compute.__name__] = compute
+    return compute
 
 
-@rule("Acosh", since=9)
-def area_cosine(x: Any) -> Any:
-    return aten.acosh(x)
-
-
-@rule("Asin", since=7)
-def arc_sine(x: Any) -> Any:
-    return aten.asin(x)
-
-
-@rule("Asinh", since=9)
-def area_sine(x: Any) -> Any:
-    return aten.asinh(x)
-
-
-@rule("Atan", since=7)
-def arc_tangent(x: Any) -> Any:
-    return aten.atan(x)
-
-
-@rule("Atanh", since=9)
-def area_tangent(x: Any) -> Any:
-    return aten.atanh(x)
-
-
-@rule("Ceil", closed=True)
-def ceil(x: Any) -> Any:
-    return aten.ceil(x)
-
-
-@rule("Cos", since=7)
-def cosine(x: Any) -> Any:
-    return aten.cos(x)
-
-
-@rule("Cosh", since=9)
-def hyperbolic_cosine(x: Any) -> Any:
-    return aten.cosh(x)
-
-
-@rule("Erf", since=9)
-def erf(x: Any) -> Any:
-    return aten.erf(x)
-
-
-@rule("Exp")
-def exp(x: Any) -> Any:
-    return aten.exp(x)
-
-
-@rule("Floor", closed=True)
-def floor(x: Any) -> Any:
-    return aten.floor(x)
-
-
-@rule("Log")
-def log(x: Any) -> Any:
-    return aten.log(x)
-
-
-@rule("Neg")
-def negative(x: Any) -> Any:
-    return aten.neg(x)
-
-
-@rule("Reciprocal")
-def reciprocal(x: Any) -> Any:
-    return aten.reciprocal(x)
-
-
-@rule("Round", since=11, closed=True)
-def round_half_even(x: Any) -> Any:
-    return aten.round(x)
-
-
-@rule("Sigmoid")
-def sigmoid(x: Any) -> Any:
-    return aten.sigmoid(x)
-
-
-@rule("Sign", since=9, closed=True)
-def sign(x: Any) -> Any:
-    return aten.sign(x)
-
-
-@rule("Sin", since=7)
-def sine(x: Any) -> Any:
-    return aten.sin(x)
-
-
-@rule("Sinh", since=9)
-def hyperbolic_sine(x: Any) -> Any:
-    return aten.sinh(x)
-
-
-@rule("Sqrt")
-def sqrt(x: Any) -> Any:
-    return aten.sqrt(x)
-
-
-@rule("Tan", since=7)
-def tangent(x: Any) -> Any:
-    return aten.tan(x)
-
-
-@rule("Tanh")
-def hyperbolic_tangent(x: Any) -> Any:
-    return aten.tanh(x)
-
-
-@rule("IsNaN", since=9, closed=True)
-def is_nan(x: Any) -> Any:
-    return aten.isnan(x)
+for _operator, (_since, _name, _passes) in FUNCTIONS.items():
+    rule(_operator, since=_since, closed=() if _passes else True)(_of_one(_name))
 
 
 @rule("IsInf", since=10, closed=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .... import _C, ops
+from ....library import custom_op, get_ctx
 from ..hosts import as_tuple
 from ..table import rule
 
@@ -201,10 +202,17 @@ def tensor_scatter(cache: Any, update: Any, places: Any = None, *, mode: str = "
 def non_max_suppression(boxes: Any, scores: Any, most: Any = None, overlap: Any = None, least: Any = None, *,
                         center_point_box: int = 0) -> Any:
     """Boxes of each class by score, without those that overlap a better one: [batch, class, box] of each."""
-    limit = int(as_tuple(most)[0]) if most is not None else 0
+    return _suppressed(boxes, scores, as_tuple(most)[0] if most is not None else 0, overlap, least,
+                       bool(center_point_box))
+
+
+@custom_op("onnx::NonMaxSuppression", mutates_args=(), schema="(Tensor boxes, Tensor scores, SymInt most, Tensor?"
+           " overlap, Tensor? least, bool is_centered) -> Tensor")
+def _suppressed(boxes: Any, scores: Any, most: int, overlap: Any, least: Any, is_centered: bool) -> Any:
+    limit = int(most)
     bound = float(overlap.reshape(())) if overlap is not None else 0.0
     lowest = float(least.reshape(())) if least is not None else None
-    areas, corners = _corners(boxes.float(), center_point_box)
+    areas, corners = _corners(boxes.float(), is_centered)
     found = []
     for n in range(boxes.shape[0]):
         for c in range(scores.shape[1]):
@@ -215,7 +223,12 @@ def non_max_suppression(boxes: Any, scores: Any, most: Any = None, overlap: Any 
     return tensor(found, dtype=_C.int64, device=boxes.device).reshape(len(found), 3)
 
 
-def _corners(boxes: Any, is_centered: int) -> tuple[Any, Any]:
+@_suppressed.register_fake
+def _suppressed_like(boxes: Any, *rest: Any) -> Any:
+    return aten.empty((get_ctx().new_dynamic_size(), 3), dtype=_C.int64, device=boxes.device)
+
+
+def _corners(boxes: Any, is_centered: bool) -> tuple[Any, Any]:
     if is_centered:
         x, y, w, h = boxes.unbind(-1)
         low_x, high_x, low_y, high_y = x - w / 2, x + w / 2, y - h / 2, y + h / 2

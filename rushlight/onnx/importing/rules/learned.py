@@ -304,6 +304,80 @@ def svm_regressor(x: Any, *, coefficients: Sequence[float], kernel_params: Seque
     return transformed(found, post_transform)
 
 
+@rule("SVMClassifier", domain=ML, closed=True)
+def svm_classifier(x: Any, *, classlabels_ints: Sequence[int] | None = None,
+                   classlabels_strings: Sequence[str] | None = None, coefficients: Sequence[float],
+                   kernel_params: Sequence[float] | None = None, kernel_type: str = "LINEAR",
+                   post_transform: str = "NONE", prob_a: Sequence[float] | None = None,
+                   prob_b: Sequence[float] | None = None, rho: Sequence[float],
+                   support_vectors: Sequence[float] | None = None, vectors_per_class: Sequence[int] | None = None,
+                   count: int) -> tuple:
+    x = _matrix(x)
+    labels = classlabels_strings or classlabels_ints or []
+    weights = tensor(list(coefficients), dtype=x.dtype)
+    supports = sum(vectors_per_class or ())
+    if not supports:                                 # a plane for each class, at one distance
+        scores = aten.add(aten.linear(x, weights.reshape(max(len(labels), 1), -1)), rho[0])
+        return _labelled(aten.argmax(scores, 1), labels), transformed(scores, post_transform)
+    vectors = tensor(list(support_vectors or []), dtype=x.dtype).reshape(supports, -1)
+    near = _kernel(x, vectors, kernel_type, kernel_params)
+    margins, votes = _duels(near, weights.reshape(-1, supports), list(vectors_per_class or ()), rho)
+    places = _labelled(aten.argmax(votes, 1), labels)
+    if prob_a:
+        shares = aten.sigmoid(aten.neg(aten.add(aten.mul(margins, tensor(list(prob_a), dtype=x.dtype)),
+                                                tensor(list(prob_b or []), dtype=x.dtype))))
+        return places, transformed(_coupled(aten.clamp(shares, 1e-7, 1 - 1e-7), votes.shape[1]), post_transform)
+    if margins.shape[1] == 1 and post_transform != "PROBIT":
+        margins = aten.cat([aten.neg(margins), margins], 1)
+    return places, transformed(margins, post_transform)
+
+
+def _duels(near: Any, weights: Any, sizes: Sequence[int], rho: Sequence[float]) -> tuple[Any, Any]:
+    """The margin of each pair of classes, over 0 for the first of them, and how many pairs each class wins."""
+    starts = [sum(sizes[:k]) for k in range(len(sizes))]
+    margins, votes = [], [aten.zeros((near.shape[0],), dtype=near.dtype) for _ in sizes]
+    for first in range(len(sizes)):
+        for second in range(first + 1, len(sizes)):
+            own = slice(starts[first], starts[first] + sizes[first])
+            other = slice(starts[second], starts[second] + sizes[second])
+            margin = aten.add(aten.matmul(near[:, own], weights[second - 1, own]) + aten.matmul(
+                near[:, other], weights[first, other]), rho[len(margins)])
+            wins = aten.gt(margin, 0)
+            votes[first] = votes[first] + wins
+            votes[second] = votes[second] + aten.logical_not(wins)
+            margins.append(margin)
+    return aten.stack(margins, 1), aten.stack(votes, 1)
+
+
+def _coupled(shares: Any, classes: int) -> Any:
+    """Probabilities of classes from those of pairs, by minimizing sum (r_ji p_i - r_ij p_j)^2 one class at a time, as
+    far as libsvm goes (Wu, Lin, Weng 2004, the second method)."""
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    won = aten.zeros((shares.shape[0], classes, classes), dtype=shares.dtype)
+    for k, (i, j) in enumerate(pairs):
+        won[:, i, j], won[:, j, i] = shares[:, k], 1 - shares[:, k]
+    lost = aten.transpose(won, 1, 2)
+    form = aten.add(aten.neg(aten.mul(lost, won)), aten.diag_embed(aten.sum(aten.mul(lost, lost), [2])))
+    found = aten.full((shares.shape[0], classes), 1 / classes, dtype=shares.dtype)
+    is_done = aten.zeros((shares.shape[0], 1), dtype=_C.bool)
+    for _ in range(max(100, classes)):
+        slope = aten.reshape(aten.matmul(form, aten.unsqueeze(found, 2)), found.shape)
+        height = aten.sum(aten.mul(found, slope), [1], True)
+        is_done = aten.logical_or(is_done, aten.lt(aten.amax(aten.abs(slope - height), [1], True), 0.005 / classes))
+        if bool(is_done.all()):
+            break
+        nearer = found
+        for k in range(classes):
+            own = form[:, k, k].unsqueeze(1)
+            step = aten.div(height - slope[:, k : k + 1], own)
+            height = aten.div(height + step * (step * own + 2 * slope[:, k : k + 1]), aten.pow(1 + step, 2))
+            slope = aten.div(slope + step * form[:, k], 1 + step)
+            moved = aten.mul(step, aten.eq(aten.arange(classes), k))
+            nearer = aten.div(nearer + moved, 1 + step)
+        found = aten.where(is_done, found, nearer)
+    return found
+
+
 # --- scaling and encoding ---------------------------------------------------------------------------------------------
 
 
@@ -345,6 +419,9 @@ def imputer(x: Any, *, imputed_value_floats: Sequence[float] | None = None,
 @rule("ArrayFeatureExtractor", domain=ML, closed=(1,))
 def array_feature_extractor(x: Any, places: Any) -> Any:
     flat = aten.reshape(places, (-1,)).to(_C.int64)
+    if not isinstance(x, _C.Tensor):                 # words
+        found = x[..., flat.numpy()]
+        return found.reshape(1, -1) if x.ndim == 1 else found
     found = aten.index_select(x, x.ndim - 1, flat)
     return aten.reshape(found, (1, -1)) if x.ndim == 1 else found
 
@@ -391,6 +468,9 @@ def label_encoder(x: Any, *, default_float: float = -0.0, default_int64: int = -
             return _looked_up(x, dict(enumerate(names)), default_string)
         found = _looked_up(x, {n: k for k, n in enumerate(names)}, default_int64)
         return tensor(found, dtype=_C.int64).reshape(tuple(x.shape))
+    if all(v is None for v in (keys_floats, keys_int64s, keys_strings, keys_tensor)) or all(
+            v is None for v in (values_floats, values_int64s, values_strings, values_tensor)):
+        raise ValueError("LabelEncoder: expected one of keys_* and one of values_*, got none")
     keys = next(k for k in (keys_floats, keys_int64s, keys_strings, keys_tensor) if k is not None)
     values = next(v for v in (values_floats, values_int64s, values_strings, values_tensor) if v is not None)
     keys, plain = _listed(keys), _listed(values)

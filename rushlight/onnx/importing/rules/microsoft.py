@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import _C, ops
@@ -167,10 +167,18 @@ def attention(x: Any, weights: Any, bias: Any = None, mask: Any = None, past: An
               past_length: Any = None, *, do_rotary: int = 0, mask_filter_value: float = -10000.0, num_heads: int,
               past_present_share_buffer: int = 0, qkv_hidden_sizes: Sequence[int] | None = None,
               rotary_embedding_dim: int = 0, scale: float | None = None, unidirectional: int = 0, count: int) -> tuple:
-    if do_rotary or past_present_share_buffer:
-        raise NotImplementedError("com.microsoft Attention: do_rotary and past_present_share_buffer are not supported")
     joint = aten.matmul(x, weights)
     joint = joint if bias is None else aten.add(joint, bias)
+    return joint_attention(joint, mask, past, extra, do_rotary, mask_filter_value, num_heads, past_present_share_buffer,
+                           qkv_hidden_sizes, scale, unidirectional)
+
+
+def joint_attention(joint: Any, mask: Any, past: Any, extra: Any, do_rotary: int, mask_filter_value: float,
+                    num_heads: int, past_present_share_buffer: int, qkv_hidden_sizes: Sequence[int] | None,
+                    scale: float | None, unidirectional: int) -> tuple:
+    """Attention of queries, keys and values that lie side by side."""
+    if do_rotary or past_present_share_buffer:
+        raise NotImplementedError("com.microsoft Attention: do_rotary and past_present_share_buffer are not supported")
     width = joint.shape[-1] // 3
     sizes = list(qkv_hidden_sizes or [width, width, width])
     q, k, v = [heads_apart(part, num_heads, "input") for part in aten.split(joint, sizes, 2)]
@@ -178,7 +186,7 @@ def attention(x: Any, weights: Any, bias: Any = None, mask: Any = None, past: An
     if past is not None:
         before = past.shape[3]
         k, v = aten.cat([past[0], k], 2), aten.cat([past[1], v], 2)
-    seen = _seen(mask, x.shape[0], k.shape[2], mask_filter_value, q.dtype)
+    seen = _seen(mask, joint.shape[0], k.shape[2], mask_filter_value, q.dtype)
     seen = extra if seen is None else seen if extra is None else aten.add(seen, extra)
     found = attended(q, k, v, seen, scale, unidirectional, before)
     return heads_together(found), aten.stack([k, v])
@@ -296,19 +304,18 @@ def dynamic_quantize_lstm(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = 
                           p: Any = None, w_scale: Any = None, w_zero: Any = None, r_scale: Any = None,
                           r_zero: Any = None, *, count: int, **settings: Any) -> tuple:
     """An LSTM whose products are of integers: what comes in is quantized at each step."""
-    def wide(weights: Any, scale: Any, zero: Any) -> Any:
-        def by_column(v: Any) -> Any:
-            return v if v.ndim == 0 else aten.reshape(v, (weights.shape[0], 1, -1))
+    def product_with(weights: Any, scale: Any, zero: Any) -> Callable[[Any, int], Any]:
+        def of(part: Any, d: int) -> Any:      # by direction, where there is more than one number
+            return None if part is None else part if part.ndim == 0 else part[d % part.shape[0]]
 
-        found = weights.to(_C.float32) if zero is None else aten.sub(weights.to(_C.float32),
-                                                                     by_column(zero.to(_C.float32)))
-        return aten.transpose(aten.mul(found, by_column(scale)), 1, 2)
+        def multiply(rows: Any, d: int) -> Any:
+            narrow, row_scale, row_zero = dynamic_quantize_linear(rows, count=3)
+            return matmul_integer_to_float(narrow, weights[d], row_scale, of(scale, d), row_zero, of(zero, d))
 
-    def rounded(v: Any) -> Any:
-        narrow, scale, zero = dynamic_quantize_linear(v, count=3)
-        return aten.mul(aten.sub(narrow.to(_C.float32), zero.to(_C.float32)), scale)
+        return multiply
 
-    return lstm(x, wide(w, w_scale, w_zero), wide(r, r_scale, r_zero), b, lengths, h0, c0, p, rounded=rounded,
+    products = product_with(w, w_scale, w_zero), product_with(r, r_scale, r_zero)
+    return lstm(x, aten.transpose(w, 1, 2), aten.transpose(r, 1, 2), b, lengths, h0, c0, p, products=products,
                 count=count, **settings)
 
 
@@ -437,11 +444,8 @@ def qattention(x: Any, weights: Any, bias: Any, x_scale: Any, w_scale: Any, mask
                count: int) -> tuple:
     """Attention whose first product is one of integers."""
     joint = aten.add(matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero), bias)
-    width = joint.shape[-1]
-    eye = aten.eye(width, dtype=joint.dtype, device=joint.device)
-    return attention(joint, eye, None, mask, past, do_rotary=do_rotary, mask_filter_value=mask_filter_value,
-                     num_heads=num_heads, past_present_share_buffer=past_present_share_buffer, scale=scale,
-                     unidirectional=unidirectional, count=count)
+    return joint_attention(joint, mask, past, None, do_rotary, mask_filter_value, num_heads, past_present_share_buffer,
+                           None, scale, unidirectional)
 
 
 @rule("Trilu", domain=MS)

@@ -9,6 +9,7 @@ from ..table import rule
 from .elementwise import aligned
 
 aten = ops.aten
+BYTES = (_C.uint8, _C.int8)
 
 
 @rule("MatMul")
@@ -48,8 +49,17 @@ def determinant(x: Any) -> Any:
     return aten.linalg_det(x)
 
 
+def _suits(a: Any, b: Any, a_zero: Any, b_zero: Any) -> bool:
+    """Whether the kernels of bytes take a product: weights of one matrix, rows with one zero point."""
+    is_bytes = a.dtype in BYTES and b.dtype in BYTES
+    has_one = a_zero is None or (a_zero.ndim < 2 and a_zero.numel() == 1)
+    return is_bytes and has_one and a.ndim > 0 and b.ndim == 2 and (b_zero is None or b_zero.ndim < 2)
+
+
 @rule("MatMulInteger", since=10, closed=True, gives=lambda numbers, settings: 6)
 def matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+    if _suits(a, b, a_zero, b_zero):
+        return aten._integer_mm(a, b, a_zero, b_zero)
     a, b = a.to(_C.int32), b.to(_C.int32)
     if a_zero is not None:
         zero = a_zero.to(_C.int32)

@@ -79,7 +79,7 @@ def dequantize_linear(x: Any, scale: Any, zero: Any = None, *, axis: int = 1, bl
 def dynamic_quantize_linear(x: Any, *, count: int) -> tuple:
     low, high = aten.clamp(aten.amin(x), max=0), aten.clamp(aten.amax(x), min=0)
     scale = aten.div(aten.sub(high, low), 255)
-    safe = aten.where(aten.eq(scale, 0), aten.ones_like(scale), scale)
+    safe = aten.where(aten.eq(scale, 0), 1.0, scale)
     zero = aten.clamp(aten.round(aten.div(aten.neg(low), safe)), 0, 255)
     found = aten.clamp(aten.add(aten.round(aten.div(x, safe)), zero), 0, 255).to(_C.uint8)
     return found, scale, zero.to(_C.uint8)

@@ -72,8 +72,9 @@ def _steps(x: Any, lengths: Any, backwards: bool, states: list[Any], step: Calla
 
 
 def _run(x: Any, w: Any, r: Any, b: Any, lengths: Any, initial: list[Any], direction: str, layout: int, gates: int,
-         cell: Callable[..., Any]) -> tuple:
-    """All directions: outputs, and the last states, in the layout that is asked for."""
+         cell: Callable[..., Any], product: Callable[[Any, int], Any] | None = None) -> tuple:
+    """All directions: outputs, and the last states, in the layout that is asked for. `product`: of what comes in with
+    the weights of a direction, where it is no matmul."""
     if layout:
         x, initial = aten.transpose(x, 0, 1), [None if s is None else aten.transpose(s, 0, 1) for s in initial]
     directions = w.shape[0]
@@ -83,7 +84,7 @@ def _run(x: Any, w: Any, r: Any, b: Any, lengths: Any, initial: list[Any], direc
         zero = aten.zeros((x.shape[1], hidden), dtype=x.dtype, device=x.device)
         states = [zero if s is None else s[d] for s in initial]
         bias = aten.zeros((2 * gates * hidden,), dtype=x.dtype, device=x.device) if b is None else b[d]
-        inner = aten.matmul(x, aten.transpose(w[d], 0, 1))
+        inner = aten.matmul(x, aten.transpose(w[d], 0, 1)) if product is None else product(x, d)
         step = cell(d, r[d], bias[: gates * hidden], bias[gates * hidden :])
         y, last = _steps(inner, lengths, direction == "reverse" or d == 1, states, step)
         outputs.append(y)
@@ -145,8 +146,9 @@ def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: A
                *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
                activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
                hidden_size: int | None = None, input_forget: int = 0, layout: int = 0, count: int = 3,
-               rounded: Callable[[Any], Any] | None = None) -> tuple:
-    """An LSTM step by step; `rounded` is what the operands of its products go through."""
+               products: tuple[Callable[[Any, int], Any], Callable[[Any, int], Any]] | None = None) -> tuple:
+    """An LSTM step by step; `products` with the weights of a direction, of what comes in and of the last output, where
+    they are no matmuls."""
     default = ("Sigmoid", "Tanh", "Tanh")
     functions = _activations(activations, default, w.shape[0], activation_alpha, activation_beta)
     hidden = r.shape[2]
@@ -158,8 +160,8 @@ def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: A
 
         def step(inner: Any, states: list[Any]) -> list[Any]:
             last, memory = states
-            told = last if rounded is None else rounded(last)
-            gates = aten.add(aten.add(inner, aten.matmul(told, aten.transpose(recurrent, 0, 1))), bias)
+            told = aten.matmul(last, aten.transpose(recurrent, 0, 1)) if products is None else products[1](last, d)
+            gates = aten.add(aten.add(inner, told), bias)
             i, o, forget, c = [gates[:, k * hidden : (k + 1) * hidden] for k in range(4)]
             if peep is not None:
                 i, forget = aten.add(i, aten.mul(peep[0], memory)), aten.add(forget, aten.mul(peep[2], memory))
@@ -172,7 +174,7 @@ def lstm_layer(x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: A
 
         return step
 
-    return _run(x if rounded is None else rounded(x), w, r, b, lengths, [h0, c0], direction, layout, 4, cell)
+    return _run(x, w, r, b, lengths, [h0, c0], direction, layout, 4, cell, None if products is None else products[0])
 
 
 @rule("GRU", since=3, closed=(4,))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .... import _C, ops
+from ...._higher_order_ops.cond import is_recorded
+from ....compiler import is_dynamo_compiling
 from ...kinds import ELEMENTS
 from ..hosts import as_tuple
 from ..table import rule
@@ -53,11 +55,13 @@ def transpose(x: Any, *, perm: Sequence[int] | None = None) -> Any:
 @rule("Squeeze", since=13, host=(1,))
 def squeeze(x: Any, axes: Any = None) -> Any:
     if axes is None:
-        return aten.squeeze(x)
+        return aten.squeeze(x, [d for d, n in enumerate(x.shape) if n == 1])
     axes = [a % x.ndim for a in as_tuple(axes)]
     for a in axes:
         if isinstance(x.shape[a], int) and x.shape[a] != 1:
             raise ValueError(f"Squeeze: dim {a} of shape {list(x.shape)} does not have one element")
+    if any(not isinstance(x.shape[a], int) for a in axes):      # how many dims are left must not hang on sizes
+        return aten.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
     return aten.squeeze(x, axes)
 
 
@@ -131,6 +135,8 @@ def concat_1(*parts: Any, axis: int = 1) -> Any:
 def split_dim(x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int | None = None, count: int) -> Any:
     if sizes is None:
         total, parts = x.shape[axis], num_outputs or count
+        if parts != count:
+            raise ValueError(f"Split: num_outputs is {parts}, and the node has {count} outputs")
         each = -(-total // parts)
         sizes = tuple([each] * (parts - 1) + [total - each * (parts - 1)])
     return tuple(aten.split(x, list(as_tuple(sizes)), axis))
@@ -288,11 +294,20 @@ def constant_of_shape(shape: Any, *, value: Any = None, anchor: Any) -> Any:
         import numpy  # noqa: PLC0415
 
         return numpy.full(shape, value.reshape(-1)[0], object)
+    if not is_dynamo_compiling() and not is_recorded([value]):
+        return aten.empty(shape, dtype=value.dtype, device=value.device).copy_(value.reshape(()))
     return aten.expand(value.reshape(()), shape).clone()
 
 
-@rule("Range", since=11, host=(), closed=True, grows=True)
-def arithmetic_range(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
+@rule("Range", since=11, sized=True, closed=True, grows=True)
+def arithmetic_range(start: Any, limit: Any, delta: Any, *, stash_type: int = 1, elements: Sequence[int],
+                     anchor: Any) -> Any:
+    if not isinstance(start, _C.Tensor):
+        dtype = ELEMENTS[elements[0]].dtype
+        if not dtype.is_floating_point:
+            return aten.arange(start, limit, delta, dtype=dtype, device=anchor.device)
+        steps = aten.arange(math.ceil((limit - start) / delta), dtype=dtype, device=anchor.device)
+        return aten.add(aten.mul(steps, delta), start)
     dtype = start.dtype
     if dtype.is_floating_point:
         # The number of elements is that of exact arithmetic; the elements are start plus so many deltas.

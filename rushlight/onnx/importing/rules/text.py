@@ -10,6 +10,8 @@ from .... import _C
 from ....tensors.interop import from_numpy, tensor
 from ..table import rule
 
+LARGEST_COLUMN = 1 << 24
+
 
 def _array(values: Sequence[Any], shape: Sequence[int]) -> Any:
     import numpy  # noqa: PLC0415
@@ -53,7 +55,10 @@ def string_normalizer(x: Any, *, case_change_action: str = "NONE", is_case_sensi
 
 @rule("RegexFullMatch", since=20, closed=True, gives=lambda numbers, settings: 9)
 def regex_full_match(x: Any, *, pattern: str) -> Any:
-    compiled = re.compile(pattern)
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"RegexFullMatch: {pattern!r} is no pattern: {error}") from error
     return tensor([compiled.fullmatch(v) is not None for v in x.reshape(-1)], dtype=_C.bool).reshape(x.shape)
 
 
@@ -66,6 +71,11 @@ def tf_idf_vectorizer(x: Any, *, max_gram_length: int, max_skip_count: int, min_
     import numpy  # noqa: PLC0415
 
     pool = list(pool_int64s if pool_int64s is not None else pool_strings or [])
+    bounds = [*ngram_counts, len(pool)]
+    if sorted(bounds) != bounds or bounds[0] < 0 or not ngram_indexes or min(ngram_indexes) < 0 or max(
+            ngram_indexes) > LARGEST_COLUMN or min_gram_length < 1:
+        raise ValueError("TfIdfVectorizer: ngram_counts should ascend within the pool, and ngram_indexes be columns,"
+                         f" got {list(ngram_counts)[:9]} of {len(pool)}, and {list(ngram_indexes)[:9]}")
     grams, k = {}, 0
     for size, begin in enumerate(ngram_counts, 1):
         end = ngram_counts[size] if size < len(ngram_counts) else len(pool)
@@ -78,6 +88,8 @@ def tf_idf_vectorizer(x: Any, *, max_gram_length: int, max_skip_count: int, min_
     for r, row in enumerate(rows):
         for size in range(min_gram_length, max_gram_length + 1):
             for skip in range(1, max_skip_count + 2 if size > 1 else 2):
+                if (size - 1) * skip >= len(row):
+                    break
                 for at in range(len(row) - (size - 1) * skip):
                     which = grams.get(tuple(row[at : at + (size - 1) * skip + 1 : skip]))
                     if which is not None:
