@@ -4,13 +4,14 @@ Enters: nothing. Leaves: a table of ratios; PyTorch stands behind the same HTTP 
 no more than it must: JSON in, `torch.export.load`'s module, JSON out. Refuses: to compare runs of different times; both
 sides of a ratio are run in turns, and client and servers share one machine.
 
-    python -m benchmarks serving [start] [rate] [recovery] [batching]
+    python -m benchmarks serving [start] [rate] [recovery] [batching] [language]
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +132,20 @@ def peer(path: str, shape: list[int], threads: int = 1) -> Started:
     return Started([sys.executable, "-c", PEER, path, str(threads)], json.dumps(shape) + "\n")
 
 
-def request_of(port: int, shape: list[int], name: str) -> bytes:
-    count = 1
-    for n in shape:
-        count *= n
-    body = json.dumps({"inputs": [{"name": name, "shape": shape, "datatype": "FP32",
-                                   "data": [round(i % 7 * 0.1, 1) for i in range(count)]}]}).encode()
+def request_of(port: int, shape: list[int], name: str, is_binary: bool = False) -> bytes:
+    """A request as KServe's clients write it: numbers in JSON, or as bytes behind it."""
+    values = [round(i % 7 * 0.1, 1) for i in range(math.prod(shape))]
+    said: dict[str, Any] = {"name": name, "shape": shape, "datatype": "FP32"}
+    asked: dict[str, Any] = {"inputs": [said]}
+    rest = array("f", values).tobytes() if is_binary else b""
+    if is_binary:
+        said["parameters"], asked["parameters"] = {"binary_data_size": len(rest)}, {"binary_data_output": True}
+    else:
+        said["data"] = values
+    head = json.dumps(asked).encode()
+    length = f"Inference-Header-Content-Length: {len(head)}\r\n" if is_binary else ""
     return (f"POST /v2/models/net/infer HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+            f"{length}Content-Length: {len(head) + len(rest)}\r\n\r\n").encode() + head + rest
 
 
 async def _client(port: int, request: bytes, until: float, times: list[float]) -> None:
@@ -147,23 +155,33 @@ async def _client(port: int, request: bytes, until: float, times: list[float]) -
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
-        found = re.search(rb"[Cc]ontent-[Ll]ength: (\d+)", head)
+        found = re.search(rb"\n[Cc]ontent-[Ll]ength: (\d+)", head)
         assert found is not None
         await reader.readexactly(int(found.group(1)))
         times.append(time.perf_counter() - began)
     writer.close()
 
 
-def load(port: int, shape: list[int], name: str, seconds: float, clients: int = CLIENTS) -> tuple[float, float]:
+def load(port: int, request: bytes, seconds: float, clients: int = CLIENTS) -> tuple[float, float]:
     """Requests in a second, and the time within which 99 of 100 were answered."""
     times: list[float] = []
 
     async def run() -> None:
-        request, until = request_of(port, shape, name), time.perf_counter() + seconds
+        until = time.perf_counter() + seconds
         await asyncio.gather(*(_client(port, request, until, times) for _ in range(clients)))
 
     asyncio.run(run())
     return len(times) / seconds, statistics.quantiles(times, n=100)[98]
+
+
+def processor_time(process: int) -> float:
+    """Seconds that a process and those it started have run, as the system counts them for every thread."""
+    total, found = 0, [process]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+            found += map(int, (task / "children").read_text().split())
+    return total / 1e9
 
 
 def made(source: str, path: Path) -> str:
@@ -189,21 +207,29 @@ def starts(path: str) -> None:
 
 def rates(path: str, shape: list[int], name: str, what: str) -> None:
     with ours(path, "--threads", 1, "--batch-size", CLIENTS, "--max-batch-delay", 0) as one, peer(path, shape) as other:
-        found: list[list[tuple[float, float]]] = [[], []]
+        found: list[list[tuple[float, float, float]]] = [[], []]
         for _ in range(4):
             for at, server in enumerate((one, other)):
-                found[at].append(load(server.ports["http"], shape, name, 2.0))
-        (a, a99), (b, b99) = (tuple(statistics.median(r[k] for r in side[1:]) for k in (0, 1)) for side in found)
+                port, spent = server.ports["http"], processor_time(server.process.pid)
+                rate, slowest = load(port, request_of(port, shape, name), 2.0)
+                spent = processor_time(server.process.pid) - spent
+                found[at].append((rate, slowest, spent / (rate * 2.0) * 1e6))
+        (a, a99, a_us), (b, b99, b_us) = ([statistics.median(column) for column in zip(*side[1:], strict=True)]
+                                          for side in found)
     row(f"requests/s, {what}, {CLIENTS} clients", f"{a:.0f}", f"{b:.0f}", a / b, "2x")
     row(f"99% latency, {what}, {CLIENTS} clients", f"{a99 * 1e3:.2f} ms", f"{b99 * 1e3:.2f} ms", a99 / b99, "0.6x")
+    # What holds on a machine that others use too; all processes of a server.
+    row(f"processor time of a request, {what}", f"{a_us:.0f} us", f"{b_us:.0f} us", a_us / b_us, "none")
 
 
 def batching(path: str, shape: list[int], name: str, what: str) -> None:
+    """Both sides of one server's kind; tensors come as bytes, as Triton's clients send pictures."""
     with ours(path, "--batch-size", 8, "--max-batch-delay", 5) as on, ours(path) as off:
         found: list[list[float]] = [[], []]
         for _ in range(4):
             for at, server in enumerate((on, off)):
-                found[at].append(load(server.ports["http"], shape, name, 4.0)[0])
+                port = server.ports["http"]
+                found[at].append(load(port, request_of(port, shape, name, is_binary=True), 4.0)[0])
         a, b = (statistics.median(side[1:]) for side in found)
     row(f"batching on against off, {what}, requests/s", f"{a:.1f}", f"{b:.1f}", a / b, "1.3x")
 
@@ -236,7 +262,7 @@ def recovery(path: str) -> None:
 
 
 def run(only: set[str] | None = None) -> None:
-    """All rows; `only` names some: start, rate, batching, recovery."""
+    """All rows; `only` names some: start, rate, recovery, batching, language."""
     with tempfile.TemporaryDirectory() as folder:
         mlp = made(MLP, Path(folder) / "mlp.pt2")
         print(f"{'':58} {'ours':>14} {'PyTorch':>14}")
@@ -248,6 +274,8 @@ def run(only: set[str] | None = None) -> None:
             recovery(mlp)
         if not only or "batching" in only:
             batching(made(RESNET, Path(folder) / "resnet.pt2"), [1, 3, 64, 64], "input", "ResNet-18 at 64")
+    if not only or "language" in only:      # a process of its own: its threads and what it imports are counted apart
+        subprocess.run([sys.executable, "-m", "benchmarks.serving_language"], check=True, cwd=ROOT, env=environment())
 
 
 if __name__ == "__main__":

@@ -102,9 +102,9 @@ def time_kernel(device: str, small: bool) -> None:
 
 
 def config_of(small: bool) -> Any:
-    from rushlight.serve.language.config import gated
+    from rushlight.serve.language.config import config_of as described
 
-    return gated("llama", {**REST, **(SMALL if small else BIG), "dtype": "bfloat16"}, {})
+    return described({**REST, **(SMALL if small else BIG), "model_type": "llama", "dtype": "bfloat16"}, {})
 
 
 def same_words(device: str) -> None:
@@ -134,11 +134,13 @@ def same_words(device: str) -> None:
 
 def copy_weights(to: Any, source: Any) -> None:
     """The weights of one decoder into another."""
-    for name in ("words", "head"):
-        getattr(to, name).copy_(getattr(source, name))
+    to.words.copy_(source.words)
+    to.end.weight.copy_(source.end.weight)
     for mine, theirs in zip(to.layers, source.layers, strict=True):
-        for part in ("norm", "parts", "out", "second_norm", "up", "down"):
+        for part in ("norm", "parts", "out", "second_norm"):
             getattr(mine, part).weight.copy_(getattr(theirs, part).weight)
+        for part in ("up", "down"):
+            getattr(mine.feed, part).weight.copy_(getattr(theirs.feed, part).weight)
 
 
 def ours(device: str, small: bool, sequences: int, read: int, write: int) -> float:

@@ -7,6 +7,8 @@ or 1 where it could not start. Refuses: options and models that cannot be, in on
 from __future__ import annotations
 
 import argparse
+import re
+import ssl
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--grpc-port", type=_port, default=7070, help="KServe over gRPC (%(default)s)")
     add("--no-grpc", action="store_true", help="no gRPC, which then need not be installed")
     add("--keys", metavar="FILE", help='JSON: {"management": {"key": "…"}, "inference": {"key": "…"}}')
+    add("--certificate", metavar="FILE", help="PEM: speak TLS at every port, with --private-key")
+    add("--private-key", metavar="FILE", help="PEM: the key of the certificate")
+    add("--device", type=_device, nargs="+", default=[("", ("cpu",))], metavar="[NAME=]DEVICE",
+        help="cpu, cuda or cuda:N, for all models or the one of a name; several with commas, one for each worker (cpu)")
     add("--max-request-size", type=_count, default=64 << 20, metavar="N", help="bytes of a request (%(default)s)")
     add("--workers", type=_count, default=1, metavar="N", help="processes for each model (%(default)s)")
     add("--threads", type=_count, default=0, metavar="N", help="threads of each process (all cores by the workers)")
@@ -46,6 +52,15 @@ def _port(text: str) -> int:
     if not 0 <= number < 1 << 16:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return number
+
+
+def _device(text: str) -> tuple[str, tuple[str, ...]]:
+    """A model's name ("" for all), and its devices."""
+    name, _, devices = text.rpartition("=")
+    found = tuple(devices.split(","))
+    if not all(re.fullmatch(r"cpu|cuda(:\d{1,3})?", one, re.ASCII) for one in found) or text.startswith("="):
+        raise argparse.ArgumentTypeError(f"expected cpu, cuda or cuda:N, or NAME=cuda:N, got {text!r}")
+    return name, found
 
 
 def _count(text: str) -> int:
@@ -89,6 +104,7 @@ def serve(chosen: argparse.Namespace) -> int:
 
 
 def _wanted(chosen: argparse.Namespace) -> Any:
+    from .devices import check_device
     from .refusals import LoadError
     from .served import Settings
     from .server import Wanted
@@ -96,16 +112,48 @@ def _wanted(chosen: argparse.Namespace) -> Any:
     store = Path(chosen.model_store) if chosen.model_store is not None else None
     if store is not None and not store.is_dir():
         raise LoadError(f"--model-store: there is no folder {str(store)!r}")
+    devices = dict(chosen.device)
+    if len(devices) != len(chosen.device):
+        raise LoadError("--device: expected each model once, and one device for all others")
+    for device in {one for several in devices.values() for one in several}:
+        check_device(device)
+    for pattern in chosen.allowed_urls:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise LoadError(f"--allowed-urls: {pattern!r} is no regular expression: {error}") from None
     settings = Settings(chosen.batch_size, chosen.max_batch_delay, chosen.response_timeout, chosen.workers,
                         chosen.workers)
+    models = tuple(_models(chosen.models, store))
+    unknown = sorted(set(devices) - {"", *(name for name, _ in models)})
+    if unknown and store is None:
+        raise LoadError(f"--device: expected the name of a model that is served, got {unknown[0]!r}")
     language = {key: getattr(chosen, key) for key in ("block_size", "num_blocks", "max_num_seqs", "max_model_len")}
     return Wanted(
-        store=store, models=tuple(_models(chosen.models, store)), host=chosen.host, port=chosen.port,
+        store=store, models=models, host=chosen.host, port=chosen.port,
         management_port=chosen.management_port, metrics_port=chosen.metrics_port,
         grpc_port=None if chosen.no_grpc else chosen.grpc_port, keys=Path(chosen.keys) if chosen.keys else None,
         largest=chosen.max_request_size, settings=settings, allowed_urls=tuple(chosen.allowed_urls),
         may_install=chosen.install_requirements, threads=chosen.threads,
-        language={**language, "workers": chosen.workers})
+        language={**language, "workers": chosen.workers}, devices=devices,
+        certificate=_certificate(chosen.certificate, chosen.private_key))
+
+
+def _certificate(certificate: str | None, key: str | None) -> tuple[ssl.SSLContext, bytes, bytes] | None:
+    """What TLS needs: for HTTP a context, for gRPC the key and the certificate."""
+    from .refusals import LoadError
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise LoadError("--certificate and --private-key: expected both or none")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")      # one with a password is refused, not asked
+        return context, Path(key).read_bytes(), Path(certificate).read_bytes()
+    except (OSError, ssl.SSLError, ValueError) as error:
+        why = getattr(error, "strerror", None) or getattr(error, "reason", None) or type(error).__name__
+        raise LoadError(f"--certificate, --private-key: expected PEM files that belong together: {why}") from None
 
 
 def _models(words: list[str], store: Path | None) -> list[tuple[str, Path]]:

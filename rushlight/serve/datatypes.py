@@ -23,6 +23,7 @@ NUMBERS: dict[str, tuple[int, str, str]] = {
     "FP64": (8, "d", "float64"),
 }
 BYTES = "BYTES"
+TENSOR = "tensor"      # for workers, in place of a content's type: elements as bytes
 NAMES = {row[2]: name for name, row in NUMBERS.items()}
 MAX_RANK = 64
 
@@ -49,7 +50,10 @@ def encoded(values: list[Any], datatype: str, what: str) -> bytes:
         wrong = next((v for v in values if type(v) is not str), None)
         if not all(type(v) is str for v in values):
             raise Refusal(400, f"{what}: expected strings as BYTES, got {_shown(wrong)}")
-        return joined([v.encode() for v in values])
+        try:
+            return joined([v.encode() for v in values])
+        except UnicodeEncodeError as error:
+            raise Refusal(400, f"{what}: expected strings that UTF-8 can write ({error.reason})") from None
     kinds = {bool} if datatype == "BOOL" else {int, float} if datatype in ("FP16", "BF16", "FP32", "FP64") else {int}
     if not kinds.issuperset(map(type, values)):
         wrong = next(v for v in values if type(v) not in kinds)
@@ -58,7 +62,8 @@ def encoded(values: list[Any], datatype: str, what: str) -> bytes:
     try:
         if datatype == "BF16":
             return b"".join(_bfloat(v) for v in values)
-        return struct.pack(f"<{len(values)}e", *values) if code == "e" else array(code, values).tobytes()
+        # `array` would take numbers beyond the largest for infinity.
+        return struct.pack(f"<{len(values)}{code}", *values) if code in "ef" else array(code, values).tobytes()
     except (OverflowError, struct.error) as large:
         raise Refusal(400, f"{what}: a value is out of the range of {datatype} ({large})") from None
 
@@ -70,7 +75,7 @@ def _shown(value: Any) -> str:
 
 def _bfloat(value: float) -> bytes:
     """The nearest bfloat16, to even where two are."""
-    bits = int.from_bytes(array("f", [value]).tobytes(), "little")
+    bits = int.from_bytes(struct.pack("<f", value), "little")
     if isfinite(value):
         bits += 0x7FFF + (bits >> 16 & 1)
     return (bits >> 16 | (0x40 if isnan(value) else 0)).to_bytes(2, "little")

@@ -1,4 +1,4 @@
-"""KServe's protocol for inference over gRPC: the service `inference.GRPCInferenceService`.
+"""gRPC: KServe's service `inference.GRPCInferenceService`, and TorchServe's two beside it (torchserve_grpc.py).
 
 Enters: calls with messages of `messages.py`; tensors raw or typed. Leaves: answers, tensors raw. Refuses: what HTTP
 refuses, by gRPC's codes: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, UNAVAILABLE; and methods it has not
@@ -7,6 +7,8 @@ refuses, by gRPC's codes: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, UNAVAILA
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,14 +17,17 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from . import kserve, messages as m
+from . import kserve, messages as m, torchserve_grpc
 from .bodies import NOT_DONE
 from .datatypes import BYTES, NUMBERS, encoded, joined
 from .http import LOG, Keys
-from .inference import Named, infer, shape_of
+from .inference import Named, shape_of
 from .refusals import LoadError, Refusal
 from .repository import Repository, check_name
+from .served import Served
+from .tensor_rows import outputs_of, parts_of
 
+MOST_STREAMED = 64      # requests of one stream that run beside each other
 SERVICE = "inference.GRPCInferenceService"
 CODES = {400: grpc.StatusCode.INVALID_ARGUMENT, 401: grpc.StatusCode.UNAUTHENTICATED,
          403: grpc.StatusCode.PERMISSION_DENIED, 404: grpc.StatusCode.NOT_FOUND, 408: grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -70,12 +75,12 @@ class Service:
         self.repository, self.keys, self.number = repository, keys, 0
         self._largest = largest
 
-    async def open(self, host: str, port: int) -> None:
+    async def open(self, host: str, port: int, certificate: tuple[Any, bytes, bytes] | None = None) -> None:
         """Listen; LoadError where that is not possible."""
         self._server = grpc.aio.server(options=[
             ("grpc.max_receive_message_length", self._largest), ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0)])
-        unary: dict[str, tuple[m.Message, m.Message, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]]] = {
+        unary: torchserve_grpc.Methods = {
             "ServerLive": (m.NOTHING, m.LIVE, self._live), "ServerReady": (m.NOTHING, m.READY, self._ready),
             "ServerMetadata": (m.NOTHING, m.SERVER, self._about), "ModelReady": (m.MODEL, m.READY, self._model_ready),
             "ModelMetadata": (m.MODEL, m.METADATA, self._metadata), "ModelInfer": (m.INFER, m.INFERRED, self._infer),
@@ -84,16 +89,29 @@ class Service:
             "RepositoryIndex": (m.INDEX_ASKED, m.INDEX, self._index),
             "RepositoryModelLoad": (m.LOAD, m.NOTHING, self._load),
             "RepositoryModelUnload": (m.LOAD, m.NOTHING, self._unload)}
-        handlers = {name: grpc.unary_unary_rpc_method_handler(self._answering(name, *parts))
-                    for name, parts in unary.items()}
+        handlers = {name: grpc.unary_unary_rpc_method_handler(
+            self._answering(name, REALMS.get(name, "inference"), *parts)) for name, parts in unary.items()}
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        for service, realm, methods in torchserve_grpc.services(self.repository):
+            added = {name: grpc.unary_unary_rpc_method_handler(self._answering(name, realm, *parts))
+                     for name, parts in methods.items()}
+            if service == torchserve_grpc.INFERENCE:
+                answers = functools.partial(torchserve_grpc.predictions, self.repository)
+                added["StreamPredictions"] = grpc.unary_stream_rpc_method_handler(
+                    self._streaming("StreamPredictions", realm, m.PREDICT, m.PREDICTED, answers))
+                added["StreamPredictions2"] = grpc.stream_stream_rpc_method_handler(self._conversation)
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, added),))
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             # gRPC writes of a port that is taken to standard error, in words of its own: ask before.
             with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
                 pass
-            self.number = self._server.add_insecure_port(address)
+            if certificate is None:
+                self.number = self._server.add_insecure_port(address)
+            else:
+                credentials = grpc.ssl_server_credentials([certificate[1:]])
+                self.number = self._server.add_secure_port(address, credentials)
         except (OSError, RuntimeError) as error:
             why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is taken"
             raise LoadError(f"port {port} of {host} cannot be listened at: {why}") from None
@@ -104,18 +122,18 @@ class Service:
 
     # --- around every call --------------------------------------------------------------------------------------------
 
-    def _check_key(self, context: Any, name: str) -> None:
+    def _check_key(self, context: Any, realm: str) -> None:
         if self.keys is None:
             return
         offered = dict(context.invocation_metadata() or ()).get("authorization")
-        if not self.keys.allow(offered if isinstance(offered, str) else None, REALMS.get(name, "inference")):
+        if not self.keys.allow(offered if isinstance(offered, str) else None, realm):
             raise Refusal(401, "expected the metadata 'authorization: Bearer KEY' with a key of this server")
 
-    def _answering(self, name: str, asked: m.Message, given: m.Message,
+    def _answering(self, name: str, realm: str, asked: m.Message, given: m.Message,
                    answer: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> Callable:
         async def handle(content: bytes, context: Any) -> bytes:
             try:
-                self._check_key(context, name)
+                self._check_key(context, realm)
                 return given.written(await answer(_read(asked, content)))
             except Exception as error:
                 refusal = _refusal(name, error)
@@ -125,16 +143,90 @@ class Service:
         return handle
 
     async def _stream(self, contents: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        """Requests one after the other; one that fails does not end the stream."""
+        """Requests that run beside each other and are answered in order; one that fails does not end the stream."""
         try:
-            self._check_key(context, "ModelStreamInfer")
+            self._check_key(context, "inference")
         except Refusal as refused:
             await context.abort(CODES[401], refused.message)
-        async for content in contents:
+        begun: asyncio.Queue[tuple[asyncio.Task, asyncio.Queue] | None] = asyncio.Queue()
+        room = asyncio.Semaphore(MOST_STREAMED)
+        tasks: set[asyncio.Task] = set()
+
+        async def read() -> None:
             try:
-                yield m.STREAMED.written({"infer_response": await self._infer(_read(m.INFER, content))})
+                async for content in contents:
+                    await room.acquire()
+                    found: asyncio.Queue[bytes | None] = asyncio.Queue()
+                    task = asyncio.ensure_future(self._answer_streamed(content, found))
+                    tasks.add(task)
+                    begun.put_nowait((task, found))
+            finally:
+                begun.put_nowait(None)
+
+        reading = asyncio.ensure_future(read())
+        try:
+            while (one := await begun.get()) is not None:
+                task, found = one
+                while (answer := await found.get()) is not None:
+                    yield answer
+                tasks.discard(task)
+                room.release()
+        finally:
+            for task in (reading, *tasks):
+                task.cancel()
+            await asyncio.gather(reading, *tasks, return_exceptions=True)
+
+    async def _answer_streamed(self, content: bytes, found: asyncio.Queue[bytes | None]) -> None:
+        """What answers one request of a stream; None behind it."""
+        name = ""
+        try:
+            said = _read(m.INFER, content)
+            name = said["id"]
+            model, given, names = self._asked(said)
+            async for is_last, outputs in parts_of(model, given, names):
+                final = {"key": "triton_final_response", "value": {"bool_param": is_last}}
+                answer = {**_inferred(model, name, outputs), "parameters": [final]}
+                found.put_nowait(m.STREAMED.written({"infer_response": answer}))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            message = _refusal("ModelStreamInfer", error).message
+            found.put_nowait(m.STREAMED.written({"error_message": message, "infer_response": {"id": name}}))
+        finally:
+            found.put_nowait(None)
+
+    def _streaming(self, name: str, realm: str, asked: m.Message, given: m.Message,
+                   answers: Callable[[dict[str, Any]], AsyncIterator[dict[str, Any]]]) -> Callable:
+        async def handle(content: bytes, context: Any) -> AsyncIterator[bytes]:
+            try:
+                self._check_key(context, realm)
+                async for answer in answers(_read(asked, content)):
+                    yield given.written(answer)
             except Exception as error:
-                yield m.STREAMED.written({"error_message": _refusal("ModelStreamInfer", error).message})
+                refusal = _refusal(name, error)
+                await context.abort(CODES.get(refusal.status, grpc.StatusCode.INTERNAL), refusal.message)
+
+        return handle
+
+    async def _conversation(self, contents: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        """Requests of sequences, whose worker remembers those before; one that fails does not end the stream."""
+        try:
+            self._check_key(context, "inference")
+        except Refusal as refused:
+            await context.abort(CODES[401], refused.message)
+
+        async def asked() -> AsyncIterator[dict[str, Any] | Exception]:
+            async for content in contents:
+                try:
+                    yield _read(m.PREDICT, content)
+                except Refusal as refused:
+                    yield refused
+
+        def told(error: Exception) -> dict[str, Any]:
+            refusal = _refusal("StreamPredictions2", error)
+            code = CODES.get(refusal.status, grpc.StatusCode.INTERNAL)
+            return {"code": code.value[0], "message": refusal.message}
+
+        async for answer in torchserve_grpc.Conversation(self.repository, told).run(asked()):
+            yield m.PREDICTED.written(answer)
 
     # --- the methods --------------------------------------------------------------------------------------------------
 
@@ -181,7 +273,8 @@ class Service:
         await self.repository.unload(check_name(said["model_name"]))
         return {}
 
-    async def _infer(self, said: dict[str, Any]) -> dict[str, Any]:
+    def _asked(self, said: dict[str, Any]) -> tuple[Served, list[Named], list[str]]:
+        """The model that a request is for, its inputs, and the names of the outputs."""
         model = self.repository.get(said["model_name"], said["model_version"] or None)
         _refuse_parameters(said["parameters"], "the request")
         raw = said["raw_input_contents"] or None
@@ -191,10 +284,18 @@ class Service:
         given = [_given(one, raw, at) for at, one in enumerate(said["inputs"])]
         for one in said["outputs"]:
             _refuse_parameters(one["parameters"], f"output {one['name']!r}")
-        outputs = await infer(model, given, [one["name"] for one in said["outputs"]])
-        return {"model_name": model.name, "model_version": model.version, "id": said["id"],
-                "outputs": [{"name": o.name, "datatype": o.datatype, "shape": o.shape} for o in outputs],
-                "raw_output_contents": [o.data for o in outputs]}
+        return model, given, [one["name"] for one in said["outputs"]]
+
+    async def _infer(self, said: dict[str, Any]) -> dict[str, Any]:
+        model, given, names = self._asked(said)
+        return _inferred(model, said["id"], await outputs_of(model, given, names))
+
+
+def _inferred(model: Served, name: str, outputs: list[Named]) -> dict[str, Any]:
+    """The answer to a request of this id."""
+    return {"model_name": model.name, "model_version": model.version, "id": name,
+            "outputs": [{"name": o.name, "datatype": o.datatype, "shape": o.shape} for o in outputs],
+            "raw_output_contents": [o.data for o in outputs]}
 
 
 def _read(kind: m.Message, content: bytes) -> dict[str, Any]:

@@ -7,14 +7,16 @@ that are too large (413, before they are read) or too slow (408), and all that g
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from .bodies import parsed as parsed
 from .refusals import LoadError, Refusal, written
@@ -105,7 +107,7 @@ def answer_to(error: Exception, request: web.BaseRequest, largest: int) -> web.R
     elif isinstance(error, web.HTTPException):
         message = f"nothing answers at {request.path[:200]}" if error.status == 404 else error.reason
         refusal = Refusal(error.status, message)
-    elif isinstance(error, (OSError, web.RequestPayloadError)):
+    elif isinstance(error, (ConnectionError, web.RequestPayloadError)):
         refusal = Refusal(400, "the body was cut off")
     else:
         LOG.error("%s %s failed", request.method, request.path, exc_info=error)
@@ -130,20 +132,49 @@ async def body(request: web.Request) -> bytes:
         raise Refusal(400, f"the body was cut off or is not encoded as it says: {error}") from None
 
 
+def while_needed(request: web.Request) -> contextlib.AbstractContextManager[None]:
+    """Cancels what is done here when the client goes."""
+    return request.protocol.needed() if isinstance(request.protocol, Connections) else contextlib.nullcontext()
+
+
+def open_headers(request: web.Request) -> dict[str, str]:
+    """The headers that a model may see."""
+    return {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
+
+
 class Connections(web.RequestHandler):
     """A connection: what is no HTTP gets JSON too, and who sends no request is not waited for."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._asking: set[asyncio.Task] = set()
         self._patience = asyncio.get_running_loop().call_later(SLOWEST_HEAD, self._lose_patience)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._patience.cancel()
+        for task in self._asking:
+            task.cancel()
         super().connection_lost(exc)
+
+    @contextlib.contextmanager
+    def needed(self) -> Iterator[None]:
+        """What the current task does here is of no use once the client has gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking.add(task)
+        try:
+            yield
+        finally:
+            self._asking.discard(task)
 
     def _lose_patience(self) -> None:
         if not self._request_count and self.transport is not None:
             self.transport.close()
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """What a client sent wrong was told to it; it is nothing for the log."""
+        if not isinstance(kwargs.get("exc_info"), web.RequestPayloadError):
+            super().log_exception(*args, **kwargs)
 
     def handle_error(self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None,
                      message: str | None = None) -> web.StreamResponse:
@@ -158,24 +189,47 @@ class Connections(web.RequestHandler):
         return answer
 
 
+def _expecting(route: web.AbstractRouteDef, keys: Keys | None, largest: int) -> web.AbstractRouteDef:
+    """The route, where a client that asks before it sends its body is told what becomes of it."""
+    check = guard(keys, largest)
+
+    async def proceed(request: web.Request) -> web.StreamResponse:
+        if request.headers["Expect"].lower() != "100-continue":
+            raise Refusal(417, "expected 100-continue as Expect")
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0      # what follows is the answer's first
+        return web.Response()
+
+    async def asked(request: web.Request) -> web.StreamResponse | None:
+        if request.version < HttpVersion11:
+            return None
+        told = await check(request, proceed)
+        return told if told.status != 200 else None
+
+    assert isinstance(route, web.RouteDef)
+    return web.RouteDef(route.method, route.path, route.handler, {**route.kwargs, "expect_handler": asked})
+
+
 class Port:
     """Routes at an address."""
 
-    def __init__(self, routes: Iterable[web.AbstractRouteDef], keys: Keys | None, largest: int) -> None:
+    def __init__(self, routes: Iterable[web.AbstractRouteDef], keys: Keys | None, largest: int,
+                 connections: Callable[..., Connections] = Connections) -> None:
+        self._connections = connections
         self.app = web.Application(middlewares=[guard(keys, largest)], client_max_size=largest)
-        self.app.add_routes(list(routes))
+        self.app.add_routes([_expecting(route, keys, largest) for route in routes])
         self._runner = web.AppRunner(self.app, access_log=None)
         self.number = 0
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen; OSError where that is not possible."""
+    async def open(self, host: str, port: int, secure: ssl.SSLContext | None = None) -> None:
+        """Listen, with TLS where there is a context; OSError where that is not possible."""
         await self._runner.setup()
         server, loop = self._runner.server, asyncio.get_running_loop()
         assert server is not None
         self._listening = await loop.create_server(
-            lambda: Connections(server, loop=loop, access_log=None, keepalive_timeout=75.0, lingering_time=3.0,
+            lambda: self._connections(server, loop=loop, access_log=None, keepalive_timeout=75.0, lingering_time=3.0,
                                 logger=LOG),
-            host, port, backlog=1024)
+            host, port, backlog=1024, ssl=secure, ssl_handshake_timeout=SLOWEST_HEAD if secure else None)
         self.number = self._listening.sockets[0].getsockname()[1]
 
     async def stop_listening(self) -> None:

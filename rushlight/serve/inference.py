@@ -8,12 +8,14 @@ shape than the model's description says, naming both.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from .datatypes import BYTES, MAX_RANK, NUMBERS, count, parted
 from .refusals import Refusal
 from .served import Job, Served
+
+MOST_FORMS = 256      # names, types and shapes that are remembered as fitting a model
 
 
 class Named(NamedTuple):
@@ -96,12 +98,12 @@ def _check_fit(entry: dict[str, Any], given: Named, ranges: dict[str, list[Any]]
                                f"in {shape}")
 
 
-def job_for(description: dict[str, Any], given: list[Named]) -> Job:
+def job_for(description: dict[str, Any], given: list[Named], answer: Any) -> Job:
     """What a worker is asked, for inputs in order."""
     shapes = [one.shape for one in given]
-    job = Job({"shapes": shapes}, [one.data for one in given], asyncio.get_running_loop().create_future())
+    job = Job({"shapes": shapes}, [one.data for one in given], answer)
     if description["batch"] is not None and shapes[0][0] > 0:
-        job.key, job.rows = tuple(tuple(s[1:]) for s in shapes), shapes[0][0]
+        job.key, job.rows = tuple([tuple(s[1:]) for s in shapes]), shapes[0][0]
     return job
 
 
@@ -138,17 +140,33 @@ def asked_for(description: dict[str, Any], names: Sequence[str]) -> None:
         raise Refusal(400, f"outputs: expected each once, got {', '.join(map(repr, names))}")
 
 
-async def infer(model: Served, given: Sequence[Named], names: Sequence[str]) -> list[Named]:
-    """The outputs of these names (none: all), in that order."""
+def begun(model: Served, given: Sequence[Named], names: Sequence[str], answer: Any) -> Job:
+    """The job that these inputs are; what answers it gets all outputs."""
     if model.description is None:
         raise Refusal(503, f"model {model.name!r} is not loaded yet. Ask again later.")
-    if model.is_handled:
-        raise Refusal(400, f"model {model.name!r} is an archive with a handler of its own: "
-                           f"ask /predictions/{model.name}")
-    asked_for(model.description, names)
-    ordered = in_order(model.description, [check_bytes(one) for one in given])
-    outputs = await model.run(job_for(model.description, ordered))
+    if names:
+        asked_for(model.description, names)
+    form = tuple([(one.name, one.datatype, tuple(one.shape), len(one.data)) for one in given])
+    known = model.fitting.get(form)
+    if known is None:
+        ordered = in_order(model.description, [check_bytes(one) for one in given])
+        known = job_for(model.description, ordered, answer)
+        names_given = [one.name for one in given]
+        if len(model.fitting) < MOST_FORMS and all(one.datatype != BYTES for one in given):
+            model.fitting[form] = (known.said, known.key, known.rows, [names_given.index(one.name) for one in ordered])
+        return known
+    said, key, rows, order = known
+    return Job(said, [given[at].data for at in order], answer, key, rows)
+
+
+def chosen(outputs: list[Named], names: Collection[str]) -> list[Named]:
+    """The outputs of these names (none: all), in that order."""
     if not names:
         return outputs
     by_name = {one.name: one for one in outputs}
     return [by_name[name] for name in names]
+
+
+async def infer(model: Served, given: Sequence[Named], names: Sequence[str]) -> list[Named]:
+    """The outputs of these names (none: all), in that order."""
+    return chosen(await model.run(begun(model, given, names, asyncio.get_running_loop().create_future())), names)

@@ -13,11 +13,11 @@ from aiohttp import web
 from .. import version
 from .bodies import HEAD_LENGTH, Asked, object_of, parsed, written
 from .datatypes import BYTES
-from .http import answered, body
-from .inference import infer
+from .http import answered, body, open_headers, while_needed
 from .refusals import Refusal
 from .repository import Repository, check_name
 from .served import Served
+from .tensor_rows import outputs_of
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "statistics", "model_configuration")
 
@@ -107,7 +107,9 @@ def routes(repository: Repository) -> list[web.AbstractRouteDef]:
     async def model_infer(request: web.Request) -> web.Response:
         model = named(request)
         asked = Asked(await body(request), request.headers.get(HEAD_LENGTH))
-        outputs = await infer(model, asked.inputs, list(asked.outputs))
+        shown = open_headers(request) if model.is_handled else None
+        with while_needed(request):
+            outputs = await outputs_of(model, asked.inputs, list(asked.outputs), shown)
         content, headers = written(model.name, model.version, asked, outputs)
         return web.Response(body=content, headers=headers)
 

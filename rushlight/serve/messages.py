@@ -1,4 +1,4 @@
-"""The messages of KServe's protocol over gRPC, as protocol buffers.
+"""The messages of KServe's protocol over gRPC, and of TorchServe's, as protocol buffers.
 
 Enters: a message's fields by name, or its bytes. Leaves: its bytes, or its fields by name, those that were not sent
 with the value the format gives them. Refuses: bytes that are no message of the kind; fields it does not
@@ -159,3 +159,16 @@ CONFIGURATION = Message(config=(1, Message(
 # The numbers that a configuration gives types.
 TYPES = ("INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32",
          "FP64", "STRING", "BF16")
+# TorchServe's.
+PREDICT = Message(model_name=(1, TEXT), model_version=(2, TEXT),
+                  input=(3, [Message(key=(1, TEXT), value=(2, RAW))]), sequenceId=(4, TEXT))
+PREDICTED = Message(prediction=(1, RAW), sequenceId=(2, TEXT), status=(3, Message(code=(1, INT), message=(2, TEXT))))
+HEALTH, SAID = Message(health=(1, TEXT)), Message(msg=(1, TEXT))
+DESCRIBE = Message(model_name=(1, TEXT), model_version=(2, TEXT), customized=(3, TRUTH))
+LIST = Message(limit=(1, INT), next_page_token=(2, INT))
+REGISTER = Message(
+    batch_size=(1, INT), handler=(2, TEXT), initial_workers=(3, INT), max_batch_delay=(4, INT), model_name=(5, TEXT),
+    response_timeout=(6, INT), runtime=(7, TEXT), synchronous=(8, TRUTH), url=(9, TEXT), s3_sse_kms=(10, TRUTH),
+    queue_timeout=(11, INT))
+SCALE = Message(model_name=(1, TEXT), model_version=(2, TEXT), max_worker=(3, INT), min_worker=(4, INT),
+                number_gpu=(5, INT), synchronous=(6, TRUTH), timeout=(7, INT))

@@ -7,6 +7,7 @@ or has gone. Refuses: to wait for a process that hangs: it is killed, and its en
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -19,10 +20,11 @@ from .wire import Frames, packed
 
 
 class Worker(asyncio.Protocol):
-    """One process. `owner` has `worker_ready`, `worker_answered`, `worker_failed` and `worker_gone`."""
+    """One process. `owner` has `worker_ready`, `worker_answered`, `worker_failed` and `worker_gone`, and
+    `worker_went_on` where a worker's model answers in parts."""
 
-    def __init__(self, number: int, owner: Any) -> None:
-        self.number, self.owner = number, owner
+    def __init__(self, number: int, owner: Any, device: str = "cpu") -> None:
+        self.number, self.owner, self.device = number, owner, device
         self.jobs: deque[Any] = deque()          # the first has begun, those after it have not
         self.is_ready = self.is_gone = self.is_stopping = False
         self.started = time.time()
@@ -75,6 +77,8 @@ class Worker(asyncio.Protocol):
                 self.owner.worker_ready(self, said["ready"])
             elif "failed" in said:
                 self.owner.worker_failed(self, said["failed"])
+            elif "is_part" in said:
+                self.owner.worker_went_on(self, said, buffers)
             else:
                 self.owner.worker_answered(self, said, buffers)
 
@@ -106,7 +110,8 @@ class Worker(asyncio.Protocol):
         if self.is_gone:
             return
         self.is_gone, self.is_ready = True, False
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)      # with what it started; before its number is free again
         self.process.wait()
         if self._watched is not None:
             asyncio.get_running_loop().remove_reader(self._watched)

@@ -7,6 +7,7 @@ copied, a program that writes to its buffers writes to pages of its own.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
@@ -18,6 +19,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.export import archive
 from rushlight.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from rushlight.export.passes import move_to_device_pass
 from rushlight.utils import _pytree as pytree
 
 from .datatypes import NAMES, NUMBERS
@@ -69,10 +71,15 @@ class Program:
             self.exported = archive._loaded(MappedArchive(wanted["fd"]), None, None)
         except (ValueError, RuntimeError, zipfile.BadZipFile, UnicodeDecodeError, RecursionError) as error:
             raise LoadError(str(error).partition("\n")[0] or type(error).__name__) from error
+        self._device = wanted.get("device", "cpu")
+        if self._device != "cpu":
+            self.exported = move_to_device_pass(self.exported, self._device)
         self._names = {n.name: n for n in self.exported.graph.nodes}
         self._specs = [s for s in self.exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
         self._inputs = [s.arg.name for s in self._specs if not isinstance(s.arg, ConstantArgument)]
         self._structure = self.exported.call_spec.in_spec
+        args = pytree.tree_unflatten(list(range(len(self._specs))), self._structure)
+        self._is_flat = args == (tuple(range(len(self._inputs))), {})      # tensors come as positions, as they are
         self._plain = self.exported.module(check_guards=False)
         self._call = rl.compile(self._plain)
         self.description = self._described()
@@ -151,22 +158,31 @@ class Program:
         for at, name in zip(entry["shape"], entry["symbols"], strict=True):
             low, high = self.description["ranges"].get(name, [0, None])
             shape.append(at if at >= 0 else max(low, size if high is None else min(size, high)))
-        result = rl.zeros(shape, dtype=getattr(rl, NUMBERS[entry["datatype"]][2]))
+        result = self._placed(rl.zeros(shape, dtype=getattr(rl, NUMBERS[entry["datatype"]][2])))
         for dim, (at, length) in enumerate(zip(entry["shape"], shape, strict=True)):
             if at < 0 and length > 1:
                 rl._dynamo.maybe_mark_dynamic(result, dim)
         return result
 
+    def _placed(self, value: Any) -> Any:
+        """A tensor where the program runs; numbers lie nowhere."""
+        return value.to(self._device) if self._device != "cpu" and isinstance(value, rl.Tensor) else value
+
     def _results(self, given: list[Any]) -> list[Any]:
+        args, kwargs = (given, {}) if self._is_flat else self._arguments(given)
+        with rl.no_grad():
+            result = self._call(*args, **kwargs)
+        return [result] if isinstance(result, rl.Tensor) else pytree.tree_leaves(result)
+
+    def _arguments(self, given: list[Any]) -> Any:
+        """Inputs where the program takes them, beside what it always takes."""
         waiting = iter(given)
         leaves = [s.arg.value if isinstance(s.arg, ConstantArgument) else next(waiting) for s in self._specs]
-        args, kwargs = pytree.tree_unflatten(leaves, self._structure)
-        with rl.no_grad():
-            return pytree.tree_leaves(self._call(*args, **kwargs))
+        return pytree.tree_unflatten(leaves, self._structure)
 
     def answer(self, said: dict[str, Any], buffers: list[memoryview]) -> tuple[dict[str, Any], list[bytes]]:
         """Sizes and bytes of the results for inputs that come in the order of the description."""
-        given = [_tensor(entry, shape, data)
+        given = [self._placed(_tensor(entry, shape, data))
                  for entry, shape, data in zip(self.description["inputs"], said["shapes"], buffers, strict=True)]
         try:
             results = self._results(given)
@@ -184,11 +200,12 @@ def _tensor(entry: dict[str, Any], shape: list[int], data: memoryview) -> Any:
     t = rl.frombuffer(data, dtype=dtype)
     if t.data_ptr() % _ALIGNED:      # results must not depend on where in a message a tensor lay
         t = t.clone()
-    return t[0].item() if entry.get("is_number") else t.reshape(shape)
+    return t[0].item() if entry.get("is_number") else t.view(shape)
 
 
 def _bytes(entry: dict[str, Any], value: Any) -> tuple[list[int], bytes]:
     if not isinstance(value, rl.Tensor):
         value = rl.tensor([value], dtype=getattr(rl, NUMBERS[entry["datatype"]][2]))
     t = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    return list(t.shape), t.reshape(-1).view(rl.uint8).numpy().tobytes() if t.numel() else b""
+    shape = list(t.shape)
+    return shape, ctypes.string_at(t.data_ptr(), t.nbytes) if t.numel() else b""

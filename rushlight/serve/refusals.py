@@ -54,6 +54,10 @@ def no_worker(name: str) -> Refusal:
     return Refusal(503, f"model {name!r} has no worker that runs. Ask again later, or scale it up.")
 
 
+def homeless(sequence: str) -> Refusal:
+    return Refusal(503, f"the worker that knew the sequence {sequence[:60]!r} is gone. Begin it again.")
+
+
 def written(refusal: Refusal, path: str) -> bytes:
     """The body of the answer, for whoever asks under this path."""
     if path.startswith("/v1/"):

@@ -11,12 +11,15 @@ import asyncio
 import dataclasses
 import os
 import re
+import weakref
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from . import sources
+from .devices import Devices, devices_of
 from .metrics import Metrics
-from .refusals import Refusal, unknown_model, unknown_version
+from .refusals import LoadError, Refusal, unknown_model, unknown_version
 from .served import Served, Settings
 from .spares import Spares
 
@@ -44,20 +47,24 @@ class Repository:
 
     def __init__(self, store: Path | None, settings: Settings, metrics: Metrics, *, allowed_urls: list[str],
                  threads: int, spares: Spares, may_install: bool = False,
-                 language_options: dict[str, Any] | None = None) -> None:
+                 language_options: dict[str, Any] | None = None, devices: Devices | None = None) -> None:
         self.store, self.settings, self.metrics = store, settings, metrics
         self.models: dict[str, dict[str, Served]] = {}
         self.defaults: dict[str, str] = {}
         self.language: dict[str, Any] = {}
         self.language_options = language_options or {}
         self._allowed = [re.compile(p) for p in allowed_urls]
-        self._threads, self._may_install, self._spares = threads, may_install, spares
+        self._threads, self._may_install, self._spares, self._devices = threads, may_install, spares, devices or {}
         self._at_start: set[tuple[str, str]] = set()
+        self._in_the_making: set[Served] = set()
+        self._changing: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
     def get(self, name: str, version: str | None = None) -> Served:
         versions = self.models.get(name)
+        if name in self.language:
+            raise Refusal(400, f"model {name!r} is a language model, which answers under /v1")
         if versions is None:
             raise unknown_model(name)
         found = versions.get(self.defaults[name] if version is None else version)
@@ -97,19 +104,27 @@ class Repository:
         if not url or "\0" in url:
             raise Refusal(400, "url: expected the name of a file in the model store")
         if re.match(r"[A-Za-z][A-Za-z0-9+.\-]*:", url):
-            if not any(p.fullmatch(url) for p in self._allowed):
+            if not self._is_allowed(url):
                 raise Refusal(403, f"url: expected a file in the model store, got an address, {url[:100]!r}. The "
                                    "server's option --allowed-urls says which are allowed.", "InvalidUrlException")
-            return await sources.fetched(url, self.store)
+            return await sources.fetched(url, self._is_allowed)
         if self.store is None:
             raise Refusal(400, "url: this server has no model store. Start it with --model-store.")
-        path = (self.store / url).resolve()
+        try:
+            path = (self.store / url).resolve()
+            is_there = path.is_relative_to(self.store.resolve()) and path.exists()
+        except OSError as error:      # a name that no file can have
+            raise Refusal(400, f"url: {url[:100]!r} cannot be looked for: {error.strerror}") from None
         if os.path.isabs(url) or ".." in Path(url).parts or not path.is_relative_to(self.store.resolve()):
             raise Refusal(400, f"url: expected the name of a file in the model store, got {url[:100]!r}",
                           "ModelNotFoundException")
-        if not path.exists():
+        if not is_there:
             raise Refusal(404, f"url: there is no {url[:100]!r} in the model store", "ModelNotFoundException")
         return path
+
+    def _is_allowed(self, url: str) -> bool:
+        is_plain = ".." not in re.split(r"[/\\\\]", unquote(url))      # else it is another address than it looks
+        return is_plain and any(p.fullmatch(url) for p in self._allowed)
 
     def file_named(self, name: str) -> Path:
         """The file in the store that a model of this name would come from."""
@@ -128,28 +143,44 @@ class Repository:
                   chosen: frozenset[str] = frozenset()) -> Served:
         """A model of a file, with so many workers running. It may bring settings, but for those that were `chosen`.
         Refusal of what is there already; LoadError of what does not load, and then nothing of it stays."""
-        source = await asyncio.to_thread(sources.opened, path, handler, self._may_install)
-        name = check_name(name if name is not None else source.name)
-        if source.version in self.models.get(name, {}) or name in self.language:
-            source.close()
-            raise Refusal(409, f"model {name!r} of version {source.version} is registered already")
-        brought = {key: value for key, value in source.said.items() if key not in chosen}
-        run_as = dataclasses.replace(settings or self.settings, **brought)
-        wanted = {**source.wanted, "name": name, "threads": self._threads, "batch_size": run_as.batch_size}
-        model = Served(name, source.version, url or path.name, wanted, source.descriptors, run_as, source.together,
-                       source.apart, self.metrics, self._spares)
-        model.on_close = source.close
-        self.models.setdefault(name, {})[source.version] = model
-        self.defaults.setdefault(name, source.version)
+        model = await self._opened(path, name, url, settings, handler, chosen)
+        name, run_as = model.name, model.settings
+        if model.version in self.models.get(name, {}) or name in self.language:
+            model.on_close()
+            raise Refusal(409, f"model {name!r} of version {model.version} is registered already")
+        self.models.setdefault(name, {})[model.version] = model
+        self.defaults.setdefault(name, model.version)
         self.metrics.watch(model)
         if at_start:
-            self._at_start.add((name, source.version))
+            self._at_start.add((name, model.version))
         count = run_as.min_workers if workers is None else workers
         try:
             await model.scale(count, max(count, run_as.max_workers) if workers is None else count)
         except BaseException:
-            await self.remove(name, source.version)
+            await self.remove(name, model.version)
             raise
+        return model
+
+    async def _opened(self, path: Path, name: str | None, url: str | None = None, settings: Settings | None = None,
+                      handler: str | None = None, chosen: frozenset[str] = frozenset()) -> Served:
+        """A model of a file, of which nothing runs yet."""
+        try:
+            source = await asyncio.to_thread(sources.opened, path, handler, self._may_install)
+        finally:
+            sources.forget(path)
+        try:
+            name = check_name(name if name is not None else source.name)
+            devices = devices_of(name, self._devices, source.wanted.get("config", {}))
+        except (LoadError, Refusal):
+            source.close()
+            raise
+        brought = {key: value for key, value in source.said.items() if key not in chosen}
+        run_as = dataclasses.replace(settings or self.settings, **brought)
+        wanted = {**source.wanted, "name": name, "threads": self._threads, "batch_size": run_as.batch_size,
+                  "devices": devices}
+        model = Served(name, source.version, url or path.name, wanted, source.descriptors, run_as, source.together,
+                       source.apart, self.metrics, self._spares)
+        model.on_close = source.close
         return model
 
     async def add_language(self, path: Path, name: str) -> Any:
@@ -158,7 +189,9 @@ class Repository:
 
         if name in self.models or name in self.language:
             raise Refusal(409, f"model {name!r} is registered already")
-        model = language.load(check_name(name), path, self.language_options, self.metrics.registry)
+        device = devices_of(name, self._devices, {})[0]
+        options = {**self.language_options, "device": device}
+        model = language.load(check_name(name), path, options, self.metrics.registry)
         try:
             await model.start()
         except BaseException:
@@ -170,14 +203,37 @@ class Repository:
     async def load(self, name: str) -> None:
         """A model of the store by its name; one that is loaded already is loaded anew."""
         path = self.file_named(check_name(name))
-        if name in self.language:
-            return
-        if is_language_folder(path):
-            await self.add_language(path, name)
-            return
-        for version in list(self.models.get(name, {})):
-            await self.remove(name, version)
-        await self.add(path, name)
+        async with self._alone(name):
+            if name in self.language:
+                return
+            if is_language_folder(path):
+                await self.add_language(path, name)
+            elif name in self.models:
+                await self._replace(path, name)
+            else:
+                await self.add(path, name)
+
+    async def _replace(self, path: Path, name: str) -> None:
+        """What is served answers until the new one is ready, and goes on where that does not load."""
+        model = await self._opened(path, name)
+        self._in_the_making.add(model)
+        try:
+            await model.scale(model.settings.min_workers, model.settings.max_workers)
+        except BaseException:
+            await model.close()
+            raise
+        finally:
+            self._in_the_making.discard(model)
+        before = self.models.get(name, {})
+        self.models[name], self.defaults[name] = {model.version: model}, model.version
+        self.metrics.watch(model)
+        for one in before.values():
+            await one.close()
+            self.metrics.forget(one)
+
+    def _alone(self, name: str) -> asyncio.Lock:
+        """Held by who loads or unloads a name, so that others wait."""
+        return self._changing.setdefault(name, asyncio.Lock())
 
     async def remove(self, name: str, version: str | None = None) -> None:
         """Serve a version no longer. What it runs is finished."""
@@ -196,8 +252,9 @@ class Repository:
 
     async def unload(self, name: str) -> None:
         """Serve no version of it any longer."""
-        for version in list(self.models.get(name, ())) or [None]:
-            await self.remove(name, version)
+        async with self._alone(name):
+            for version in list(self.models.get(name, ())) or [None]:
+                await self.remove(name, version)
 
     def set_default(self, name: str, version: str) -> None:
         self.defaults[name] = self.get(name, version).version
@@ -205,7 +262,8 @@ class Repository:
     async def close(self, patience: float = 30.0) -> None:
         """Finish, and leave no process."""
         self._spares.close()
-        await asyncio.gather(*(m.close(patience) for m in self.all()), *(m.stop() for m in self.language.values()),
+        every = [*self.all(), *self._in_the_making]
+        await asyncio.gather(*(m.close(patience) for m in every), *(m.stop() for m in self.language.values()),
                              return_exceptions=True)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .metrics import Metrics
+from .metrics import Counted, Metrics
 from .processes import Worker
-from .refusals import LoadError, Refusal, no_worker
+from .refusals import LoadError, Refusal, homeless, no_worker
 from .spares import WORKER, Spares
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)     # before a worker is started again, by deaths in a row
@@ -58,16 +58,20 @@ class Source:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Job:
-    """A request on its way: `said` and `buffers` as a worker reads them. Jobs of one `key` (None: of none) may run
-    together; `rows` says how many rows of a batch this is."""
+    """A request on its way: `said` and `buffers` as a worker reads them. `answer` is a future, or what has its `done`,
+    `set_result` and `set_exception`. Jobs of one `key` (None: of none) may run together; `rows` says how many rows of
+    a batch this is."""
 
     said: dict[str, Any]
     buffers: Sequence[Any]
-    answer: asyncio.Future
+    answer: Any
     key: Any = None
     rows: int = 1
+    part: Callable[[Any], None] | None = None      # is told parts of the result that come before its end
+    sequence: str = ""       # requests of one sequence go to one worker, `home`, which remembers what came before
+    home: Worker | None = None
     arrived: int = field(default_factory=time.perf_counter_ns)
     sent: int = 0
     queued: int = 0          # nanoseconds it waited
@@ -80,6 +84,7 @@ class Batch:
 
     number: int
     jobs: list[Job]
+    has_parts: bool = False
 
 
 @dataclass
@@ -107,16 +112,19 @@ class Served:
                  metrics: Metrics, spares: Spares) -> None:
         self.name, self.version, self.url, self.wanted, self.settings = name, version, url, wanted, settings
         self.description: dict[str, Any] | None = None
+        self.fitting: dict[Any, Any] = {}      # what inputs were found to fit it (inference.py)
         self.counts, self.metrics = Counts(), metrics
+        self.counted = Counted()
         self.waiting: deque[Job] = deque()
         self.waiting_rows = 0
         self._descriptors, self._together, self._apart, self._spares = descriptors, together, apart, spares
         self._numbers = self._batches = self._deaths = 0
         self._timer: asyncio.TimerHandle | None = None
         self._restarts: set[asyncio.TimerHandle] = set()
+        self._homes: dict[str, Worker] = {}      # of the sequences that go on
         self._tasks: set[asyncio.Task] = set()
         self._scaled: list[asyncio.Future] = []
-        self._is_closing = False
+        self._is_closing = self._is_pump_due = False
         self.on_close: Callable[[], None] = lambda: None      # gives back what the model lay in
         self._failed_for_good = False
         self.workers: list[Worker] = []
@@ -170,10 +178,12 @@ class Served:
 
     def _begin_worker(self) -> None:
         self._numbers += 1
-        worker = Worker(self._numbers, self)
+        devices = self.wanted.get("devices", ("cpu",))
+        device = min(devices, key=[w.device for w in self._live()].count)      # the first of those with fewest workers
+        worker = Worker(self._numbers, self, device)
         self.workers.append(worker)
         worker.timer = asyncio.get_running_loop().call_later(SLOWEST_LOAD, worker.end_late)
-        self.begin(worker.start(WORKER, self.wanted, self._descriptors, self._spares))
+        self.begin(worker.start(WORKER, {**self.wanted, "device": device}, self._descriptors, self._spares))
 
     def _check_scaled(self) -> None:
         if sum(w.is_ready for w in self._live()) >= self.settings.min_workers:
@@ -184,6 +194,7 @@ class Served:
 
     def worker_ready(self, worker: Worker, description: dict[str, Any]) -> None:
         self.description = description
+        self.fitting.clear()
         worker.stop_timer()
         self._check_scaled()
         self._pump()
@@ -254,19 +265,52 @@ class Served:
             return False
         return bool(self._live()) or any(t.when() - asyncio.get_running_loop().time() < 1.5 for t in self._restarts)
 
-    async def run(self, job: Job) -> Any:
-        """The result of a job, as `apart` gave it."""
+    def enqueue(self, job: Job) -> None:
+        """Have a job run; its `answer` is told the result, as `apart` gives it, or why there is none."""
+        if job.sequence:
+            job.home = self._homes[job.sequence]
+            job.key = (job.key, job.home.number)
         if not self.can_run() or len(self.waiting) >= MAX_WAITING:
             raise no_worker(self.name)
         self.waiting.append(job)
         self.waiting_rows += job.rows
-        self._pump()
+        if self.settings.batch_size == 1:
+            self._pump()
+        elif not self._is_pump_due:      # what else has arrived already is to run with it
+            self._is_pump_due = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def forget(self, job: Job) -> None:
+        """The client hung up: a job that has not begun is left out."""
+        if job in self.waiting:
+            self.waiting.remove(job)
+            self.waiting_rows -= job.rows
+
+    def begin_sequence(self, name: str) -> bool:
+        """The next request of a sequence comes. True for its first: it gets the worker that has fewest others. Where
+        the worker is gone that knew the ones before, it cannot go on, and begins anew with the next."""
+        home = self._homes.get(name)
+        if home is None:
+            ready = [w for w in self._live() if w.is_ready]
+            if not ready:
+                raise no_worker(self.name)
+            self._homes[name] = min(ready, key=list(self._homes.values()).count)
+            return True
+        if home.is_gone or home.is_stopping:
+            self.end_sequence(name)
+            raise homeless(name)
+        return False
+
+    def end_sequence(self, name: str) -> None:
+        self._homes.pop(name, None)
+
+    async def run(self, job: Job) -> Any:
+        """The result of a job, as `apart` gave it."""
+        self.enqueue(job)
         try:
             return await job.answer
         except asyncio.CancelledError:       # the client hung up
-            if job in self.waiting:
-                self.waiting.remove(job)
-                self.waiting_rows -= job.rows
+            self.forget(job)
             raise
 
     def _put_back(self, jobs: list[Job]) -> None:
@@ -291,29 +335,45 @@ class Served:
 
     def _pump(self) -> None:
         """Hand out what can run now."""
+        self._is_pump_due = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         while self.waiting:
-            worker = self._free_worker()
-            if worker is None:
+            first, worker = self._next()
+            if first is None or worker is None:
                 if not self.can_run():
                     self._refuse_waiting()
                 return
-            jobs, rest = self._gathered()
+            jobs, rest = self._gathered(first)
             if rest > 0:
                 self._timer = asyncio.get_running_loop().call_later(rest, self._pump)
                 return
             self._hand(worker, jobs)
 
-    def _gathered(self) -> tuple[list[Job], float]:
+    def _next(self) -> tuple[Job | None, Worker | None]:
+        """The first job that can run now, and where. One whose home is busy waits, and does not hold up others."""
+        free = self._free_worker()
+        first = self.waiting[0]
+        for job in list(self.waiting) if self._homes or first.home is not None else (first,):
+            if job.home is None:
+                return (job, free) if free is not None else (None, None)
+            if job.home.is_gone or job.home.is_stopping:
+                self.forget(job)
+                self._fail(job, homeless(job.sequence))
+            elif free is not None and len(job.home.jobs) < (2 if self.settings.batch_size == 1 else 1):
+                return job, job.home
+        return None, None
+
+    def _gathered(self, first: Job) -> tuple[list[Job], float]:
         """The jobs to run next, and for how many seconds it may still be waited for more of them."""
-        first, size = self.waiting[0], self.settings.batch_size
+        size = self.settings.batch_size
         if size == 1 or first.key is None or first.rows >= size:
             return [first], 0.0
-        jobs, rows = [], 0
+        jobs, rows, sequences = [], 0, set()
         for job in self.waiting:
-            if job.key == first.key and rows + job.rows <= size:
+            if job.key == first.key and rows + job.rows <= size and job.sequence not in sequences:
+                sequences |= {job.sequence} if job.sequence else set()
                 jobs.append(job)
                 rows += job.rows
                 if rows == size:
@@ -351,15 +411,27 @@ class Served:
         self._settle(batch, said, buffers)
         self._pump()
 
+    def worker_went_on(self, worker: Worker, said: dict[str, Any], buffers: list[memoryview]) -> None:
+        """A part of each answer. The time that a worker has begins again."""
+        batch: Batch = worker.jobs[0]
+        batch.has_parts = True
+        worker.stop_timer()
+        self._watch(worker)
+        for job, part in zip(batch.jobs, self._apart(self, batch.jobs, said, buffers), strict=True):
+            if job.part is not None:
+                job.part(part)
+
     def _settle(self, batch: Batch, said: dict[str, Any], buffers: list[memoryview]) -> None:
         took, rows = said["took"], sum(j.rows for j in batch.jobs)
-        if "error" in said and len(batch.jobs) > 1:      # the bad one fails alone
+        if "error" in said and len(batch.jobs) > 1 and not batch.has_parts:      # the bad one fails alone
             for job in batch.jobs:
                 job.key = None
             return self._put_back(batch.jobs)
         self._count(batch, rows, took)
         if "error" in said:
-            return self._fail(batch.jobs[0], Refusal(*said["error"]))
+            for job in batch.jobs:
+                self._fail(job, Refusal(*said["error"]))
+            return
         try:
             results = self._apart(self, batch.jobs, said, buffers)
         except Refusal as refused:
@@ -383,7 +455,7 @@ class Served:
         by_size = counts.batches.setdefault(rows, [0, 0])
         by_size[0] += 1
         by_size[1] += took
-        self.metrics.batch_sizes(self).observe(rows)
+        self.counted.rows.add(rows)
 
     def _succeed(self, job: Job, result: Any) -> None:
         spent = time.perf_counter_ns() - job.arrived
@@ -392,7 +464,7 @@ class Served:
         counts.succeeded += 1
         counts.success_ns += spent
         counts.queue_ns += job.queued
-        self.metrics.answered(self, spent, job.queued)
+        self.counted.answered(spent, job.queued)
         if not job.answer.done():
             job.answer.set_result(result)
 

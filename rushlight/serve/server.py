@@ -7,15 +7,19 @@ Refuses: to start where a port is taken or a model does not load, in one line.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
+import ssl
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import kserve
-from .http import Keys, Port
+from .devices import Devices
+from .direct import DirectConnections, Inference
+from .http import Connections, Keys, Port
 from .metrics import Metrics
 from .refusals import LoadError, Refusal
 from .repository import Repository, is_language_folder
@@ -43,6 +47,8 @@ class Wanted:
     may_install: bool = False
     threads: int = 0
     language: dict[str, Any] = field(default_factory=dict)
+    devices: Devices = field(default_factory=dict)
+    certificate: tuple[ssl.SSLContext, bytes, bytes] | None = None      # for HTTP; the key and the chain for gRPC
 
 
 class Server:
@@ -55,7 +61,8 @@ class Server:
         threads = wanted.threads or max(1, (os.cpu_count() or 1) // workers)
         self.repository = Repository(wanted.store, wanted.settings, self.metrics,
                                      allowed_urls=list(wanted.allowed_urls), threads=threads, spares=spares,
-                                     may_install=wanted.may_install, language_options=wanted.language)
+                                     may_install=wanted.may_install, language_options=wanted.language,
+                                     devices=wanted.devices)
         self.ports: dict[str, Port] = {}
         self._grpc: Any = None
 
@@ -89,16 +96,18 @@ class Server:
         groups = {"http": (self.wanted.port, inference),
                   "management": (self.wanted.management_port, torchserve.management(self.repository)),
                   "metrics": (self.wanted.metrics_port, torchserve.metrics(self.metrics))}
+        direct = functools.partial(DirectConnections, Inference(self.repository, self.keys, self.wanted.largest))
         by_number: dict[int, str] = {}
         merged: dict[str, list[Any]] = {}
         for name, (number, routes) in groups.items():
             home = by_number.setdefault(number, name) if number else name
             merged.setdefault(home, []).extend(routes)
+        secure = self.wanted.certificate[0] if self.wanted.certificate is not None else None
         for name, routes in merged.items():
             number = groups[name][0]
-            port = Port(routes, self.keys, self.wanted.largest)
+            port = Port(routes, self.keys, self.wanted.largest, direct if name == "http" else Connections)
             try:
-                await port.open(self.wanted.host, number)
+                await port.open(self.wanted.host, number, secure)
             except OSError as error:
                 await port.close()
                 raise _taken(self.wanted.host, number, error) from None
@@ -109,7 +118,7 @@ class Server:
             from .grpc_service import Service
 
             self._grpc = Service(self.repository, self.keys, self.wanted.largest)
-            await self._grpc.open(self.wanted.host, self.wanted.grpc_port)
+            await self._grpc.open(self.wanted.host, self.wanted.grpc_port, self.wanted.certificate)
 
     def line(self) -> str:
         """Where it listens."""

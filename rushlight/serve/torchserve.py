@@ -7,7 +7,7 @@ or bytes; descriptions of models and their workers. Refuses: what is wrong, with
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -22,24 +22,30 @@ from .refusals import LoadError, Refusal
 from .repository import Repository, check_name
 from .served import Served, Settings
 
+Answered = tuple[Any, int]      # a value, and a status
 PAGE = 100
+MOST_WORKERS = 1024   # each is a process
 FULL_QUEUE = 100      # what TorchServe shows as the room of a queue
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
-async def _predicted(model: Served, request: web.Request, explain: bool) -> web.Response:
+async def _predicted(model: Served, request: web.Request, explain: bool) -> web.StreamResponse:
     if model.is_handled:
         return await handled.predicted(model, request, explain)
     if explain:
         raise Refusal(400, f"model {model.name!r} is a program, which explains nothing")
-    content = await body(request)
+    return answered(await of_program(model, await body(request)))
+
+
+async def of_program(model: Served, content: bytes) -> Any:
+    """What a program gives for JSON: a list for one output, an object for several."""
     if model.description is None:
         raise Refusal(503, f"model {model.name!r} is not loaded yet. Ask again later.")
     outputs = await infer(model, _tensors(model.description["inputs"], parsed(content)), [])
     values = {one.name: nested(decoded(one.data, one.datatype), one.shape) for one in outputs}
-    return answered(next(iter(values.values())) if len(values) == 1 else values)
+    return next(iter(values.values())) if len(values) == 1 else values
 
 
 def _tensors(entries: list[dict[str, Any]], said: Any) -> list[Named]:
@@ -69,7 +75,7 @@ def inference(repository: Repository) -> list[web.AbstractRouteDef]:
         return answered({"status": "Healthy"})
 
     def answering(explain: bool) -> Any:
-        async def predict(request: web.Request) -> web.Response:
+        async def predict(request: web.Request) -> web.StreamResponse:
             model = repository.get(request.match_info["model"], request.match_info.get("version"))
             return await _predicted(model, request, explain)
 
@@ -123,7 +129,7 @@ def _described(repository: Repository, model: Served) -> dict[str, Any]:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
 
     workers = [{"id": str(9000 + w.number - 1), "status": w.state, "startTime": since(w.started),
-                "memoryUsage": w.memory(), "pid": w.pid, "gpu": False, "gpuUsage": "N/A"}
+                "memoryUsage": w.memory(), "pid": w.pid, "gpu": w.device != "cpu", "gpuUsage": "N/A"}
                for w in model.workers if w.has_begun]
     return {"modelName": model.name, "modelVersion": model.version, "modelUrl": model.url, "runtime": "python",
             "minWorkers": settings.min_workers, "maxWorkers": settings.max_workers, "batchSize": settings.batch_size,
@@ -134,24 +140,12 @@ def _described(repository: Repository, model: Served) -> dict[str, Any]:
 
 
 class Management:
-    """What may be asked on the management port."""
+    """What may be asked of the models that are served. Each method gives a value and a status."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
 
-    def routes(self) -> list[web.AbstractRouteDef]:
-        return [web.get("/models", self.list), web.post("/models", self.register), web.get("/ping", self.ping),
-                web.get("/models/{model}", self.describe), web.get("/models/{model}/{version}", self.describe),
-                web.put("/models/{model}", self.scale), web.put("/models/{model}/{version}", self.scale),
-                web.delete("/models/{model}", self.unregister),
-                web.delete("/models/{model}/{version}", self.unregister),
-                web.put("/models/{model}/{version}/set-default", self.set_default)]
-
-    async def ping(self, request: web.Request) -> web.Response:
-        return answered({"status": "Healthy" if self.repository.is_ready else "Unhealthy"})
-
-    async def list(self, request: web.Request) -> web.Response:
-        query = Query(request.query)
+    def list(self, query: Query) -> Answered:
         limit, start = query.number("limit", PAGE, 1), query.number("next_page_token", 0)
         query.done()
         every = [{"modelName": name, "modelUrl": self.repository.get(name).url} for name in self.repository.models]
@@ -160,21 +154,9 @@ class Management:
         found: dict[str, Any] = {"models": every[start : start + limit]}
         if start + limit < len(every):
             found["nextPageToken"] = str(start + limit)
-        return answered(found)
+        return found, 200
 
-    async def register(self, request: web.Request) -> web.Response:
-        said = dict(request.query)
-        content = await body(request)
-        if content and request.content_type == "application/json":
-            more = parsed(content)
-            if not isinstance(more, dict):
-                raise Refusal(400, f"the body: expected an object, got {type(more).__name__}")
-            said |= {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in more.items()}
-        elif content and request.content_type == "application/x-www-form-urlencoded":
-            said |= {k: v for k, v in (await request.post()).items() if isinstance(v, str)}
-        return await self._register(Query(said))
-
-    async def _register(self, query: Query) -> web.Response:
+    async def register(self, query: Query) -> Answered:
         url, name, handler = query.word("url"), query.word("model_name"), query.word("handler")
         if not url:
             raise Refusal(400, "url: expected the name of a file in the model store, got none")
@@ -183,7 +165,7 @@ class Management:
             raise Refusal(400, f"runtime: expected python, got {str(runtime)[:40]!r}")
         chosen = {"batch_size", "max_batch_delay", "response_timeout"} & query.names()
         default = self.repository.settings
-        count = query.number("initial_workers", 0)
+        count = query.number("initial_workers", 0, high=MOST_WORKERS)
         settings = Settings(
             query.number("batch_size", default.batch_size, 1), query.number("max_batch_delay", 100),
             query.number("response_timeout", 120, 1), count, max(1, count))
@@ -198,9 +180,9 @@ class Management:
             chosen=frozenset(chosen))
         if not is_waited and count:
             self._later(model, count, count)
-            return answered({"status": "The workers are being started"}, 202)
-        return answered({"status": f'Model "{model.name}" of version {model.version} is registered, with {count} '
-                                   f'worker{"" if count == 1 else "s"}'})
+            return {"status": "The workers are being started"}, 202
+        return {"status": f'Model "{model.name}" of version {model.version} is registered, with {count} '
+                          f'worker{"" if count == 1 else "s"}'}, 200
 
     def _later(self, model: Served, low: int, high: int) -> None:
         """Scale without anybody waiting."""
@@ -213,28 +195,25 @@ class Management:
 
         model.begin(work())
 
-    def _named(self, request: web.Request) -> list[Served]:
-        name, version = request.match_info["model"], request.match_info.get("version")
+    def _named(self, name: str, version: str | None) -> Sequence[Served]:
         if version == "all":
             return list(self.repository.models.get(name, {}).values()) or [self.repository.get(name)]
         return [self.repository.get(name, version)]
 
-    async def describe(self, request: web.Request) -> web.Response:
-        query = Query(request.query)
-        query.truth("customized")
+    def describe(self, name: str, version: str | None, query: Query) -> Answered:
+        if query.truth("customized"):
+            raise Refusal(400, "customized: handlers are not asked for descriptions here")
         query.done()
-        name = request.match_info["model"]
         if name in self.repository.language:
             model = self.repository.language[name]
             workers = [{"pid": pid, "status": "READY" if model.is_ready else "LOADING"} for pid in model.processes()]
-            return answered([{"modelName": name, "modelVersion": "1", "modelUrl": name, "workers": workers}])
-        return answered([_described(self.repository, model) for model in self._named(request)])
+            return [{"modelName": name, "modelVersion": "1", "modelUrl": name, "workers": workers}], 200
+        return [_described(self.repository, model) for model in self._named(name, version)], 200
 
-    async def scale(self, request: web.Request) -> web.Response:
-        model = self.repository.get(request.match_info["model"], request.match_info.get("version"))
-        query = Query(request.query)
-        low = query.number("min_worker", 1)
-        high = query.number("max_worker", max(low, 1) if low else 0)
+    async def scale(self, name: str, version: str | None, query: Query) -> Answered:
+        model = self.repository.get(name, version)
+        low = query.number("min_worker", 1, high=MOST_WORKERS)
+        high = query.number("max_worker", max(low, 1) if low else 0, high=MOST_WORKERS)
         is_waited = query.truth("synchronous")
         query.number("timeout", 0)
         query.done()
@@ -242,12 +221,11 @@ class Management:
             raise Refusal(400, f"max_worker: expected at least min_worker, {low}, got {high}")
         if not is_waited:
             self._later(model, low, high)
-            return answered({"status": "The workers are being scaled"}, 202)
+            return {"status": "The workers are being scaled"}, 202
         await model.scale(low, high)
-        return answered({"status": f"Workers scaled to {low}"})
+        return {"status": f"Workers scaled to {low}"}, 200
 
-    async def unregister(self, request: web.Request) -> web.Response:
-        name, version = request.match_info["model"], request.match_info.get("version")
+    async def unregister(self, name: str, version: str | None) -> Answered:
         if name not in self.repository.language:
             chosen = self.repository.get(name, version)
             others = len(self.repository.models[name]) > 1
@@ -255,17 +233,60 @@ class Management:
                 raise Refusal(403, f"model {name!r} has other versions, of which {version} is the default. "
                                    "Choose another default first.")
         await self.repository.remove(name, version)
-        return answered({"status": f'Model "{name}" is unregistered'})
+        return {"status": f'Model "{name}" is unregistered'}, 200
 
-    async def set_default(self, request: web.Request) -> web.Response:
-        name, version = request.match_info["model"], request.match_info["version"]
+    def set_default(self, name: str, version: str) -> Answered:
         self.repository.set_default(name, version)
-        return answered({"status": f'Version {version} of model "{name}" is its default'})
+        return {"status": f'Version {version} of model "{name}" is its default'}, 200
+
+
+async def _registration(request: web.Request) -> Query:
+    """The parameters of a registration: in the address, or in the body."""
+    said = dict(request.query)
+    content = await body(request)
+    if content and request.content_type == "application/json":
+        more = parsed(content)
+        if not isinstance(more, dict):
+            raise Refusal(400, f"the body: expected an object, got {type(more).__name__}")
+        said |= {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in more.items()}
+    elif content and request.content_type == "application/x-www-form-urlencoded":
+        said |= {k: v for k, v in (await request.post()).items() if isinstance(v, str)}
+    return Query(said)
 
 
 def management(repository: Repository) -> list[web.AbstractRouteDef]:
     """Paths of the port for management."""
-    return Management(repository).routes()
+    manager = Management(repository)
+
+    def named(request: web.Request) -> tuple[str, str | None]:
+        return request.match_info["model"], request.match_info.get("version")
+
+    async def ping(request: web.Request) -> web.Response:
+        return answered({"status": "Healthy" if repository.is_ready else "Unhealthy"})
+
+    async def listed(request: web.Request) -> web.Response:
+        return answered(*manager.list(Query(request.query)))
+
+    async def register(request: web.Request) -> web.Response:
+        return answered(*await manager.register(await _registration(request)))
+
+    async def describe(request: web.Request) -> web.Response:
+        return answered(*manager.describe(*named(request), Query(request.query)))
+
+    async def scale(request: web.Request) -> web.Response:
+        return answered(*await manager.scale(*named(request), Query(request.query)))
+
+    async def unregister(request: web.Request) -> web.Response:
+        return answered(*await manager.unregister(*named(request)))
+
+    async def set_default(request: web.Request) -> web.Response:
+        return answered(*manager.set_default(request.match_info["model"], request.match_info["version"]))
+
+    found = [web.get("/models", listed), web.post("/models", register), web.get("/ping", ping),
+             web.put("/models/{model}/{version}/set-default", set_default)]
+    for path in ("/models/{model}", "/models/{model}/{version}"):
+        found += [web.get(path, describe), web.put(path, scale), web.delete(path, unregister)]
+    return found
 
 
 def metrics(counted: Metrics) -> list[web.AbstractRouteDef]:
@@ -275,5 +296,3 @@ def metrics(counted: Metrics) -> list[web.AbstractRouteDef]:
         return web.Response(body=counted.text(), headers={"Content-Type": counted.content_type})
 
     return [web.get("/metrics", text)]
-
-

@@ -8,6 +8,7 @@ Refuses: frames that are no messages; nothing that arrives is ever run.
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 HEAD = struct.Struct("<IQ")
 Buffer = bytes | bytearray | memoryview
+SMALL = 1 << 15      # bytes up to which messages are read as they come, with what follows
 
 
 def packed(said: dict[str, Any], buffers: Sequence[Buffer] = ()) -> list[Buffer]:
@@ -25,7 +27,7 @@ def packed(said: dict[str, Any], buffers: Sequence[Buffer] = ()) -> list[Buffer]
 
 
 def _message(text: Buffer, body: memoryview) -> tuple[dict[str, Any], list[memoryview]]:
-    said, buffers, at = json.loads(bytes(text)), [], 0
+    said, buffers, at = json.loads(text if isinstance(text, bytes) else bytes(text)), [], 0
     for size in said.pop("sizes", ()):
         buffers.append(body[at : at + size])
         at += size
@@ -60,10 +62,23 @@ class Connection:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._held = b""      # what came behind the last message
 
-    def _exactly(self, count: int) -> bytearray:
-        found = bytearray(count)
-        view, at = memoryview(found), 0
+    def _exactly(self, count: int) -> Buffer:
+        """So many bytes; they may be written to where they are many."""
+        if count <= len(self._held):
+            found, self._held = self._held[:count], self._held[count:]
+            return found
+        if count <= SMALL:
+            while len(self._held) < count:
+                more = self._socket.recv(2 * SMALL)
+                if not more:
+                    raise EOFError("the server has gone")
+                self._held += more
+            return self._exactly(count)
+        found, at = bytearray(count), len(self._held)
+        found[:at], self._held = self._held, b""
+        view = memoryview(found)
         while at < count:
             got = self._socket.recv_into(view[at:])
             if not got:
@@ -71,11 +86,16 @@ class Connection:
             at += got
         return found
 
+    def has_more(self, patience: float) -> bool:
+        """Whether a message has begun to come, or begins to within so many seconds."""
+        return bool(self._held) or bool(select.select([self._socket], [], [], patience)[0])
+
     def receive(self) -> tuple[dict[str, Any], list[memoryview]]:
-        """The next message; EOFError when the server has gone."""
+        """The next message, its buffers to be written to as one likes; EOFError when the server has gone."""
         head, body = HEAD.unpack(self._exactly(HEAD.size))
         text = self._exactly(head)
-        return _message(text, memoryview(self._exactly(body)))
+        data = self._exactly(body)
+        return _message(text, memoryview(data if isinstance(data, bytearray) else bytearray(data)))
 
     def send(self, said: dict[str, Any], buffers: Sequence[Buffer] = ()) -> None:
-        self._socket.sendall(b"".join(bytes(p) if isinstance(p, memoryview) else p for p in packed(said, buffers)))
+        self._socket.sendall(b"".join(packed(said, buffers)))

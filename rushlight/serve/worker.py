@@ -40,8 +40,15 @@ def main(descriptor: int) -> int:
                 break
             _answer(connection, model, said, buffers)
     except (EOFError, OSError):      # the server has gone
-        pass
+        _end_all()
     return 0
+
+
+def _end_all() -> None:
+    """End this process and those that a handler started; its threads are not waited for, nobody would."""
+    if os.getpgrp() == os.getpid():
+        sys.stderr.flush()
+        os.killpg(0, signal.SIGKILL)
 
 
 def _loaded(wanted: dict[str, Any], connection: Connection) -> Any:
@@ -70,6 +77,7 @@ def _loaded(wanted: dict[str, Any], connection: Connection) -> Any:
 
 def _answer(connection: Connection, model: Any, said: dict[str, Any], buffers: list[memoryview]) -> None:
     begun = time.perf_counter_ns()
+    model.say = lambda part, contents: connection.send({"id": said["id"], "is_part": True, **part}, contents)
     try:
         answer, results = model.answer(said, buffers)
     except Refusal as refused:

@@ -81,6 +81,16 @@ def test_announced_bodies_that_are_too_large_are_refused_before_they_come(served
     assert answer.startswith(b"HTTP/1.1 413") and b'"code": 413' in answer
 
 
+@pytest.mark.parametrize(("length", "key", "expected", "status"), [
+    (10_000_000, "infer-me", "100-continue", 413), (10, "other", "100-continue", 401), (10, "infer-me", "tea", 417),
+    (10, "infer-me", "100-continue", 100)])
+def test_clients_that_ask_before_they_send_are_told(served, length, key, expected, status):
+    with socket.create_connection(("127.0.0.1", served.http), 10) as asking:
+        asking.sendall(f"POST /predictions/mixed HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+                       f"Expect: {expected}\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert asking.recv(4096).startswith(f"HTTP/1.1 {status}".encode())
+
+
 @pytest.mark.parametrize("path", ["/predictions/mixed", "/predictions/echo", "/v2/models/mixed/infer"])
 def test_chunked_bodies_that_grow_too_large_are_refused(served, path):
     asking = connection(served)

@@ -1,6 +1,7 @@
 """KServe's protocol, by Triton's clients and by hand: what a model takes and gives, tensors as JSON and as bytes."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +14,8 @@ np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 import rushlight as rl
+from rushlight.serve.datatypes import decoded, encoded
+from rushlight.serve.refusals import Refusal
 from tests.serve import running_server as running, served_models as models
 
 NUMPY = {"bool": bool, "bfloat16": ml_dtypes.bfloat16}
@@ -24,7 +27,7 @@ def served(tmp_path_factory):
     path, module = models.mixed(folder)
     models.typed(folder)
     with running.server("--model-store", folder, "--models", f"mixed={path}", "typed.pt2") as server:
-        server.module = module
+        server.module, server.folder = module, folder
         yield server
 
 
@@ -137,6 +140,23 @@ def test_index_lists_loads_and_unloads(client, served):
         client.infer("typed", [])
     client.load_model("typed")
     assert client.is_model_ready("typed")
+
+
+def test_a_model_that_cannot_be_loaded_anew_is_served_on(client, served):
+    path = served.folder / "typed.pt2"
+    whole = path.read_bytes()
+    before = served.workers("typed")[0]["pid"]
+    try:
+        path.write_bytes(whole[:1000])
+        with pytest.raises(Exception, match="typed"):
+            client.load_model("typed")
+    finally:
+        path.write_bytes(whole)
+    assert client.is_model_ready("typed") and served.workers("typed")[0]["pid"] == before
+    with ThreadPoolExecutor(2) as pool:      # one waits for the other
+        asked = [pool.submit(served.ask, "/v2/repository/models/typed/load", {}) for _ in range(2)]
+        assert [one.result()[0] for one in asked] == [200] * 2
+    assert client.is_model_ready("typed") and len(served.workers("typed")) == 1
 
 
 def test_configuration_says_the_largest_batch(client):
@@ -265,3 +285,35 @@ def test_numbers_survive_beyond_a_float_in_bytes(served):
     with over_http.InferenceServerClient(f"127.0.0.1:{served.http}") as client:
         found = client.infer("mixed", inputs).as_numpy("sum")
     np.testing.assert_array_equal(found, left)
+
+
+@pytest.mark.parametrize(("datatype", "value", "said"), [
+    ("FP32", 1e39, "range of FP32"), ("FP16", 7e4, "range of FP16"), ("BF16", 1e39, "range of BF16"),
+    ("FP32", 10**400, "range of FP32"), ("FP64", 10**400, "range of FP64"), ("INT64", 2**63, "range of INT64")])
+def test_a_number_beyond_its_type_is_refused_by_name(datatype, value, said):
+    with pytest.raises(Refusal, match=said):
+        encoded([value], datatype, "x")
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
+def test_infinities_and_nan_are_numbers_of_every_floating_type(datatype):
+    found = decoded(encoded([float("inf"), float("-inf"), float("nan")], datatype, "x"), datatype)
+    assert found[:2] == [float("inf"), float("-inf")] and found[2] != found[2]
+
+
+def test_words_that_utf8_cannot_write_are_refused(served):
+    one = b'{"inputs": [{"name": "left", "shape": [1], "datatype": "BYTES", "data": ["\\ud800"]}]}'
+    status, said = served.ask("/v2/models/mixed/infer", one)
+    assert status == 400 and "UTF-8" in said["error"]
+
+
+def test_a_name_that_no_file_can_have_is_no_body_that_was_cut_off(served):
+    status, said = served.manage("POST", f"/models?url={'a' * 3000}")
+    assert status in (400, 404) and "cut off" not in said["message"]
+
+
+def test_a_program_that_was_cut_off_is_no_archive(tmp_path):
+    path, _ = models.mixed(tmp_path)
+    path.write_bytes(path.read_bytes()[:-100])
+    told = running.refused_start("--models", path, "--no-grpc")
+    assert told.returncode == 1 and "whole" in told.stderr and "MANIFEST" not in told.stderr

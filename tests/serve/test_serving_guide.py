@@ -1,7 +1,6 @@
 """The guide's blocks run one after the other; the examples run; the container and KServe's service have their form."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +13,6 @@ pytest.importorskip("grpc")
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "serve"
-
-
-def test_the_guide_runs(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    assert len(blocks) >= 6
-    space = {"__name__": "guide"}
-    try:
-        for block in blocks:
-            exec(compile(block, "serving.md", "exec"), space)
-    finally:
-        if "server" in space:
-            space["server"].kill()
-            space["server"].wait()
-            space["server"].stdout.close()
 
 
 @pytest.mark.slow

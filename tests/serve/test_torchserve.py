@@ -1,9 +1,11 @@
 """TorchServe's protocol: archives, what handlers see and give, and the management of models."""
 
+import http.server
 import io
 import json
 import subprocess
 import sys
+import threading
 import urllib.parse
 import zipfile
 
@@ -36,6 +38,17 @@ def handle(data, context):
         elif ask == "status":
             context.set_response_status(418, "teapot", at)
             answers.append({"short": True})
+        elif ask == "split header":
+            context.set_response_header(at, "X-More", "a\\r\\nInjected: 1")
+            answers.append("words")
+        elif ask == "length":
+            context.set_response_header(at, "Content-Length", "5000")
+            answers.append("words")
+        elif ask == "odd status":
+            context.set_response_status(9999, "odd", at)
+            answers.append("words")
+        elif ask == "exit":
+            raise SystemExit(2)
         elif ask == "two":
             return [1, 2]
         elif ask == "prediction":
@@ -128,12 +141,50 @@ def test_handlers_that_fail_are_told_of(served):
     assert status == 503 and "2 of them" in answer["message"] and answer["code"] == 503
     status, answer = ask(served, "prediction")
     assert (status, answer["message"]) == (513, "not this")
+    for word, why in (("split header", "no header"), ("length", "no header"), ("odd status", "200 to 599"),
+                      ("exit", "SystemExit")):
+        status, answer = ask(served, word)
+        assert status == 503 and why in answer["message"] and answer["type"] == "InternalServerException", answer
+    assert ask(served, "text") == (200, "words")
 
 
 def test_a_class_over_base_handler_loads_its_model(served, store):
     status, answer = served.ask("/predictions/net/1.0", {"values": [1.0, 2.0]})
     assert status == 200 and answer["torch"] == "torch", answer
     assert answer["values"] == pytest.approx(store[1](rl.tensor([1.0, 2.0])).tolist(), rel=1e-5)
+
+
+TEXTS = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(12, 3, mode="sum")
+    def forward(self, numbers, starts):
+        return self.bag(numbers, starts)
+"""
+
+
+def test_the_classifier_of_texts_cleans_them(served, store):
+    weight = rl.zeros(12, 3)
+    weight[1, 0] = weight[2, 1] = weight[3, 2] = weight[4, 2] = weight[5, 0] = 1.0
+    held, words = io.BytesIO(), {"<unk>": 0, "cafe": 1, "is": 2, "not": 3, "is not": 4, "good": 5, "good<": 6}
+    rl.save({"bag.weight": weight}, held)
+    more = {"net.py": TEXTS, "net.pt": held.getvalue(), "source_vocab.json": json.dumps(words),
+            "index_to_name.json": json.dumps({"0": "good", "1": "so", "2": "bad"})}
+    model = {"modelFile": "net.py", "serializedFile": "net.pt", "handler": "text_classifier"}
+    models.archive(store[0], "texts", "", model=model, more=more)
+    assert served.manage("POST", "/models?url=texts.mar&initial_workers=1&synchronous=true")[0] == 200
+    for text, scores in (("Caf\u00e9 isn't <b>GOOD</b>!", (2.0, 1.0, 2.0)), ("caf\u00e9&nbsp;, good?", (2.0, 0.0, 0.0)),
+                         ("nothing known", (0.0, 0.0, 0.0))):
+        status, found = served.ask("/predictions/texts", text.encode(), headers={"Content-Type": "text/plain"})
+        wanted = rl.softmax(rl.tensor(scores), 0).tolist()
+        assert status == 200, found
+        assert [found[name] for name in ("good", "so", "bad")] == pytest.approx(wanted, abs=1e-5), text
+    del more["source_vocab.json"]
+    models.archive(store[0], "wordless", "", model=model, more=more)
+    status, said = served.manage("POST", "/models?url=wordless.mar&initial_workers=1&synchronous=true")
+    assert status == 400 and "vocabulary" in said["message"]
 
 
 def test_programs_answer_predictions(served):
@@ -172,10 +223,15 @@ def test_models_are_registered_described_and_unregistered(served, store):
 
 
 def test_models_are_listed_in_pages(served):
-    first = served.manage("GET", "/models?limit=1")[1]
-    assert [one["modelName"] for one in first["models"]] == ["echo"] and first["nextPageToken"] == "1"
-    second = served.manage("GET", f"/models?limit=1&next_page_token={first['nextPageToken']}")[1]
-    assert [one["modelName"] for one in second["models"]] == ["net"] and "nextPageToken" not in second
+    """Other tests of this server may have a model of theirs registered."""
+    every = [one["modelName"] for one in served.manage("GET", "/models")[1]["models"]]
+    names, page = [], served.manage("GET", "/models?limit=1")[1]
+    while "nextPageToken" in page:
+        names += [one["modelName"] for one in page["models"]]
+        assert page["nextPageToken"] == str(len(names))
+        page = served.manage("GET", f"/models?limit=1&next_page_token={len(names)}")[1]
+    names += [one["modelName"] for one in page["models"]]
+    assert names == every and names[:2] == ["echo", "net"]
 
 
 def test_registration_without_workers_is_unavailable_until_scaled(served, store):
@@ -241,6 +297,37 @@ def test_bad_archives_are_refused_and_listed_nowhere(served, store, name):
     status, answer = served.manage("POST", "/models?url=bad.mar&initial_workers=1&synchronous=true")
     assert status == 400 and "Traceback" not in answer["message"], answer
     assert served.manage("GET", "/models/bad")[0] == 404
+
+
+def test_addresses_that_lead_elsewhere_are_refused(store):
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            leads = {"/ok/on": "/ok/mixed.pt2", "/ok/off": "/hidden/mixed.pt2", "/ok/round": "/ok/round"}
+            content = (store[0] / "mixed.pt2").read_bytes() if self.path.endswith(".pt2") else b""
+            self.send_response(200 if content else 302)
+            self.send_header("Location", leads.get(self.path, "file:///etc/passwd"))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *words):
+            """Nothing."""
+
+    asked = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        home = f"http://127.0.0.1:{site.server_port}"
+        with running.server("--allowed-urls", f"{home}/ok/.*", "--no-grpc") as served:
+            for path, status, why in (
+                ("ok/mixed.pt2", 200, "registered"), ("ok/on", 200, "registered"), ("ok/off", 403, "leads"),
+                ("ok/file", 403, "leads"), ("ok/round", 400, "leads on"), ("hidden/mixed.pt2", 403, "--allowed-urls"),
+                ("ok/../hidden/mixed.pt2", 403, "--allowed-urls"), ("ok/%252e%252e/hidden/mixed.pt2", 403, "--allowed"),
+            ):
+                found, said = served.manage("POST", f"/models?url={home}/{path}&model_name=m{len(asked)}x{status}")
+                assert found == status and why in json.dumps(said), (path, said)
+        site.shutdown()
+    assert not [path for path in asked if "hidden" in path]
 
 
 def test_what_is_no_zip_is_refused(served, store):

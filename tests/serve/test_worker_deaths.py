@@ -190,3 +190,38 @@ def test_the_end_finishes_what_runs_and_leaves_no_process(tmp_path):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+CHILDREN = """
+import subprocess, threading, time
+child = subprocess.Popen(["sleep", "97"])
+threading.Thread(target=time.sleep, args=(90,)).start()
+def handle(data, context):
+    return data and [str(child.pid) for _ in data]
+"""
+
+
+def runs(pid):
+    """Whether a process runs; one that has ended and waits to be asked for it does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="asks /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_handler_started_ends_with_the_server(tmp_path, number):
+    models.archive(tmp_path, "children", CHILDREN)
+    with running.server("--model-store", tmp_path, "--models", "children", "--no-grpc") as served:
+        child, worker = int(raw(served, "children", b"")[1]), served.workers("children")[0]["pid"]
+        assert runs(child) and runs(worker)
+        if number == signal.SIGKILL:      # nobody is left to tidy up
+            served.process.kill()
+            served.process.wait()
+            served.process.returncode = 0
+        else:
+            served.process.terminate()
+            assert served.process.wait(20) == 0
+        until(lambda: not runs(child) and not runs(worker), 10)

@@ -150,8 +150,7 @@ class Answers:
             }
 
         def entry(word: int, logprob: float | None) -> dict[str, Any]:
-            token = shown(word)
-            return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+            return {"token": shown(word), "logprob": logprob, "bytes": list(self.text.bytes_of(word))}
 
         return {"content": [
             {**entry(c.word, c.logprob), "top_logprobs": [entry(w, p) for w, p in c.likeliest or ()]} for c in chosen

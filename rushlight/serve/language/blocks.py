@@ -58,11 +58,12 @@ class Blocks:
             if self.known.get(name) == block:
                 del self.known[name]
 
-    def found(self, words: Sequence[int]) -> tuple[list[int], list[bytes]]:
-        """Blocks that hold a beginning of these words, and their names; nobody holds them for it yet."""
+    def found(self, words: Sequence[int], root: bytes = b"") -> tuple[list[int], list[bytes]]:
+        """Blocks that hold a beginning of these words, and their names; nobody holds them for it yet. `root` names
+        what else must be alike."""
         blocks: list[int] = []
         names: list[bytes] = []
-        before = b""
+        before = root
         for start in range(0, len(words) - self.size + 1 if self.shares else 0, self.size):
             before = digest_of(before, words[start : start + self.size])
             block = self.known.get(before)

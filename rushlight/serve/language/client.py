@@ -181,7 +181,8 @@ class LanguageModel:
             request, index = self.open.pop(said["refused"], (None, 0))
             if request is not None:
                 request.left.discard(request.names[index])
-                request.events.put_nowait(Refusal(400, said["why"], param="prompt"))
+                param = said["why"].partition(":")[0]
+                request.events.put_nowait(Refusal(400, said["why"], param=param))
             return
         now = time.perf_counter()
         for name, chosen, finish, cached, prompt in said["events"]:

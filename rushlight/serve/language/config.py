@@ -1,36 +1,39 @@
-"""What a model's config.json says, in one vocabulary for all kinds.
+"""What a model's config.json says, in one vocabulary for all families.
 
-Enters: a folder. Leaves: a `Config`. Refuses: kinds of models that have no definition here, and settings that would
-change the numbers and that the definitions do not know.
+Enters: a folder. Leaves: a `Config`. Refuses: families that families.py does not have, quantized weights, and settings
+that would change the numbers and that the decoder does not know.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-KINDS = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
+from .families import FAMILIES, SETTINGS, Family
+from .turns import KINDS as TURNS, Turn, frequencies
+
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
+    "gelu_fast": "gelu_tanh", "relu": "relu",
 }
-TURNS = ("default", "linear", "llama3", "yarn")
+FOUR_TIMES = ("n_inner", "ffn_hidden_size")      # settings that mean four times the width where they are not said
+NEEDED = {"linear": ("factor",), "dynamic": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+          "longrope": ("short_factor", "long_factor")}      # without which a way of turning is not known
+OTHER_TURNS = {"su": "longrope"}      # what Phi-3's first files call it
 
 
 @dataclass(frozen=True)
-class Turn:
-    """How pairs of elements are turned by position: the base of the angles, and how they are stretched."""
+class Mix:
+    """Layers of experts."""
 
-    base: float = 10000.0
-    kind: str = "default"
-    share: float = 1.0              # of a head's elements that are turned
-    options: tuple[tuple[str, Any], ...] = ()
-
-    def option(self, name: str, default: Any = None) -> Any:
-        return dict(self.options).get(name, default)
+    count: int
+    chosen: int                     # of them, for each token
+    hidden: int
+    adds_to_one: bool
+    layers: tuple[bool, ...]        # which layers have them
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,10 @@ class Config:
     """A decoder: sizes, and which of the few ways it computes."""
 
     kind: str
+    family: Family
     words: int                      # that the vocabulary has
     width: int
+    word_width: int                 # of what words are read by
     hidden: int                     # of the layers between
     layers: int
     heads: int
@@ -49,12 +54,23 @@ class Config:
     eps: float
     activation: str
     tied: bool                      # words are recognised by the numbers they are read by
-    turn: Turn
     dtype: str
     ends: tuple[int, ...]           # words that end a text
     first: int | None               # the word that begins one
     windows: tuple[int, ...]        # of each layer; 0: it sees all
-    scale_by_layer: bool = False
+    turns: tuple[Turn, ...]         # those there are
+    turning: tuple[int, ...]        # which of them each layer has; -1: none
+    scales: tuple[float, ...]       # of the scores of each layer
+    caps: tuple[float, float]       # that scores, and what is said of words, are bent below; 0 for none
+    word_scale: float = 1.0
+    sum_scale: float = 1.0          # of what a layer adds
+    logit_scale: float = 1.0
+    mix: Mix | None = None
+
+    @property
+    def limit(self) -> int:
+        """The length of a text from which its angles depend on it; 0 for none."""
+        return max((t.limit for t in self.turns), default=0)
 
 
 def is_folder(path: str) -> bool:
@@ -80,125 +96,202 @@ def read_json(folder: str, name: str) -> dict[str, Any]:
 def read_config(folder: str) -> Config:
     """The configuration of the model in a folder."""
     given = read_json(folder, "config.json")
-    kind = given.get("model_type")
-    if kind not in KINDS:
-        raise ValueError(f"{folder}: expected a model of type {', '.join(KINDS)}, got {kind!r}")
     generation = read_json(folder, "generation_config.json")
     try:
-        return gpt2(given, generation) if kind == "gpt2" else gated(kind, given, generation)
-    except (KeyError, TypeError, ZeroDivisionError) as error:
+        return config_of(given, generation)
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError) as error:
         raise ValueError(f"{folder}/config.json: a setting is missing or of a wrong type: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{folder}/config.json: {error}") from None
 
 
-def ends_of(given: dict[str, Any], generation: dict[str, Any]) -> tuple[int, ...]:
+def config_of(given: Mapping[str, Any], generation: Mapping[str, Any]) -> Config:
+    """The configuration that a file's settings describe, and those of generation beside it."""
+    kind = given.get("model_type")
+    if kind not in FAMILIES:
+        raise ValueError(f"expected a model of type {', '.join(FAMILIES)}, got {kind!r}")
+    quantized = given.get("quantization_config")
+    if quantized:
+        method = quantized.get("quant_method") if isinstance(quantized, dict) else None
+        raise ValueError(
+            f"quantization_config: expected weights of floating types, got weights quantized by {method!r}. Serve the"
+            " model that they were made from, or save it again after dequantizing it"
+        )
+    family = FAMILIES[kind]
+    given = {**given, **given[family.nested]} if family.nested else given
+    said = {name: value for name, value in given.items() if value is not None or name == "sliding_window"}
+    given = {**family.usual, **said}      # a window that is null is none, whatever is usual
+    return described(str(kind), family.of(given), given, generation)
+
+
+def described(kind: str, family: Family, given: Mapping[str, Any], generation: Mapping[str, Any]) -> Config:
+    names = {**SETTINGS, **family.settings}
+
+    def number(name: str, default: int | None = None) -> int:
+        found = given.get(names[name], default) if default is not None else given[names[name]]
+        if int(found) < 1:
+            raise ValueError(f"{names[name]}: expected a number above 0, got {found}")
+        return int(found)
+
+    width, layers, heads = number("width"), number("layers"), number("heads")
+    own = own_heads_of(kind, given, heads, number("own_heads", heads) if names["own_heads"] else heads)
+    head = int(given.get("head_dim") or width // heads)
+    if heads % own:
+        raise ValueError(f"expected heads in a multiple of those of keys and values, got {heads} and {own}")
+    windows = windows_of(family, given, layers)
+    turns, turning = turns_of(family, given, layers, windows)
+    for turn in turns:
+        frequencies(turn, head), frequencies(turn, head, is_long=True)      # what they are made of must fit the heads
+    hidden = number("hidden", 4 * width if names["hidden"] in FOUR_TIMES else None)
+    granite = {name: float(given.get(name, 1.0)) if family.multiplied else 1.0
+               for name in ("embedding_multiplier", "residual_multiplier", "logits_scaling")}
+    return Config(
+        kind, family, number("words"), width, int(given.get("word_embed_proj_dim") or width), hidden, layers,
+        heads, own, head, number("context"), float(given[names["eps"]]),
+        activation_of(kind, given[names["activation"]]), bool(given.get("tie_word_embeddings", False)), dtype_of(given),
+        ends_of(given, generation), given.get("bos_token_id"), windows, turns, turning,
+        scales_of(family, given, head, layers), caps_of(family, given),
+        width ** 0.5 if family.scaled_words else granite["embedding_multiplier"], granite["residual_multiplier"],
+        1.0 / granite["logits_scaling"], mix_of(family, given, layers),
+    )
+
+
+def own_heads_of(kind: str, given: Mapping[str, Any], heads: int, said: int) -> int:
+    """Heads of keys and values; Falcon has another setting for each of its architectures."""
+    if kind != "falcon" or given.get("new_decoder_architecture"):
+        return said
+    return 1 if given.get("multi_query", True) else heads
+
+
+def ends_of(given: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[int, ...]:
     """The words that end a text; what is said of generation counts more."""
     found = generation.get("eos_token_id", given.get("eos_token_id"))
     return tuple(found) if isinstance(found, list) else () if found is None else (int(found),)
 
 
-def activation_of(name: str) -> str:
+def activation_of(kind: str, name: str) -> str:
+    if kind == "gemma" and name == "gelu":      # what Gemma's first files say, and never meant
+        name = "gelu_pytorch_tanh"
     if name not in ACTIVATIONS:
         raise ValueError(f"expected an activation of {', '.join(ACTIVATIONS)}, got {name!r}")
     return ACTIVATIONS[name]
 
 
-def dtype_of(given: dict[str, Any]) -> str:
-    return str(given.get("dtype") or given.get("torch_dtype") or "float32").removeprefix("torch.")
+def dtype_of(given: Mapping[str, Any]) -> str:
+    found = str(given.get("dtype") or given.get("torch_dtype") or "float32").removeprefix("torch.")
+    if found not in ("float64", "float32", "float16", "bfloat16"):
+        raise ValueError(f"dtype: expected float64, float32, float16 or bfloat16, got {found}")
+    return found
 
 
-def turn_of(given: dict[str, Any]) -> Turn:
-    """How positions turn, as either form of the file says it."""
-    options = dict(given.get("rope_parameters") or given.get("rope_scaling") or {})
-    kind = options.pop("rope_type", options.pop("type", "default"))
-    base = options.pop("rope_theta", given.get("rope_theta", 10000.0))
-    share = options.pop("partial_rotary_factor", given.get("partial_rotary_factor", 1.0))
-    if kind not in TURNS:
-        raise ValueError(f"expected positions turned in one of the ways {', '.join(TURNS)}, got {kind!r}")
-    options.setdefault("original_max_position_embeddings", given["max_position_embeddings"])
-    known = tuple(sorted((k, v) for k, v in options.items() if isinstance(v, (int, float, bool))))
-    return Turn(float(base), kind, float(share), known)
+def scales_of(family: Family, given: Mapping[str, Any], head: int, layers: int) -> tuple[float, ...]:
+    """What scores are multiplied by, layer by layer."""
+    scale = head ** -0.5
+    if family.scale == "query_pre_attn_scalar":
+        scale = float(given[family.scale]) ** -0.5
+    elif family.scale:
+        scale = float(given[family.scale])
+    by_layer = given.get("scale_attn_by_inverse_layer_idx", False)
+    return tuple(scale / (n + 1) if by_layer else scale for n in range(layers))
 
 
-def windows_of(kind: str, given: dict[str, Any], layers: int) -> tuple[int, ...]:
-    """The window of each layer, 0 for none."""
-    size = given.get("sliding_window") or 0
-    if kind.startswith("qwen") and not given.get("use_sliding_window", False):
-        size = 0
+def caps_of(family: Family, given: Mapping[str, Any]) -> tuple[float, float]:
+    scores, words = (float(given.get(name) or 0.0) if name else 0.0 for name in family.caps)
+    if scores < 0 or words < 0:
+        raise ValueError(f"{' and '.join(filter(None, family.caps))}: expected numbers above 0, got {scores}, {words}")
+    return scores, words
+
+
+def mix_of(family: Family, given: Mapping[str, Any], layers: int) -> Mix | None:
+    """Which layers are experts, and how many of them a token goes through."""
+    if family.experts is None:
+        return None
+    e, dense, step = family.experts, given.get("mlp_only_layers") or (), int(given.get("decoder_sparse_step", 1))
+    count = int(given[next((name for name in e.count if name in given), e.count[0])])
+    chosen = int(given["num_experts_per_tok"])
+    if count and not 1 <= chosen <= count:
+        raise ValueError(f"num_experts_per_tok: expected 1 to {count}, got {chosen}")
+    which = tuple(count > 0 and n not in dense and (n + 1) % step == 0 for n in range(layers))
+    adds = bool(given.get(e.adds_to_one, False)) if e.adds_to_one else True
+    return Mix(count, chosen, int(given[e.hidden]), adds, which) if any(which) else None
+
+
+# --- windows and turned positions
+
+
+def kinds_of(family: Family, given: Mapping[str, Any], layers: int) -> list[str] | None:
+    """What the layers are called, where the file or the family says so."""
     kinds = given.get("layer_types")
     if kinds is None:
-        late = given.get("max_window_layers", 0) if kind.startswith("qwen") else 0
-        return tuple(size if n >= late else 0 for n in range(layers))
-    unknown = set(kinds) - {"full_attention", "sliding_attention"}
-    if unknown or len(kinds) != layers:
-        raise ValueError(f"expected {layers} layers of full or sliding attention, got {kinds}")
-    # a model of one kind of layers says so by its window alone
-    return tuple(size if kind == "mistral" or k == "sliding_attention" else 0 for k in kinds)
+        every = int(given.get("sliding_window_pattern") or family.every) if family.every else 0
+        return [named((n + 1) % every != 0) for n in range(layers)] if every else None
+    if not isinstance(kinds, list) or set(kinds) - {named(True), named(False)} or len(kinds) != layers:
+        raise ValueError(f"layer_types: expected {layers} of {named(False)} or {named(True)}, got {kinds}")
+    return kinds
 
 
-def gated(kind: str, given: dict[str, Any], generation: dict[str, Any]) -> Config:
-    """Llama and those made like it."""
-    layers, heads = int(given["num_hidden_layers"]), int(given["num_attention_heads"])
-    return Config(
-        kind, int(given["vocab_size"]), int(given["hidden_size"]), int(given["intermediate_size"]), layers, heads,
-        int(given.get("num_key_value_heads") or heads), int(given.get("head_dim") or given["hidden_size"] // heads),
-        int(given["max_position_embeddings"]), float(given["rms_norm_eps"]), activation_of(given["hidden_act"]),
-        bool(given.get("tie_word_embeddings", False)), turn_of(given), dtype_of(given), ends_of(given, generation),
-        given.get("bos_token_id"), windows_of(kind, given, layers),
-    )
+def named(has_window: bool) -> str:
+    return "sliding_attention" if has_window else "full_attention"
 
 
-def gpt2(given: dict[str, Any], generation: dict[str, Any]) -> Config:
-    """GPT-2: learnt positions, layer norms with a bias."""
-    width, heads, layers = int(given["n_embd"]), int(given["n_head"]), int(given["n_layer"])
-    if not given.get("scale_attn_weights", True):
-        raise ValueError("scale_attn_weights must be true: attention without a scale is not known here")
-    return Config(
-        "gpt2", int(given["vocab_size"]), width, int(given.get("n_inner") or 4 * width), layers, heads, heads,
-        width // heads, int(given["n_positions"]), float(given["layer_norm_epsilon"]),
-        activation_of(given["activation_function"]), bool(given.get("tie_word_embeddings", True)), Turn(),
-        dtype_of(given), ends_of(given, generation), given.get("bos_token_id"), (0,) * layers,
-        bool(given.get("scale_attn_by_inverse_layer_idx", False)),
-    )
+def windows_of(family: Family, given: Mapping[str, Any], layers: int) -> tuple[int, ...]:
+    """The window of each layer, 0 for none."""
+    size = int(given.get("sliding_window") or 0) if given.get("use_sliding_window", True) else 0
+    if size < 0:
+        raise ValueError(f"sliding_window: expected a number above 0, got {size}")
+    kinds = kinds_of(family, given, layers)
+    if family.windows == "all":
+        return (size,) * layers
+    if kinds is not None:
+        return tuple(size if kind == named(True) else 0 for kind in kinds)
+    if "no_rope_layer_interval" in given:
+        return tuple(0 if turns else size for turns in turned_layers(given, layers))
+    late = int(given.get("max_window_layers", layers))
+    return tuple(size if n >= late else 0 for n in range(layers))
 
 
-def frequencies(turn: Turn, head: int) -> tuple[list[float], float]:
-    """Angles per position of each pair of elements, and what cosines and sines are multiplied by."""
-    size = int(head * turn.share)
-    plain = [turn.base ** (-2 * k / size) for k in range(size // 2)]
-    if turn.kind == "default":
-        return plain, 1.0
-    factor = float(turn.option("factor", 1.0))
-    if turn.kind == "linear":
-        return [f / factor for f in plain], 1.0
-    if turn.kind == "llama3":
-        return [llama3(f, turn, factor) for f in plain], 1.0
-    return yarn(turn, plain, size, factor)
+def turned_layers(given: Mapping[str, Any], layers: int) -> list[bool]:
+    """Which layers turn positions at all."""
+    said, every = given.get("no_rope_layers"), given.get("no_rope_layer_interval")
+    if said is None:
+        return [every is None or (n + 1) % int(every) != 0 for n in range(layers)]
+    if len(said) != layers:
+        raise ValueError(f"no_rope_layers: expected {layers} numbers, got {said}")
+    return [bool(n) for n in said]
 
 
-def llama3(frequency: float, turn: Turn, factor: float) -> float:
-    """Slow angles are stretched, fast ones stay, those between are mixed."""
-    low, high = float(turn.option("low_freq_factor")), float(turn.option("high_freq_factor"))
-    turns = float(turn.option("original_max_position_embeddings")) * frequency / (2 * math.pi)
-    part = min(1.0, max(0.0, (turns - low) / (high - low)))
-    return (1 - part) * frequency / factor + part * frequency
+def turns_of(
+    family: Family, given: Mapping[str, Any], layers: int, windows: tuple[int, ...]
+) -> tuple[tuple[Turn, ...], tuple[int, ...]]:
+    """The ways of turning there are, and which each layer has."""
+    if family.places:
+        return (), (-1,) * layers
+    whole = dict(given.get("rope_parameters") or given.get("rope_scaling") or {})
+    if not family.local_base:
+        turns = (turn_of(given, whole),)
+        return turns, tuple(0 if turned else -1 for turned in turned_layers(given, layers))
+    by_kind = whole if isinstance(whole.get(named(False)), dict) else {named(False): whole}
+    local = {"rope_theta": given[family.local_base], **(by_kind.get(named(True)) or {})}
+    kinds = kinds_of(family, given, layers) or [named(w > 0) for w in windows]
+    return (turn_of(given, by_kind[named(False)]), turn_of(given, local)), tuple(int(k == named(True)) for k in kinds)
 
 
-def yarn(turn: Turn, plain: list[float], size: int, factor: float) -> tuple[list[float], float]:
-    """Pairs that turn seldom within the first context are stretched, those that turn often stay; a ramp between."""
-    context = float(turn.option("original_max_position_embeddings"))
-
-    def pair(turns: float) -> float:
-        return size * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(turn.base))
-
-    first, last = pair(float(turn.option("beta_fast", 32))), pair(float(turn.option("beta_slow", 1)))
-    if turn.option("truncate", True):
-        first, last = math.floor(first), math.ceil(last)
-    first, last = max(first, 0), min(last, size - 1)
-    last = last + 0.001 if first == last else last
-    ramps = [min(1.0, max(0.0, (k - first) / (last - first))) for k in range(size // 2)]
-    size_of = turn.option("attention_factor")
-    scale = 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
-    return (
-        [f / factor * r + f * (1 - r) for f, r in zip(plain, ramps, strict=True)],
-        scale if size_of is None else float(size_of),
-    )
+def turn_of(given: Mapping[str, Any], said: Mapping[str, Any]) -> Turn:
+    """One way of turning, as either form of the file says it."""
+    options = dict(said)
+    kind = options.pop("rope_type", options.pop("type", "default"))
+    kind = OTHER_TURNS.get(kind, kind)
+    base = options.pop("rope_theta", given.get("rope_theta", given.get("rotary_emb_base", 10000.0)))
+    whole = given.get("partial_rotary_factor", given.get("rotary_pct", 1.0))
+    share = options.pop("partial_rotary_factor", whole)
+    if kind not in TURNS:
+        raise ValueError(f"expected positions turned in one of the ways {', '.join(TURNS)}, got {kind!r}")
+    context = int(given.get("max_position_embeddings") or given.get("n_positions") or 0)
+    first = given.get("original_max_position_embeddings", options.pop("original_max_position_embeddings", context))
+    known = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()
+             if isinstance(v, (int, float, bool, list))}
+    known |= {"context": context, "made_for": context if kind == "dynamic" else int(first)}
+    missing = [name for name in NEEDED.get(kind, ()) if name not in known]
+    if missing:
+        raise ValueError(f"positions turned by {kind} need {', '.join(missing)}, which the file does not say")
+    return Turn(float(base), kind, float(share), tuple(sorted(known.items())))

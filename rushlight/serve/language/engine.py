@@ -17,6 +17,7 @@ from typing import Any
 from ...autograd.grad_mode import inference_mode
 from .blocks import Blocks, digest_of
 from .config import Config, read_config
+from .constraint import Constraints
 from .model import Decoder
 from .runner import Runner
 from .sampling import Chooser, Chosen, Sampling, choose, told
@@ -75,9 +76,9 @@ class Counts:
 class Engine:
     """A model with its cache. `add` sequences, then `step` while `busy`."""
 
-    def __init__(self, decoder: Decoder, settings: Settings | None = None) -> None:
+    def __init__(self, decoder: Decoder, settings: Settings | None = None, folder: str = "") -> None:
         self.settings = s = settings or Settings()
-        self.decoder, self.config = decoder, decoder.config
+        self.decoder, self.config, self.limit = decoder, decoder.config, decoder.limit
         self.max_len = length_of(decoder.config, s)
         size = s.block_size
         pages = -(-self.max_len // size)
@@ -90,6 +91,7 @@ class Engine:
         self.rows = list(range(s.max_num_seqs - 1, -1, -1))
         self.counts = Counts()
         self.prompts: dict[str, list[Chosen]] = {}
+        self.constraints = Constraints(folder, decoder.config.words)
 
     @classmethod
     def load(cls, folder: str, settings: Settings | None = None) -> Engine:
@@ -100,7 +102,7 @@ class Engine:
 
         dtype = getattr(_C, s.dtype) if s.dtype else None
         with Weights(folder) as weights:
-            return cls(Decoder(config, weights, dtype, s.device, length_of(config, s)), s)
+            return cls(Decoder(config, weights, dtype, s.device, length_of(config, s)), s, folder)
 
     @property
     def busy(self) -> bool:
@@ -120,7 +122,9 @@ class Engine:
                 f"prompt: expected at most {self.max_len - 1} words, so that one can follow within {self.max_len}, got"
                 f" {len(words)}"
             )
-        self.waiting.append(Sequence_(name, list(words), sampling, Chooser(sampling, words), len(words), after))
+        ends = () if sampling.ignore_eos else self.config.ends
+        chooser = Chooser(sampling, words, self.constraints.of(sampling.form), (*ends, *sampling.stop_ids))
+        self.waiting.append(Sequence_(name, list(words), sampling, chooser, len(words), after))
 
     def cancel(self, name: str) -> None:
         """Nobody wants the rest of a sequence; its blocks are free at once."""
@@ -151,6 +155,7 @@ class Engine:
         rows: list[int] = []
         slots: list[int] = []
         wanted: list[int] = []
+        spans: list[int] = []
         size = self.blocks.size
         for s, count in work:
             start = len(tokens)
@@ -159,13 +164,12 @@ class Engine:
             positions += places
             rows += [s.row] * count
             slots += [s.blocks[p // size] * size + p % size for p in places]
+            spans += self.spans(s, places)
             if s.sampling.prompt_logprobs is not None and s.computed < s.prompt:
                 wanted += range(start, start + count)
             elif s.computed + count == len(s.words):
                 wanted.append(len(tokens) - 1)
-        logits, likeliest = self.runner.run(tokens, positions, rows, slots, wanted) if wanted else (
-            self.runner.run(tokens, positions, rows, slots, [0])
-        )
+        logits, likeliest = self.runner.run(tokens, positions, rows, slots, wanted or [0], spans)
         return self.answered(work, logits, likeliest)
 
     def answered(self, work: list[tuple[Sequence_, int]], logits: Any, likeliest: Any) -> list[Event]:
@@ -210,13 +214,34 @@ class Engine:
             s.chooser.note(chosen.word)
             self.counts.generated += 1
             ends = () if s.sampling.ignore_eos else self.config.ends
-            if chosen.word in ends or chosen.word in s.sampling.stop_ids:
+            if chosen.word in ends or chosen.word in s.sampling.stop_ids or s.chooser.is_done:
                 event.finish = "stop"
             elif done >= s.sampling.max_tokens or len(s.words) >= self.max_len:
                 event.finish = "length"
         if event.finish:
             self.leave(s)
+        elif self.config.family.restarts and self.limit and len(s.words) == self.limit + 1:
+            self.leave(s)
+            self.waiting.appendleft(s)
         return event
+
+    # --- texts whose length changes how positions turn
+
+    def spans(self, s: Sequence_, places: range) -> list[int]:
+        """How long the text is that words are computed in: the prompt is read at once, then it grows word by word.
+        Families that restart compute all of it anew once it is long. Nothing where angles do not depend on it."""
+        if not self.limit:
+            return []
+        if self.config.family.restarts:
+            return [len(s.words)] * len(places)
+        return [max(s.prompt, place + 1) for place in places]
+
+    def root(self, s: Sequence_) -> bytes:
+        """What names the beginning of a text, so that only those are shared whose positions turned alike."""
+        span = len(s.words) if self.config.family.restarts else s.prompt
+        if not self.limit or span <= self.limit:
+            return b""
+        return b"long" if all(t.kind == "longrope" for t in self.config.turns if t.limit) else str(span).encode()
 
     def read_prompt(self, s: Sequence_, start: int, logits: Any) -> None:
         """How likely the prompt's own words were."""
@@ -231,7 +256,7 @@ class Engine:
         size = self.blocks.size
         while self.blocks.shares and (len(s.names) + 1) * size <= s.computed:
             n = len(s.names)
-            name = digest_of(s.names[-1] if n else b"", s.words[n * size : (n + 1) * size])
+            name = digest_of(s.names[-1] if n else self.root(s), s.words[n * size : (n + 1) * size])
             s.names.append(name)
             self.blocks.name(s.blocks[n], name)
 
@@ -271,7 +296,7 @@ class Engine:
         """A sequence begins to run, if there is room for all of its words."""
         size = self.blocks.size
         scores = s.sampling.prompt_logprobs is not None and s.cached < 0     # all of the prompt is looked at
-        blocks, names = ([], []) if scores else self.blocks.found(s.words[:-1])
+        blocks, names = ([], []) if scores else self.blocks.found(s.words[:-1], self.root(s))
         whole = -(-(len(s.words) + 1) // size)
         held = sum(not self.blocks.users[b] for b in blocks)
         if self.running and whole - len(blocks) + held > self.blocks.free:
@@ -306,7 +331,7 @@ class Engine:
 def length_of(config: Config, settings: Settings) -> int:
     """Words that a prompt and what follows may have."""
     wanted = settings.max_model_len or config.context
-    if config.kind == "gpt2" and wanted > config.context:
+    if config.family.places and wanted > config.context:
         raise ValueError(f"engine: this model knows {config.context} positions, got max_model_len={wanted}")
     return wanted
 

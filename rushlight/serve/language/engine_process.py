@@ -8,7 +8,6 @@ name; to live on when the server has gone.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import sys
@@ -31,7 +30,7 @@ def main(descriptor: int) -> int:
         wanted, _ = connection.receive()
         engine = loaded(wanted, connection)
         if engine is not None:
-            serve(engine, connection, sock)
+            serve(engine, connection)
     except (EOFError, OSError):      # the server has gone
         pass
     return 0
@@ -76,10 +75,10 @@ def warm(engine: Any) -> None:
     engine.counts = Counts()
 
 
-def serve(engine: Any, connection: Connection, sock: socket.socket) -> None:
+def serve(engine: Any, connection: Connection) -> None:
     """Until told to stop."""
     while True:
-        while select.select([sock], [], [], 0 if engine.busy else FEW)[0]:
+        while connection.has_more(0 if engine.busy else FEW):
             said, _ = connection.receive()
             if said["do"] == "stop":
                 return

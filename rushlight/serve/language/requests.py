@@ -12,6 +12,7 @@ from typing import Any
 
 from ..refusals import Refusal
 from .sampling import MOST_BIAS, MOST_LOGPROBS, Sampling
+from .schema import check
 from .text import Text
 
 MOST_SEQUENCES = 128        # of one request
@@ -34,7 +35,7 @@ OF_CHAT = (
 # Known, not served; what may be said instead of nothing.
 NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "suffix": ("",), "tools": ([],), "tool_choice": ("none",), "functions": ([],), "function_call": ("none",),
-    "modalities": (["text"],), "audio": (), "web_search_options": (), "response_format": ({"type": "text"},),
+    "modalities": (["text"],), "audio": (), "web_search_options": (),
 }
 NUMBERS = {
     "temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
@@ -183,6 +184,7 @@ def made(fields: Fields, prompts: list[list[int]], count: int, most: int, logpro
             max_tokens=most, top_k=max(0, top_k), logit_bias=bias, logprobs=logprobs,
             prompt_logprobs=logprobs if echo else None, seed=fields.within("seed", -(1 << 63), (1 << 63) - 1),
             stop_ids=ids_of(fields.given.get("stop_token_ids")), ignore_eos=fields.take("ignore_eos", TRUTH, False),
+            form=form_of(fields.take("response_format", OBJECT), text),
             **{name: fields.take(name, NUMBER, usual) for name, usual in NUMBERS.items()},
         )
     except ValueError as error:
@@ -250,6 +252,32 @@ def messages_of(given: Any) -> list[dict[str, Any]]:
             raise bad("messages", f"{at}: expected content, a string or parts of type text, got {shown(content)}")
         found.append({**message, "content": content or ""})
     return found
+
+
+def form_of(given: dict[str, Any] | None, text: Text) -> str | None:
+    """The schema that an answer follows, as text; "" for any object, None for text of any form."""
+    name = "response_format"
+    if given is None or given == {"type": "text"}:
+        return None
+    if given.get("type") not in ("text", "json_object", "json_schema"):
+        raise bad(name, f"expected type text, json_object or json_schema, got {shown(given)}")
+    wanted = {"type", "json_schema"} if given["type"] == "json_schema" else {"type"}
+    if given.keys() != wanted:
+        raise bad(name, f"expected {' and '.join(sorted(wanted))} alone, got {shown(sorted(given))}")
+    if not text.has_text:
+        raise bad(name, "this model has no tokenizer.json, and so no text")
+    if given["type"] == "json_object":
+        return ""
+    said = given["json_schema"]
+    if not isinstance(said, dict) or "schema" not in said or not isinstance(said.get("name", ""), str):
+        raise bad(name, f"expected json_schema with a name and a schema, got {shown(said)}")
+    unknown = said.keys() - {"name", "schema", "strict", "description"}
+    if unknown:
+        raise bad(name, f"json_schema: there is no field {shown(min(unknown))}", "unknown_parameter")
+    try:
+        return check(said["schema"])
+    except ValueError as error:
+        raise bad(name, str(error), "unsupported_parameter") from None
 
 
 def stops_of(given: Any) -> tuple[str, ...]:

@@ -49,7 +49,8 @@ class Runner:
         self.table_rows = [[SCRATCH] * length for _ in range(sequences)]
         self.tables = zeros((sequences, length), dtype=_C.int64, device=decoder.device)
         self.changed: set[int] = set()
-        self.captures = captures and decoder.device.type == "cuda"
+        # which experts a step goes through is decided as it runs
+        self.captures = captures and decoder.device.type == "cuda" and decoder.config.mix is None
         self.captured: dict[int, Captured] = {}
 
     def place(self, row: int, blocks: Sequence[int], first: int = 0) -> None:
@@ -57,27 +58,33 @@ class Runner:
         self.table_rows[row][first : first + len(blocks)] = blocks
         self.changed.add(row)
 
-    def run(self, tokens: list[int], positions: list[int], rows: list[int], slots: list[int], wanted: list[int]) -> Any:
-        """(logits, places of their maxima), of which the first len(wanted) rows count."""
+    def run(
+        self, tokens: list[int], positions: list[int], rows: list[int], slots: list[int], wanted: list[int],
+        spans: list[int],
+    ) -> Any:
+        """(logits, places of their maxima), of which the first len(wanted) rows count. `spans` are empty where the
+        model does not ask for them."""
         for row in self.changed:
             self.tables[row].copy_(tensor(self.table_rows[row], dtype=_C.int64))
         self.changed.clear()
         decodes = len(wanted) == len(tokens)
         more = filled(len(tokens)) - len(tokens)
         columns = [tokens + [0] * more, positions + [-1] * more, rows + [0] * more, slots + [0] * more]
+        columns += [spans + [0] * more] if spans else []
         size = len(columns[0])
         if decodes:
             wanted = list(range(size))
         else:
             wanted = wanted + [0] * (filled(len(wanted)) - len(wanted))
-        numbers = tensor([*columns[0], *columns[1], *columns[2], *columns[3], *wanted], dtype=_C.int64)
+        numbers = tensor([number for column in (*columns, wanted) for number in column], dtype=_C.int64)
         if self.captures and decodes:
             return self.replayed(size, numbers)
         return self.computed(size, numbers.to(self.decoder.device))
 
     def computed(self, size: int, numbers: Any) -> tuple[Any, Any]:
-        tokens, positions, rows, slots = (numbers[n * size : (n + 1) * size] for n in range(4))
-        step = Step(tokens, positions, rows, slots, self.tables, numbers[4 * size :])
+        count = 5 if self.decoder.limit else 4
+        tokens, positions, rows, slots, *spans = (numbers[n * size : (n + 1) * size] for n in range(count))
+        step = Step(tokens, positions, rows, slots, self.tables, numbers[count * size :], *spans)
         logits = self.decoder.forward(step, self.pages)
         return logits, logits.argmax(-1)
 

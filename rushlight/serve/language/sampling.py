@@ -17,6 +17,7 @@ from typing import Any
 from ... import _C
 from ...op import find_op
 from ...tensors.interop import tensor
+from .constraint import Constraint
 
 MOST_LOGPROBS = 20
 MOST_BIAS = 100.0
@@ -40,6 +41,7 @@ class Sampling:
     prompt_logprobs: int | None = None   # the same for the words of the prompt
     stop_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    form: str | None = None              # a JSON schema that the answer follows, as text; "" is any object
 
     def __post_init__(self) -> None:
         for name, low, high in RANGES:
@@ -58,7 +60,7 @@ class Sampling:
     @property
     def is_plain(self) -> bool:
         """Whether the likeliest word is all that is asked for."""
-        return self.is_greedy and self.logprobs is None and not self.bends
+        return self.is_greedy and self.logprobs is None and not self.bends and self.form is None
 
     @property
     def bends(self) -> bool:
@@ -86,8 +88,9 @@ class Chosen:
 class Chooser:
     """What one sequence draws with: its settings, its random numbers, and how often words occurred."""
 
-    def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:
-        self.sampling = sampling
+    def __init__(self, sampling: Sampling, prompt: Sequence[int], constraint: Constraint | None = None,
+                 ends: Sequence[int] = ()) -> None:
+        self.sampling, self.constraint, self.ends = sampling, constraint, ends
         self.counts: Counter[int] = Counter()
         self.prompt = frozenset(prompt) if sampling.repetition_penalty != 1 else frozenset()
         self.generator = None
@@ -100,6 +103,8 @@ class Chooser:
         """The word that follows, from a row of logits on the host; `likeliest` is the place of its maximum."""
         s = self.sampling
         bent = self.bent(row) if s.bends else row
+        if self.constraint is not None:
+            bent = bent.masked_fill(~self.constraint.allowed(self.ends), -math.inf)
         if s.is_greedy:
             word = likeliest if bent is row else int(bent.argmax())
         else:
@@ -110,6 +115,13 @@ class Chooser:
         """A word was chosen."""
         if self.sampling.bends:
             self.counts[word] += 1
+        if self.constraint is not None:
+            self.constraint.note(word)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the answer is whole, and nothing can follow."""
+        return self.constraint is not None and self.constraint.is_done
 
     def bent(self, row: Any) -> Any:
         """Logits with penalties for what occurred, and with what was asked to be added."""

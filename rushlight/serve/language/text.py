@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .config import read_json
+from .vocabulary import bytes_of_piece
 
 HELD = "\N{REPLACEMENT CHARACTER}"     # what stands for the first bytes of a character
 
@@ -46,14 +47,34 @@ class Text:
         """The words of a text; `whole`: with those that begin (or end) every text."""
         if self.tokenizer is None:
             raise ValueError("prompt: expected token ids, since this model has no tokenizer.json, got text")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"expected whole characters, got half of one, {text[error.start]!a}") from None
         return list(self.tokenizer.encode(text, add_special_tokens=whole).ids)
 
     def decode(self, words: Sequence[int], special: bool = False) -> str:
         return self.tokenizer.decode(list(words), skip_special_tokens=not special) if self.tokenizer is not None else ""
 
     def shown(self, word: int) -> str:
-        """One word as a list of probabilities names it."""
-        return self.decode([word], True) if self.tokenizer is not None else f"token_id:{word}"
+        """One word as a list of probabilities names it; one that writes part of a character by its bytes."""
+        if self.tokenizer is None:
+            return f"token_id:{word}"
+        text = self.decode([word], True)
+        content = self.bytes_of(word) if HELD in text else b""
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in content)
+        return text
+
+    def bytes_of(self, word: int) -> bytes:
+        """What one word writes, which may be part of a character."""
+        if self.tokenizer is None:
+            return self.shown(word).encode()
+        text = self.decode([word], True)
+        content = bytes_of_piece(self.tokenizer.id_to_token(word) or "") if HELD in text else None
+        return text.encode() if content is None else content
 
     def chat(self, messages: Sequence[dict[str, Any]], options: dict[str, Any]) -> str:
         """Messages as one text, as the template writes them."""

@@ -61,4 +61,9 @@ class Weights:
         found = self.files[self.homes[name]].read(name)
         if tuple(found.shape) != tuple(shape):
             raise ValueError(f"{self.folder}: expected {name} of shape {list(shape)}, got {list(found.shape)}")
+        if not found.dtype.is_floating_point or found.dtype.itemsize < 2:
+            raise ValueError(
+                f"{self.folder}: expected {name} of a floating type of 16 bits at least, got {found.dtype.name};"
+                " quantized weights are not read here"
+            )
         return found

@@ -280,7 +280,7 @@ def test_folders_that_are_wrong_are_refused(folder: Path, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="a model of type llama"):
         read_config(changed("kind", model_type="bert"))
     with pytest.raises(ValueError, match="turned in one of the ways"):
-        read_config(changed("turn", rope_scaling={"type": "dynamic", "factor": 2.0}))
+        read_config(changed("turn", rope_scaling={"type": "spiral", "factor": 2.0}))
     with pytest.raises(ValueError, match="an activation of"):
         read_config(changed("activation", hidden_act="tanhshrink"))
     broken = tmp_path / "broken"

@@ -154,7 +154,8 @@ def test_probabilities_are_told(client: Any) -> None:
                                           top_logprobs=3, max_completion_tokens=2, temperature=0)
     first = chat.choices[0].logprobs.content[0]
     assert len(first.top_logprobs) == 3 and first.logprob == first.top_logprobs[0].logprob
-    assert bytes(first.bytes).decode() == first.token
+    assert first.token in (bytes(first.bytes).decode(errors="replace"),
+                           "bytes:" + "".join(f"\\x{b:02x}" for b in first.bytes))
 
 
 def test_texts_end_where_they_are_told_to(client: Any) -> None:
@@ -178,6 +179,29 @@ def test_seeds_and_bent_logits(client: Any) -> None:
     nucleus = client.completions.create(**asked, top_p=1e-9, temperature=1.5, frequency_penalty=0)
     greedy = client.completions.create(**asked, temperature=0)
     assert nucleus.choices[0].text == greedy.choices[0].text
+
+
+def test_answers_are_json_where_that_is_asked_for(client: Any) -> None:
+    settings = {"model": "tiny", "messages": [{"role": "user", "content": "json"}], "temperature": 0.0,
+                "max_completion_tokens": 100, "logit_bias": {str(n): 20 for n in range(20, 60)}}
+    schema = {"type": "object", "properties": {"fox": {"enum": ["quick", "brown"]}, "age": {
+        "type": "integer", "minimum": 0, "maximum": 20}}, "required": ["fox", "age"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "animal", "schema": schema, "strict": True}}
+    answer = client.chat.completions.create(**settings, response_format=form).choices[0]
+    found = json.loads(answer.message.content)
+    assert answer.finish_reason == "stop" and found.keys() == {"fox", "age"} and found["age"] <= 20
+    assert found["fox"] in ("quick", "brown")
+    pieces = client.chat.completions.create(**settings, response_format=form, stream=True)
+    assert "".join(p.choices[0].delta.content or "" for p in pieces) == answer.message.content
+    free = client.completions.create(model="tiny", prompt="a", temperature=1.2, seed=3, max_tokens=120, n=4,
+                                     extra_body={"response_format": {"type": "json_object"}})
+    for choice in free.choices:
+        assert choice.text.lstrip().startswith("{")
+        if choice.finish_reason == "stop":
+            assert isinstance(json.loads(choice.text), dict)
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(model="words", prompt=[5], extra_body={"response_format": {"type": "json_object"}})
+    assert refused.value.param == "response_format"
 
 
 def test_the_cache_is_told_of(client: Any) -> None:
@@ -226,7 +250,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("prompt", {"prompt": []}, "expected a string"), ("prompt", {"prompt": [1, "a"]}, "arrays of token ids"),
     ("prompt", {"prompt": [300]}, "from 0 to 299"), ("prompt", {"prompt": [-1]}, "from 0 to 299"),
     ("prompt", {"prompt": [[]]}, "at least one token"), ("prompt", {"prompt": [5] * 600}, "at most 511"),
-    ("prompt", {"prompt": {"a": 1}}, "expected a string"), ("max_tokens", {"max_tokens": -1}, "integer from 0"),
+    ("prompt", {"prompt": {"a": 1}}, "expected a string"), ("prompt", {"prompt": "a\udc00"}, "half of one"),
+    ("max_tokens", {"max_tokens": -1}, "integer from 0"),
     ("max_tokens", {"max_tokens": 0}, "or echo"), ("max_tokens", {"max_tokens": 1.5}, "an integer"),
     ("max_tokens", {"max_tokens": True}, "an integer"), ("temperature", {"temperature": -1}, "from 0 to 100"),
     ("temperature", {"temperature": "hot"}, "a number"), ("top_p", {"top_p": 0}, "above 0"),
@@ -242,7 +267,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("stream", {"stream": "yes"}, "true or false"),
     ("stream_options", {"stream_options": {"include_usage": True}}, "stream"),
     ("stream_options", {"stream": True, "stream_options": {"other": True}}, "include_usage"),
-    ("response_format", {"response_format": {"type": "json_object"}}, "not served"),
+    ("response_format", {"response_format": {"type": "grammar"}}, "json_schema"),
+    ("response_format", {"response_format": {"type": "json_schema"}}, "alone"),
+    ("response_format", {"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "a schema"),
+    ("response_format", {"response_format": {"type": "json_schema", "json_schema": {
+        "schema": {"properties": {"a": {"type": "string", "pattern": "b"}}}}}}, "the schema.a: 'pattern'"),
+    ("response_format", {"response_format": "json_object"}, "an object"),
     ("no_such_field", {"no_such_field": 1}, "no such field"), ("echo", {"echo": 1}, "true or false"),
     ("messages", {"messages": []}, "no such field"),
 ]
@@ -265,7 +295,7 @@ def test_what_is_wrong_is_refused_by_name(
     ({"messages": [{"role": "tool", "content": "a"}]}, "no tools"), ({"top_logprobs": 2}, "logprobs"),
     ({"tools": [{"type": "function"}]}, "not served"), ({"prompt": "a"}, "no such field"),
     ({"max_completion_tokens": 0}, "from 1"), ({"messages": [{"role": "user", "content": "a " * 900}]}, "context"),
-    ({"chat_template_kwargs": 3}, "an object"),
+    ({"chat_template_kwargs": 3}, "an object"), ({"messages": [{"role": "user", "content": "\ud800"}]}, "half of one"),
 ])
 def test_chats_that_are_wrong_are_refused(served: running.Running, changes: dict[str, Any], why: str) -> None:
     given = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], **changes}
@@ -367,3 +397,29 @@ def test_a_folder_that_cannot_be_loaded_ends_the_start(tmp_path: Path, folder: P
     for name, why in (("bad", "a model of type llama"), ("empty", "expected model.safetensors")):
         done = running.refused_start("--models", f"x={tmp_path / name}", "--no-grpc")
         assert done.returncode == 1 and why in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_words_that_are_part_of_a_character_are_shown_by_their_bytes(client: Any, tokenizer: Any) -> None:
+    """The bytes of an answer's words are the bytes of its text, wherever characters are cut."""
+    said = client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": "hi"}], max_tokens=60, temperature=1.5, seed=3,
+        logprobs=True, top_logprobs=5, extra_body={"ignore_eos": True})
+    content = said.choices[0].logprobs.content
+    joined = b"".join(bytes(one.bytes) for one in content if not one.token.startswith("<"))      # special words
+    assert joined.decode(errors="replace") == said.choices[0].message.content
+    parts = [one for entry in content for one in (entry, *entry.top_logprobs) if one.token.startswith("bytes:")]
+    assert parts and all(one.token == "bytes:" + "".join(f"\\x{b:02x}" for b in one.bytes) for one in parts)
+    legacy = client.completions.create(model="tiny", prompt=PROMPT, max_tokens=20, temperature=0, logprobs=5)
+    assert all(len(step) >= 5 for step in legacy.choices[0].logprobs.top_logprobs)      # no two have one name
+
+
+@pytest.mark.parametrize("path", ["/v2/models/tiny/infer", "/predictions/tiny", "/v2/models/tiny/stats"])
+def test_a_language_model_says_where_it_answers(served: running.Running, path: str) -> None:
+    status, said = served.ask(path, None if path.endswith("stats") else {"inputs": []})
+    assert status == 400 and "/v1" in json.dumps(said)
+
+
+def test_half_a_character_in_a_prompt_is_refused(served: running.Running) -> None:
+    for body in (b'{"model": "tiny", "prompt": "\\ud800"}', b'{"model": "tiny", "prompt": "a", "stop": "\\ud800"}'):
+        status, said = served.ask("/v1/completions", body)
+        assert status == 400 or (b"stop" in body and status == 200), said

@@ -26,7 +26,8 @@ def case(dtype: Any, heads: int = 4, own: int = 2, width: int = 24, block: int =
     return query, keys, values, tables, rows, positions
 
 
-def by_blocks(query: Any, keys: Any, values: Any, tables: Any, rows: Any, positions: Any, window: int) -> Any:
+def by_blocks(query: Any, keys: Any, values: Any, tables: Any, rows: Any, positions: Any, window: int,
+              cap: float = 0.0) -> Any:
     """All pages as one long row of keys; a mask says which of them a token sees, and where in its sequence they are."""
     pages, block, own, width = keys.shape
     places = rl.full((tables.shape[0], pages), -1)      # of each page in each sequence
@@ -42,7 +43,8 @@ def by_blocks(query: Any, keys: Any, values: Any, tables: Any, rows: Any, positi
 
     mask = create_block_mask(seen, None, None, query.shape[0], pages * block, device="cpu")
     long = [t.reshape(pages * block, own, width).transpose(0, 1).unsqueeze(0) for t in (keys, values)]
-    out = flex_attention(query.transpose(0, 1).unsqueeze(0), *long, block_mask=mask, enable_gqa=True)
+    bent = (lambda score, *at: cap * (score / cap).tanh()) if cap else None
+    out = flex_attention(query.transpose(0, 1).unsqueeze(0), *long, bent, block_mask=mask, enable_gqa=True)
     return out[0].transpose(0, 1)
 
 
@@ -54,6 +56,18 @@ def test_pages_are_read_as_flex_attention_reads_masked_keys(dtype: str, window: 
     assert found.dtype is given[0].dtype
     assert (found - wanted).abs().max().item() <= TYPES[dtype] * 10
     assert found[3].abs().max().item() == 0, "a token of nothing"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scores_are_bent_below_a_cap(dtype: str) -> None:
+    given = case(getattr(rl, dtype))
+    found, wanted = attend(*given, window=9, cap=0.7), by_blocks(*given, 9, 0.7)
+    assert (found - wanted).abs().max().item() <= TYPES[dtype] * 10
+    assert (found - attend(*given, window=9)).abs().max().item() > 0.01
+    own = gathered(*given, 9, given[0].shape[2] ** -0.5, 0.7)
+    assert (found - own).abs().max().item() < 2e-5
+    with pytest.raises(RuntimeError, match="cap must be"):
+        attend(*given, cap=-1.0)
 
 
 @pytest.mark.parametrize("sizes", [

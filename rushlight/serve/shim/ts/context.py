@@ -9,6 +9,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from .metrics.store import Metrics
+
 
 class RequestProcessor:
     """One request of a batch: its headers, and those of its answer."""
@@ -44,35 +46,12 @@ class RequestProcessor:
         return self._response_headers.get(key)
 
 
-class Metrics:
-    """Counts what a handler counts, by name: the last values, which the handler can read back."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, float] = {}
-
-    def add_metric(self, name: str, value: float, unit: str | None = None, idx: Any = None,
-                   dimensions: Any = None, metric_type: Any = None) -> None:
-        self.values[name] = value
-
-    def add_counter(self, name: str, value: float, idx: Any = None, dimensions: Any = None) -> None:
-        self.values[name] = self.values.get(name, 0) + value
-
-    def add_time(self, name: str, value: float, idx: Any = None, unit: str = "ms", dimensions: Any = None,
-                 metric_type: Any = None) -> None:
-        self.values[name] = value
-
-    add_size = add_time
-
-    def add_percent(self, name: str, value: float, idx: Any = None, dimensions: Any = None,
-                    metric_type: Any = None) -> None:
-        self.values[name] = value
-
-    def add_error(self, name: str, value: str, dimensions: Any = None) -> None:
-        self.values[name] = self.values.get(name, 0) + 1
-
-
 class Context:
     """The second argument of every handler."""
+
+    header_key_sequence_id = "ts_request_sequence_id"
+    header_key_sequence_start = "ts_request_sequence_start"
+    header_key_sequence_end = "ts_request_sequence_end"
 
     def __init__(self, model_name: str, model_dir: str, manifest: dict[str, Any], batch_size: int, gpu: int | None,
                  mms_version: str, limit_max_image_pixels: bool = True, metrics: Any = None,
@@ -83,6 +62,8 @@ class Context:
         self._system_properties: dict[str, Any] = {
             "model_dir": model_dir, "gpu_id": gpu, "batch_size": batch_size, "server_name": "Rushlight",
             "server_version": mms_version, "limit_max_image_pixels": limit_max_image_pixels}
+        self.cache: dict[Any, Any] = {}      # a handler's own, beyond single requests
+        self._send_part: Any = None      # what sends a part of each answer, while requests are answered
         self._begin([])
 
     def _begin(self, headers: list[dict[str, str]]) -> None:
@@ -105,6 +86,10 @@ class Context:
 
     def get_request_id(self, idx: int = 0) -> str | None:
         return self.request_ids.get(idx)
+
+    def get_sequence_id(self, idx: int) -> str:
+        """Which sequence a request belongs to; "" for none."""
+        return self.get_request_header(idx, self.header_key_sequence_id) or ""
 
     def get_request_header(self, idx: int, key: str) -> str | None:
         """A header of a request; None without it."""

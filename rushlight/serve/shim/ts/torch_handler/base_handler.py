@@ -33,10 +33,12 @@ class BaseHandler:
         self.initialized = self.explain = False
         self.target = 0
         self.profiler_args: dict[str, Any] = {}
+        self.model_yaml_config: dict[str, Any] = {}
 
     def initialize(self, context: Any) -> None:
         """Load the model, and labels where there are some."""
         properties, self.manifest, self.context = context.system_properties, context.manifest, context
+        self.model_yaml_config = context.model_yaml_config
         has_gpu = torch.cuda.is_available() and properties.get("gpu_id") is not None
         self.map_location = "cuda" if has_gpu else "cpu"
         self.device = torch.device(f"cuda:{properties['gpu_id']}" if has_gpu else "cpu")

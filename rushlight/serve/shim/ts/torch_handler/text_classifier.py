@@ -20,21 +20,27 @@ class TextClassifier(TextHandler):
     ngrams = 2
 
     def preprocess(self, data: Any) -> Any:
-        if self.source_vocab is None:
-            raise RuntimeError("the archive holds no vocabulary: expected source_vocab.json or source_vocab.pt")
         numbers: list[int] = []
         starts: list[int] = []
         for row in data:
-            text = row.get("data") or row.get("body")
-            if isinstance(text, dict):
-                text = text.get("text") or text.get("data")
-            text = text.decode() if isinstance(text, (bytes, bytearray)) else text
-            words = self._tokenize(self._remove_accented_characters(self._remove_html_tags(text)))
+            words = self._words(row.get("data") or row.get("body"))
             grams = [" ".join(words[at : at + n]) for n in range(1, self.ngrams + 1)
                      for at in range(len(words) - n + 1)]
             starts.append(len(numbers))
-            numbers += [self.source_vocab[g] for g in grams if g in self.source_vocab] or [0]
+            numbers += [n for n in map(self._number, grams) if n is not None] or [0]
         return torch.as_tensor(numbers, device=self.device), torch.as_tensor(starts, device=self.device)
+
+    def _words(self, text: Any) -> list[str]:
+        """The words of a text, cleaned."""
+        if isinstance(text, dict):
+            text = text.get("text") or text.get("data")
+        text = text.decode() if isinstance(text, (bytes, bytearray)) else text
+        text = self._expand_contractions(self._remove_html_tags(text).lower())
+        return self._tokenize(self._remove_punctuation(self._remove_accented_characters(text)))
+
+    def _number(self, gram: str) -> int | None:
+        """Its number; that of unknown words where the vocabulary has one, else none."""
+        return self.source_vocab.get(gram, self.source_vocab.get("<unk>"))
 
     def inference(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         with torch.inference_mode():

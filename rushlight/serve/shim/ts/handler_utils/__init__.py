@@ -1,0 +1,1 @@
+"""What handlers use beside their classes."""

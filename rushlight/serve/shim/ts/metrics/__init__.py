@@ -1,0 +1,1 @@
+"""What handlers count: dimensions, kinds of metrics, and the store that a context has."""

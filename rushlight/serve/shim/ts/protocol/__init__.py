@@ -1,0 +1,1 @@
+"""Where handlers look for what sends parts of an answer."""
