@@ -1,1 +1,1 @@
-"""PyTorch's inner names of `library` that programs use: `infer_schema`."""
+"""PyTorch's inner names of `library` that programs use: `infer_schema`, `effects`."""

@@ -338,7 +338,15 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocasting is on for a device type on this thread."""
+    """Whether autocasting is on for a device type on this thread.
+
+    Arguments:
+        device_type: "cpu", "cuda", …
+
+    Example:
+        >>> rl.is_autocast_enabled("cpu")
+        False
+    """
     return state.enabled.get(known_device(device_type), False)
 
 
@@ -355,7 +363,15 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> Any:
-    """The lower type of a device type on this thread."""
+    """The lower type of a device type on this thread.
+
+    Arguments:
+        device_type: "cpu", "cuda", …
+
+    Example:
+        >>> rl.get_autocast_dtype("cpu")
+        rushlight.bfloat16
+    """
     known = known_device(device_type)
     return state.dtypes.get(known) or lower_type(known)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,6 +26,7 @@ from ..rules.out import call_out
 from . import table
 from .keys import (
     AUTOCAST,
+    AUTOCAST_OF,
     AUTOGRAD_OF,
     FUNCTORCH,
     PRIVATE,
@@ -38,15 +38,11 @@ from .keys import (
     backend_of,
 )
 from .modes import below, is_open, state
+from .older_forms import respelled_older
 from .overridable import respelled
 
-_ABOVE_AUTOGRAD = (
-    DispatchKey.PreDispatch,
-    DispatchKey.Functionalize,
-    DispatchKey.Autocast,
-    DispatchKey.Tracer,
-    DispatchKey.ADInplaceOrView,
-)
+_ABOVE_AUTOCAST = (DispatchKey.PreDispatch, DispatchKey.Functionalize)
+_ABOVE_AUTOGRAD = (DispatchKey.Tracer, DispatchKey.ADInplaceOrView)
 _depth = 0
 
 
@@ -61,6 +57,10 @@ def install() -> None:
 def dispatch(overload: Any, args: tuple, *written: Any) -> Any:
     """Run a call that left the fast path. `written`: the op object, arguments and keywords, as the program has them,
     where it was such a call."""
+    if overload.definition.custom:
+        teach_core(overload, args)
+        if (kernel := plain_kernel(overload, args)) is not None:
+            return run_plainly(kernel, overload, args)
     if show.is_shown("dispatch"):
         return traced(overload, args, written)
     return route(overload, args, written)
@@ -91,15 +91,18 @@ def dispatch_out(overload: Any, args: tuple, out: Any, *written: Any) -> Any:
 
 
 def mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Arguments that fit no signature: objects with `__torch_function__` may still take the call."""
+    """Arguments that fit no signature: objects with `__torch_function__` may still take the call, and older forms
+    are today's with a warning."""
     owners = owners_in((*args, *kwargs.values()))
-    if all(isinstance(a, Tensor) for a in owners):
-        return explain_mismatch(op, args, kwargs)
-    if isinstance(op, _C.Op):
-        answer = ask_written(owners, (op, args, kwargs))
-    else:
-        answer = ask_overrides(op, owners, args, kwargs)
-    return explain_mismatch(op, args, kwargs) if answer is NotImplemented else answer
+    if not all(isinstance(a, Tensor) for a in owners):
+        if isinstance(op, _C.Op):
+            answer = ask_written(owners, (op, args, kwargs))
+        else:
+            answer = ask_overrides(op, owners, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    older = respelled_older(op, args, kwargs)
+    return explain_mismatch(op, args, kwargs) if older is None else op(*older[0], **older[1])
 
 
 def owners_in(args: Any) -> list[Any]:
@@ -216,12 +219,106 @@ def is_composite(overload: Any) -> bool:
     return definition.is_composite and not overload.records and not definition.custom
 
 
+# --- calls of users' ops that nothing but a kernel takes -------------------------------------------------------------
+
+
+def plain_kernel(overload: Any, args: tuple) -> tuple[Any, Callable] | None:
+    """The key and the kernel of a call that no mode, subclass, transform or derivative has to see; None for others,
+    which `route` asks everyone about."""
+    keys, excluded = _C.get_thread_keys()
+    if keys & ~excluded or _running.calls or levels.state.stack or private_use.state.is_used:
+        return None
+    recording, device = _C.is_grad_enabled(), None
+    for t in tensors_of(args):
+        if t._keys or (recording and t.requires_grad):
+            return None
+        if device is None or t.ndim:
+            device = t.device if device is None or device.type == t.device.type else None
+            if device is None:
+                return None
+    kind = default_device().type if device is None else device.type
+    known = overload.definition.plain
+    if kind not in known:
+        known[kind] = _found_plainly(overload.definition, _C.device(kind))
+    return known[kind]
+
+
+def _found_plainly(definition: Any, device: Any) -> tuple[Any, Callable] | None:
+    """What `registered_above` and `backend_kernel` come to where nothing is recorded: what `register_autograd` filed
+    is passed, any other kernel above the backend is not."""
+    name = definition.name
+    for key in (*_ABOVE_AUTOCAST, *_ABOVE_AUTOGRAD, *autograd_keys(device), DispatchKey.CompositeImplicitAutograd):
+        kernel = table.find(name, key)
+        if kernel not in (None, table.FALLTHROUGH) and not getattr(kernel, "records_only", False):
+            return None
+    backend = backend_of(device)
+    if backend is DispatchKey.Meta:
+        return None
+    for key in (backend, DispatchKey.CompositeExplicitAutograd):
+        kernel = table.find(name, key)
+        if kernel is not None and kernel is not table.FALLTHROUGH:
+            return None if (name, key) in table.with_keyset else (key, kernel)
+    return None
+
+
+def teach_core(overload: Any, args: tuple) -> None:
+    """Tell the core once for each type of device what is registered, so that it runs calls that nobody else has a say
+    in without asking here (csrc/registered.cpp)."""
+    definition = overload.definition
+    tensors = tensors_of(args)
+    if not tensors or private_use.state.is_used or tensors[0].device.type in definition.taught:
+        return
+    device = tensors[0].device
+    definition.taught.add(device.type)
+    backend = backend_of(device)
+    if backend is DispatchKey.Meta:
+        return
+    above = (*_ABOVE_AUTOCAST, *_ABOVE_AUTOGRAD, *autograd_keys(device), DispatchKey.CompositeImplicitAutograd)
+    below_autograd = () if is_composite(overload) else (backend, DispatchKey.CompositeExplicitAutograd)
+    rungs = [_rung(definition, key, key in below_autograd) for key in (*above, *below_autograd)]
+    overload.learn_kernels(_C.device_types().index(device.type), [rung for rung in rungs if rung is not None])
+
+
+def _rung(definition: Any, key: Any, is_backend: bool) -> tuple[Any, ...] | None:
+    """A registered kernel as `learn_kernels` takes it; None where there is none. One that wants its arguments as a
+    program writes them (keywords by name, defaults left out) stays Python's to call."""
+    kernel = table.find(definition.name, key)
+    if kernel is None or kernel is table.FALLTHROUGH:
+        return None
+    takes_all = getattr(kernel, "takes_every_argument", False)
+    by_place = takes_all or all(p.required and not p.keyword_only for p in definition.spec.params)
+    run = getattr(kernel, "direct", kernel) if by_place and (definition.name, key) not in table.with_keyset else None
+    if run is kernel and definition.lists and not takes_all:
+        run = functools.partial(_given_lists, definition, kernel)
+    return ((definition.name, key), run, getattr(kernel, "check", None), getattr(kernel, "records_only", False),
+            is_backend, getattr(kernel, "gives_tensor", False))
+
+
+def _given_lists(definition: Any, kernel: Callable, *args: Any) -> Any:
+    return kernel(*definition.listed(args))
+
+
+def run_plainly(found: tuple[Any, Callable], overload: Any, args: tuple) -> Any:
+    """Run a kernel with itself skipped, as `call_guarded`; those of binary extensions take every argument in order."""
+    key, kernel = found
+    _running.calls.append((overload.name, key))
+    try:
+        if getattr(kernel, "takes_every_argument", False):
+            return kernel(*args)
+        positional, named = public_args(overload, args)
+        return kernel(*positional, **named)
+    finally:
+        _running.calls.pop()
+
+
 # --- __torch_function__ -----------------------------------------------------------------------------------------------
 
 
 def public_args(overload: Any, args: tuple) -> tuple[tuple, dict[str, Any]]:
     """Bound arguments as a user would write them: trailing defaults dropped, keyword-only ones by name."""
     params = overload.definition.spec.params
+    if overload.definition.custom:
+        args = overload.definition.listed(args)
     positional = [(p, a) for p, a in zip(params, args, strict=True) if not p.keyword_only]
     while positional and not positional[-1][0].required and positional[-1][1] is positional[-1][0].default:
         positional.pop()
@@ -429,11 +526,25 @@ def autograd_keys(device: Any) -> tuple[Any, ...]:
     return (own, DispatchKey.Autograd) if own is not None else (DispatchKey.Autograd,)
 
 
+def autocast_keys(device: Any) -> tuple[Any, ...]:
+    """Keys of mixed precision that concern a device now: none where it is off for it."""
+    keys, excluded = _C.get_thread_keys()
+    if not keys & ~excluded & AUTOCAST:
+        return ()
+    from . import autocast  # noqa: PLC0415 - most programs never need it
+
+    if not autocast.state.enabled.get(device.type):
+        return ()
+    own = AUTOCAST_OF.get(device.type)
+    return (DispatchKey.Autocast,) if own is None else (own, DispatchKey.Autocast)
+
+
 def registered_above(overload: Any, name: str, args: tuple, device: Any) -> tuple[Any] | None:
     """A kernel registered at autograd's level or above, with its result; None if there is none."""
     if not overload.overridden:
         return None
-    for key in (*_ABOVE_AUTOGRAD, *autograd_keys(device), DispatchKey.CompositeImplicitAutograd):
+    for key in (*_ABOVE_AUTOCAST, *autocast_keys(device), *_ABOVE_AUTOGRAD, *autograd_keys(device),
+                DispatchKey.CompositeImplicitAutograd):
         kernel = table.find(name, key)
         if kernel is None or kernel is table.FALLTHROUGH or (name, key) in _running.calls:
             continue
@@ -443,9 +554,11 @@ def registered_above(overload: Any, name: str, args: tuple, device: Any) -> tupl
     return None
 
 
-class _Running(threading.local):
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Any]] = []   # registered kernels now on this thread's stack
+class _Running:
+    @property
+    def calls(self) -> list[tuple[str, Any]]:
+        """Registered kernels now on this thread's stack: the list that the core keeps."""
+        return _C.running_kernels()
 
 
 _running = _Running()

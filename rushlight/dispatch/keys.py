@@ -29,9 +29,6 @@ class DispatchKey(IntEnum):
     FuncTorchDynamicLayer = 3
     Functionalize = 4
     Autocast = 5
-    AutocastCPU = 5
-    AutocastCUDA = 5
-    AutocastXPU = 5
     Tracer = 6
     ADInplaceOrView = 7
     Autograd = 8
@@ -49,7 +46,11 @@ class DispatchKey(IntEnum):
     Lazy = 20
     QuantizedCPU = 21
     PrivateUse1 = 22
-    AutocastPrivateUse1 = 23      # registered for PyTorch's device of others alone
+    # Of one device type, asked beside Autocast.
+    AutocastPrivateUse1 = 23
+    AutocastCPU = 24
+    AutocastCUDA = 25
+    AutocastXPU = 26
 
 
 BACKENDS = {"cpu": DispatchKey.CPU, "cuda": DispatchKey.CUDA, "meta": DispatchKey.Meta, "lazy": DispatchKey.Lazy}
@@ -57,6 +58,7 @@ AUTOGRAD_OF = {
     DispatchKey.CPU: DispatchKey.AutogradCPU, DispatchKey.CUDA: DispatchKey.AutogradCUDA,
     DispatchKey.Meta: DispatchKey.AutogradMeta, DispatchKey.PrivateUse1: DispatchKey.AutogradPrivateUse1,
 }
+AUTOCAST_OF = {"cpu": DispatchKey.AutocastCPU, "cuda": DispatchKey.AutocastCUDA, "xpu": DispatchKey.AutocastXPU}
 
 
 def parse_key(key: str | DispatchKey) -> DispatchKey | str:

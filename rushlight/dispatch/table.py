@@ -44,6 +44,12 @@ def mark(name: str) -> None:
         {key for n, key in kernels if n == name})
     for op in forms.get(name) or ([ops[name]] if name in ops else []):
         for overload in op.overload_list:
+            if overload.definition.custom:
+                overload.definition.plain.clear()
+                overload.definition.taught.clear()
+                overload.forget_kernels()
+            else:
+                _C.forget_plans()      # bodies that call this op may be plans, which would not ask again
             # ops of `library` are all registrations
             overload.overridden = bool(mask) if overload.definition.custom else mask
 

@@ -8,6 +8,7 @@ cannot express.
 from ..dispatch.table import fallthrough_kernel
 from .checks import OpCheckError, opcheck
 from .custom_ops import CustomOpDef, custom_op
+from .effects import EffectType
 from .registration import Library, define, get_kernel, impl
 from .rules import (
     FakeContext,
@@ -24,7 +25,8 @@ from .schemas import infer_schema
 from .triton_kernels import triton_op, wrap_triton
 
 __all__ = [
-    "CustomOpDef", "FakeContext", "Library", "OpCheckError", "custom_op", "define", "fallthrough_kernel", "get_ctx",
-    "get_kernel", "impl", "impl_abstract", "infer_schema", "opcheck", "register_autocast", "register_autograd",
-    "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+    "CustomOpDef", "EffectType", "FakeContext", "Library", "OpCheckError", "custom_op", "define",
+    "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract", "infer_schema", "opcheck",
+    "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch",
+    "register_vmap", "triton_op", "wrap_triton",
 ]

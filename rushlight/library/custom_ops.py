@@ -17,6 +17,7 @@ from ..dispatch import table
 from ..dispatch.keys import DispatchKey, parse_key
 from ..op import ops
 from .definition import registered
+from .effects import register_effect
 from .registration import default_library, split_name
 from .rules import autograd_kernel, register_autocast, register_torch_dispatch
 from .schemas import infer_schema
@@ -42,6 +43,9 @@ class CustomOpDef:
         self._kinds: set[str | None] = set()
         self._definition = registered[qualname]
         self.register_kernel(device_types)(function)
+        if self._definition.spec.returns and not any(p.mutated for p in self._definition.spec.params):
+            # until a derivative is registered: a gradient that went missing in silence would train something else
+            table.register(qualname, DispatchKey.Autograd, autograd_kernel(self._definition))
         self.__name__, self.__doc__ = name, function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,6 +101,11 @@ class CustomOpDef:
         """What a mode or a subclass with `__torch_dispatch__` does for this op."""
         return register_torch_dispatch(self._qualname, torch_dispatch_class, fn)
 
+    def register_effect(self, effect: Any) -> None:
+        """Say that calls do something beside giving results: graphs then keep every one, in its place
+        (`EffectType.ORDERED`). None takes that back."""
+        register_effect(self._qualname, effect)
+
     def register_fake(self, fn: Callable, /) -> Callable:
         """The op on tensors without data: shapes, dtypes, devices."""
         self._definition.fake = fn
@@ -141,7 +150,23 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Make a function an op: `@custom_op("ns::name", mutates_args=())`."""
+    """Make a function an op: `@custom_op("ns::name", mutates_args=())`.
+
+    Arguments:
+        name: "namespace::name"
+        fn: the function; None to use it as a decorator
+        mutates_args: names of the arguments that it writes to; () for none
+        device_types: the devices that the function serves; None for all
+        schema: its types, if annotations do not say them
+        tags: what else is known of the op
+
+    Example:
+        >>> @rl.library.custom_op("example::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x + x
+        >>> twice(rl.ones(2))
+        tensor([2., 2.])
+    """
 
     def make(function: Callable) -> CustomOpDef:
         text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)

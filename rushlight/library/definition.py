@@ -34,19 +34,40 @@ class CustomOp(OpDefinition):
         self.fake: Callable | None = None
         self.vmap_rule: Callable | None = None
         self.tags: tuple[Any, ...] = ()
+        self.effect: Any = None      # library/effects.py
+        self.plain: dict[str, Any] = {}      # type of device -> what plain calls run (dispatch/dispatcher.py)
+        self.taught: set[str] = set()        # types of device whose kernels the core was told
         self.node: Any = None   # the Function that records it, once a derivative is registered
+        self.record: Callable | None = None   # arguments, results computed elsewhere -> the results, recorded by it
+        # functions of users get lists, as from PyTorch: they write `sizes + [1]`
+        self.lists = tuple(i for i, p in enumerate(self.spec.params) if "[" in p.type)
 
     def run(self, *args: Any) -> Any:
         device = device_of(args)
         before = [
             a._version for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)
         ]
-        result = self.kernel(device)(*args)
+        result = self.kernel(device)(*self.listed(args))
         mutated = [a for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)]
         for a, version in zip(mutated, before, strict=True):
             if a._version == version:
                 _C.bump_version(a)
         return result
+
+    def listed(self, args: tuple) -> tuple:
+        """Bound arguments with sequences as lists."""
+        if not self.lists:
+            return args
+        found = list(args)
+        for place in self.lists:
+            if isinstance(found[place], tuple):
+                found[place] = list(found[place])
+        return tuple(found)
+
+    def shape_rule(self) -> Callable:
+        """What says the shapes of its results: its fake, else a kernel for meta tensors, else itself."""
+        found = self.fake or table.find(self.name, DispatchKey.Meta)
+        return self.run if found is None or found is table.FALLTHROUGH else found
 
     def kernel(self, device: Any) -> Callable:
         if device.type == "meta" and self.fake is not None:

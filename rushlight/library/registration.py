@@ -6,6 +6,7 @@ keys, kernels for ops that are not defined.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,19 @@ def split_name(qualname: str) -> tuple[str, str]:
     return space, name.partition(".")[0]
 
 
+places: dict[Any, str] = {}      # what was defined, or implemented for a key -> file and line
+# Kernels of binary extensions for ops that nobody defined yet: libraries may say the two in any order.
+waiting: dict[str, list[Callable[[], None]]] = {}
+
+
+def _caller() -> str:
+    """File and line of the program's call into this module."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 class Library:
     """Registrations in a namespace; they end when the object is destroyed (or `_destroy` is called).
 
@@ -39,6 +53,7 @@ class Library:
         if kind == "DEF" and ns in ("prim", "prims"):
             raise ValueError(f"Library: the namespace {ns} is reserved. Choose another.")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self.place: str | None = None      # where registrations are said to be made, if not where they are
         self._defined: list[str] = []
         self._implemented: list[tuple[str, Any]] = []
         self._fallbacks: list[Any] = []
@@ -55,11 +70,16 @@ class Library:
         parsed = parse(_named_first(schema))
         name = f"{self.ns}::{parsed.name}"
         if name in ops:
-            raise RuntimeError(f"define: {name} has already been registered")
+            first = f", at {places[name]}" if name in places else ""
+            raise RuntimeError(f"define: {name} has already been registered{first}. Now again at"
+                               f" {self.place or _caller()}")
         definition = CustomOp(parsed, name)
         definition.tags = tuple(tags) if isinstance(tags, Sequence) else (tags,)
         file_op(definition)
+        places[name] = self.place or _caller()
         self._defined.append(name)
+        for register in waiting.pop(name, ()):
+            register()
         return parsed.name
 
     def impl(
@@ -90,10 +110,12 @@ class Library:
         if full not in ops:
             raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
         if (full, parsed) in table.kernels and not allow_override:
+            first = f" (registered at {places[full, parsed]})" if (full, parsed) in places else ""
             raise RuntimeError(
-                f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already. Pass"
-                " allow_override=True to replace it."
+                f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already{first}."
+                " Pass allow_override=True to replace it."
             )
+        places[full, parsed] = self.place or _caller()
         table.register(full, parsed, fn, with_keyset)
         self._implemented.append((full, parsed))
 
@@ -135,8 +157,10 @@ def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys:
         table.unregister_private(name, key)
     for name, key in implemented:
         table.unregister(name, key)
+        places.pop((name, key), None)
     for name in defined:
         forget(name)
+        places.pop(name, None)
     for key in fallback_keys:
         table.fallbacks.pop(key, None)
         table.with_keyset.discard(("_", key))

@@ -35,7 +35,7 @@ def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list
 
     # Tensors of lower levels may have histories there, which are none of this level's business.
     if overload.definition.custom and overload.definition.node is not None:
-        return overload.definition.node._record(args, runner())
+        return overload.definition.record(args, runner())
     own = levels.map_args(
         lambda t: levels.track(level, t) if t.requires_grad and levels.behind(t, level) is None else t, args
     )

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/dispatch.h
+#pragma once
+#include <rushlight/dispatch.h>

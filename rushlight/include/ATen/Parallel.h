@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/parallel.h
+#pragma once
+#include <rushlight/parallel.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/accessor.h
+#pragma once
+#include <rushlight/accessor.h>

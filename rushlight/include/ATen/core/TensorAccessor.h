@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/functions.h
+#pragma once
+#include <rushlight/functions.h>

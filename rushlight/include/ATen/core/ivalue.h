@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/ivalue.h
+#pragma once
+#include <rushlight/ivalue.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/library.h
+#pragma once
+#include <rushlight/library.h>

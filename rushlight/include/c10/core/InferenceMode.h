@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/guards.h
+#pragma once
+#include <rushlight/guards.h>

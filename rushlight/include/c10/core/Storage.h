@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/tensor.h
+#pragma once
+#include <rushlight/tensor.h>

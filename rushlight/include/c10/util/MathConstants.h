@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/math.h
+#pragma once
+#include <rushlight/math.h>

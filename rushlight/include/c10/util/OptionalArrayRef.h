@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/arrays.h
+#pragma once
+#include <rushlight/arrays.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/error.h
+#pragma once
+#include <rushlight/error.h>

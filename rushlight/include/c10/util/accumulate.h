@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/accumulate.h
+#pragma once
+#include <rushlight/accumulate.h>

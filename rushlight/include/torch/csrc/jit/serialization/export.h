@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/script.h
+#pragma once
+#include <rushlight/script.h>

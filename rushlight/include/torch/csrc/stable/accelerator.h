@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/stable/accelerator.h
+#pragma once
+#include <rushlight/stable/accelerator.h>

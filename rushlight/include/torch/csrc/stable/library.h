@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/stable/library.h
+#pragma once
+#include <rushlight/stable/library.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/stable/ops.h
+#pragma once
+#include <rushlight/stable/ops.h>

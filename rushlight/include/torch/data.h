@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/data/loader.h
+#pragma once
+#include <rushlight/data/loader.h>

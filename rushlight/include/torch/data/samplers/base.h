@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/data/samplers.h
+#pragma once
+#include <rushlight/data/samplers.h>

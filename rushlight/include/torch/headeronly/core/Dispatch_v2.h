@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/stable/dispatch.h
+#pragma once
+#include <rushlight/stable/dispatch.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/stable/headeronly.h
+#pragma once
+#include <rushlight/stable/headeronly.h>

@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/serialize.h
+#pragma once
+#include <rushlight/serialize.h>
