@@ -1,9 +1,10 @@
 """Libraries with native code of their own, made to run without it.
 
-Enters: modules of these libraries as they are imported in a program that Rushlight serves `torch` to. Leaves:
-torchaudio as it is where it was built without its extension, and torchvision whose `nms` is an op in Python; its
-`roi_align` has a form in Python of its own, which it takes where there is no extension. Code that was compiled for
-PyTorch's core cannot be loaded (`ops.load_library`), and these two do not ask whether it could.
+Enters: modules of these libraries as they are imported in a program that Rushlight serves `torch` to. Leaves: where
+their native code cannot be loaded (`ops.load_library`; releases before the stable ABI were compiled for PyTorch's
+core), torchaudio as it is where it was built without its extension, and torchvision whose `nms` is an op in Python; its
+`roi_align` has a form in Python of its own, which it takes where there is no extension. Where it can, nothing is
+changed.
 """
 
 from __future__ import annotations
@@ -15,15 +16,27 @@ from types import ModuleType
 from typing import Any
 
 from .. import _C
+from ..op import ops
 
 
 def without_extension(module: ModuleType) -> None:
-    """torchaudio._extension.utils finds no library of its own, as where it was built without."""
-    vars(module)["_load_lib"] = lambda lib: False
+    """torchaudio._extension.utils finds no library of its own where that cannot be loaded, as where it was built
+    without."""
+    own = vars(module)["_load_lib"]
+
+    def load(lib: str) -> bool:
+        try:
+            return own(lib)
+        except OSError:
+            return False
+
+    vars(module)["_load_lib"] = load
 
 
 def with_boxes(module: ModuleType) -> None:
     """torchvision.ops.boxes has its one op that has no form in Python."""
+    if "torchvision::nms" in ops and not _defined:
+        return      # its own, from its library
     define_nms()
     vars(module)["_assert_has_ops"] = lambda: None
 

@@ -19,7 +19,6 @@ DEVICES = (
     "torch.mps",
     "torch.accelerator",
     "torch.nn.parallel",
-    "torch.utils.cpp_extension",
     "torch.autograd.profiler",
 )
 # Ours differ, and why.
