@@ -5,7 +5,7 @@ Enters: a call with its arguments as values. Leaves: what its body became. Refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _C
@@ -59,13 +59,13 @@ class Expanding(Walk):
             raise NotImplementedError(str(error)) from error
         if results[-1] is NotImplemented:
             return None
-        inner = self.another()
-        inner.mode, inner.node = mode, self.node
-        made = iter(inner.run(graph, values))
-        found = results[-1]
-        if isinstance(found, (tuple, list)):      # whatever kind of tuple it is
-            return tuple([next(made) if isinstance(r, Tensor) else r for r in found])
-        return next(made) if isinstance(found, Tensor) else found
+        return taken(results[-1], iter(self.inner().run(graph, values)))
+
+    def inner(self) -> Expanding:
+        """A walk over another graph, for the same node of the program."""
+        walk = self.another()
+        walk.mode, walk.node = self.mode, self.node
+        return walk
 
     def seen(self, node: Node) -> Any:
         """What tracing saw of a node; the call is made once more on fakes where it kept nothing."""
@@ -94,6 +94,13 @@ class Hole:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def taken(made: Any, values: Iterator[Any]) -> Any:
+    """What a function returned, with values for its tensors."""
+    if isinstance(made, (list, tuple)):      # whatever kind of tuple it is
+        return tuple([taken(m, values) for m in made])
+    return next(values) if isinstance(made, Tensor) else made
 
 
 def leaves(args: Any) -> list[Any]:

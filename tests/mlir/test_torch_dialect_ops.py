@@ -27,6 +27,7 @@ def test_functions_of_one_number(name):
     lambda x, y: x + y, lambda x, y: 2 - x, lambda x, y: torch.add(x, y, alpha=3), lambda x, y: x / y,
     lambda x, y: x**2, lambda x, y: torch.where(x > 0, x, y), lambda x, y: x.clamp(-1, 1), lambda x, y: x.half() + 1,
     lambda x, y: torch.hypot(x, y), lambda x, y: torch.copysign(x, y - 1), lambda x, y: x.long() * 2,
+    lambda x, y: x.trunc().reciprocal(), lambda x, y: 1 / x.long(),
     lambda x, y: torch.lerp(x, y, 0.3), lambda x, y: F.gelu(x), lambda x, y: F.mish(x),
 ])
 def test_arithmetic(function):

@@ -20,30 +20,26 @@ from ...op.view import View
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
-from ..expanding import Expanding, leaves
+from ..expanding import leaves
 from ..printing import Value
+from ..sized import SIZES, Sized
 from ..walking import bound, line_of, meta_of
 from .lowered import lowered_ops
 from .rules import RULES, Call, made
-from .sizes import Size
 from .tensors import INDEX, Tensors
 from .views import shown
 
-SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
+ARITHMETIC = {"add": "addi", "sub": "subi", "mul": "muli", "floordiv": "floordivsi"}
 
 
-class Linalg(Expanding):
+class Linalg(Sized):
     """One graph as linalg on tensors."""
 
     dialect = "linalg"
 
     def __init__(self, b: Builder, keeps_inline: bool = True) -> None:
-        """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
-        super().__init__(b)
-        self.keeps_inline = keeps_inline
+        super().__init__(b, keeps_inline)
         self.tensors = Tensors(b, self.size_of)
-        self.symbols: dict[str, tuple[Value, int]] = {}      # where each symbol's size can be asked for
-        self.scalars: dict[str, Value] = {}                  # symbols that are arguments themselves
 
     def another(self) -> Linalg:
         walk = Linalg(self.b, self.keeps_inline)
@@ -52,26 +48,38 @@ class Linalg(Expanding):
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 
-    def learn(self, t: Value) -> None:
-        """Symbols that are sizes of an argument."""
-        for d, n in enumerate(t.shape):
-            sole = None if type(n) is int else n.expression.sole_atom
-            if sole is not None and not sole.arguments:
-                self.symbols.setdefault(sole.name, (t, d))
+    def argument(self, t: Tensor) -> Value:
+        return self.tensors.like(t.dtype.code, tuple(t.shape))
 
-    def size_of(self, n: Any) -> Value:
-        """The index that a symbolic size is."""
-        names = {name: Size(self.tensors, self.symbol(name)) for name in n.expression.names}
-        result = n.expression.evaluate(names)
-        return result.value if isinstance(result, Size) else self.tensors.index(int(result))
+    def scalar_argument(self) -> Value:
+        return Value("i64", _C.int64)
 
-    def symbol(self, name: str) -> Value:
-        if name in self.scalars:
-            return self.b.op("arith.index_cast", [self.scalars[name]], Value(INDEX))
-        if name not in self.symbols:
-            raise NotImplementedError(f"the size {name} is that of no argument")
-        t, d = self.symbols[name]
+    def from_scalar(self, scalar: Value) -> Value:
+        return self.b.op("arith.index_cast", [scalar], Value(INDEX))
+
+    def number(self, n: int) -> Value:
+        return self.tensors.index(n)
+
+    def dim_of(self, t: Value, d: int) -> Value:
         return self.b.op("tensor.dim", [t, self.tensors.index(d)], Value(INDEX))
+
+    def computed(self, name: str, a: Value, b: Value) -> Value:
+        if name == "remainder":      # of a floor division, which `arith` has not
+            whole = self.computed("mul", self.computed("floordiv", a, b), b)
+            return self.computed("sub", a, whole)
+        return self.b.op(f"arith.{ARITHMETIC[name]}", [a, b], Value(INDEX))
+
+    def as_result(self, v: Any) -> Value:
+        """Tensors as they are, sizes and numbers as tensors without dims."""
+        if isinstance(v, Value):
+            return v
+        if isinstance(v, (bool, int, float)):
+            code = "b1" if isinstance(v, bool) else "i64" if isinstance(v, int) else "f64"
+            return self.tensors.constant(code, (), [v])
+        if isinstance(v, _C.SymbolicInt):
+            number = self.tensors.number(self.tensors.index(v))
+            return self.b.op("tensor.from_elements", [number], self.tensors.like("i64", ()))
+        raise UnsupportedOp(f"mlir: the program returns a {type(v).__name__}; modules return tensors")
 
     # --- what the walk asks -------------------------------------------------------------------------------------------
 

@@ -8,18 +8,16 @@ Refuses: ops that have none of these, naming them and the user's line.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ..._decomp.core import core_rule
 from ..._higher_order_ops.core import HigherOrderOp
-from ...aot.functional_graph import functionalized
 from ...autograd.grad_mode import no_grad
 from ...dispatch.modes import disable_dispatch_modes
-from ...fake import FakeTensorMode, GuardOnDataDependentSymNode
-from ...fx.experimental.proxy_tensor import make_fx
+from ...fake import GuardOnDataDependentSymNode
 from ...fx.node import Node, map_aggregate
 from ...loops.lowered import Lowered, Memory, NotLowerable, Staged, Table
 from ...op.factory import Factory
@@ -27,8 +25,10 @@ from ...op.fused import Fused
 from ...op.pack import BY_CODE
 from ...op.view import View
 from ..errors import UnsupportedOp
+from ..expanding import Expanding, leaves
 from ..printing import Value
-from ..walking import SYMBOLIC, Walk, bound, line_of, meta_of
+from ..sized import SIZES
+from ..walking import SYMBOLIC, bound, line_of, meta_of
 from .building import Hlo, is_fixed
 from .control import case, loop, scanned
 from .creation import BETWEEN_TENSORS, made as by_factory
@@ -42,10 +42,9 @@ BODIES = frozenset(("scatter_reduce", "index_reduce", "index_put", "index", "put
                     "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"))
 """Ops that are neither composite nor loops, and written with others all the same."""
 STAND_INS = (1009, 1013, 1019, 1021)
-SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
 
-class StableHlo(Walk):
+class StableHlo(Expanding):
     """One graph as StableHLO."""
 
     dialect = "stablehlo"
@@ -55,7 +54,9 @@ class StableHlo(Walk):
         """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
         super().__init__(b)
         self.keeps_inline = keeps_inline
-        self.mode: Any = None
+
+    def another(self) -> StableHlo:
+        return type(self)(self.b, self.keeps_inline)
 
     def constant(self, name: str, t: Tensor) -> Value:
         return self.b.tensor(t) if self.keeps_inline else self.b.resource(name, t)
@@ -87,7 +88,7 @@ class StableHlo(Walk):
             made = rule(call, **dict(zip(names, given, strict=True)))
             if made is not NotImplemented:
                 return self.settled(made, result)
-        if not any(isinstance(v, Value) for v in flattened(given)):
+        if not any(isinstance(v, Value) for v in leaves(given)):
             made = self.from_numbers(overload, definition, args, given)
         else:
             made = self.by_loops(definition, fakes, given)
@@ -111,7 +112,7 @@ class StableHlo(Walk):
             found = by_factory(self.b, definition, given)
             if found is not None:
                 return found
-        if any(isinstance(v, SYMBOLIC) for v in flattened(given)) or definition.is_composite:
+        if any(isinstance(v, SYMBOLIC) for v in leaves(given)) or definition.is_composite:
             return None
         with no_grad(), disable_dispatch_modes():
             result = definition.run(*given)
@@ -124,7 +125,7 @@ class StableHlo(Walk):
         lowered = self.lowered(definition, tuple(fakes))
         if lowered is None:
             return None
-        values = [v for v in flattened(given) if isinstance(v, Value)]
+        values = [v for v in leaves(given) if isinstance(v, Value)]
         if lowered.scatter is not None:
             sizes, code = lowered.scatter.target.sizes, lowered.scatter.target.code
             target = self.b.constant(0, BY_CODE[code], sizes) if lowered.scatter.cleared else values[0]
@@ -143,7 +144,7 @@ class StableHlo(Walk):
         except NotLowerable:
             return None
         except (TypeError, GuardOnDataDependentSymNode) as error:
-            if all(is_fixed(t.shape) for t in flattened(fakes) if isinstance(t, Tensor)):
+            if all(is_fixed(t.shape) for t in leaves(fakes) if isinstance(t, Tensor)):
                 raise
             raise UnsupportedOp(f"mlir: {definition.name} has no loops for sizes that vary.{line_of(self.node)}"
                                 ) from error
@@ -182,56 +183,6 @@ class StableHlo(Walk):
             return super().control(op, args, node)
         return tuple(made)
 
-    def inner(self) -> StableHlo:
-        """A walk over another graph, for the same node of the program."""
-        walk = type(self)(self.b, self.keeps_inline)
-        walk.mode, walk.node = self.mode, self.node
-        return walk
-
-    def expanded(self, function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
-        """What a function of tensors becomes: its calls are traced, and each is served in its turn."""
-        leaves: list[Value] = []
-
-        def hole(v: Any) -> Any:
-            if not isinstance(v, Value):
-                return v
-            leaves.append(v)
-            return Hole(len(leaves) - 1)
-
-        shape = map_aggregate((tuple(args), dict(kwargs or {})), hole)
-        results: list[Any] = []
-
-        def run(*tensors: Tensor) -> list[Tensor]:
-            own, named = map_aggregate(shape, lambda a: tensors[a.number] if isinstance(a, Hole) else a)
-            made = function(*own, **named)
-            results.append(made)
-            return [t for t in flattened((made,)) if isinstance(t, Tensor)]
-
-        mode = self.fake_mode()
-        with no_grad():
-            fakes = [mode.empty(tuple(v.shape), None, v.dtype, _C.device("cpu")) for v in leaves]
-            graph = make_fx(run, _own_ops=True)(*fakes) if fakes else make_fx(run, tracing_mode="fake",
-                                                                              _own_ops=True)()
-            graph = functionalized(graph, mode, mode.shape_env)
-        values = iter(self.inner().run(graph, leaves))
-        return taken(results[0], values)
-
-    # --- what tracing saw ---------------------------------------------------------------------------------------------
-
-    def fake_mode(self) -> Any:
-        """The mode that fakes of the program belong to."""
-        if self.mode is None:
-            self.mode = FakeTensorMode(allow_non_fake_inputs=True)
-        return self.mode
-
-    def in_order(self, a: Any) -> Any:
-        """A fake whose elements lie in order, for one that may be laid out otherwise: values have no layout."""
-        if not isinstance(a, Tensor):
-            return a
-        if getattr(a, "fake_mode", None) is not None:
-            self.mode = a.fake_mode
-        return self.fake_mode().empty(tuple(a.shape), None, a.dtype, _C.device("cpu"))
-
     def settled(self, made: Any, fake: Any) -> Any:
         """Results with the types that the program says they have."""
         if isinstance(made, Value) and isinstance(fake, Tensor):
@@ -255,7 +206,7 @@ def seen_result(node: Node) -> Any:
 def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
     """The loops over tensors of memory that nobody wrote to. Sizes that vary are stood in for by numbers that nothing
     else has, and put back."""
-    sizes = {n for t in flattened(fakes) if isinstance(t, Tensor) for n in t.shape if type(n) is int}
+    sizes = {n for t in leaves(fakes) if isinstance(t, Tensor) for n in t.shape if type(n) is int}
     free = (n for n in STAND_INS if n not in sizes)
     numbers: dict[str, int] = {}
     symbols: dict[int, Any] = {}
@@ -291,27 +242,3 @@ def as_for_elements(definition: Any, fakes: tuple) -> Lowered:
 
     found = definition.lower(map_aggregate(fakes, stand_in))
     return with_symbols(found) if symbols else found
-
-
-class Hole:
-    """Where a tensor goes among arguments."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def taken(made: Any, values: Iterator[Any]) -> Any:
-    """What a function returned, with values for its tensors."""
-    if isinstance(made, (list, tuple)):
-        return tuple([taken(m, values) for m in made])
-    return next(values) if isinstance(made, Tensor) else made
-
-
-def flattened(args: Any) -> list[Any]:
-    """Arguments, lists opened."""
-    found: list[Any] = []
-    for a in args:
-        found += flattened(a) if isinstance(a, (list, tuple)) else [a]
-    return found
-
-

@@ -24,16 +24,14 @@ from ...op.view import View, elements
 from .. import types
 from ..building import Builder
 from ..errors import UnsupportedOp
-from ..expanding import Expanding, leaves
+from ..expanding import leaves
 from ..linalg.dialect import lowered_call, read_by
 from ..printing import Value
+from ..sized import SIZES, Sized
 from ..walking import bound, line_of, meta_of
 from .avoided import AVOIDED, RULES
 from .operands import ELEMENTS, INT, NONE, Operands, tensor
-from .sizes import Size
 from .whole import whole_results
-
-SIZES = ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset")
 
 
 @functools.cache
@@ -42,18 +40,14 @@ def registered() -> frozenset[str]:
     return frozenset(" ".join(rows(__file__, "registered")).split())
 
 
-class Torch(Expanding):
+class Torch(Sized):
     """One graph in the torch dialect."""
 
     dialect = "torch"
 
     def __init__(self, b: Builder, keeps_inline: bool = True) -> None:
-        """`keeps_inline`: whether tensors of the program stand in the text, or behind it."""
-        super().__init__(b)
-        self.keeps_inline = keeps_inline
+        super().__init__(b, keeps_inline)
         self.operands = Operands(b, self.size_of)
-        self.symbols: dict[str, tuple[Value, int]] = {}      # where each symbol's size can be asked for
-        self.scalars: dict[str, Value] = {}                  # symbols that are arguments themselves
         self.within: tuple[str, ...] = ()                    # the ops that are being taken apart
 
     def another(self) -> Torch:
@@ -63,26 +57,28 @@ class Torch(Expanding):
 
     # --- sizes --------------------------------------------------------------------------------------------------------
 
-    def learn(self, t: Value) -> None:
-        """Symbols that are sizes of an argument."""
-        for d, n in enumerate(t.shape):
-            sole = None if type(n) is int else n.expression.sole_atom
-            if sole is not None and not sole.arguments:
-                self.symbols.setdefault(sole.name, (t, d))
+    def argument(self, t: Tensor) -> Value:
+        return tensor(t.dtype, tuple(t.shape))
 
-    def size_of(self, n: Any) -> Value:
-        """The number that a symbolic size is."""
-        names = {name: Size(self.operands, self.symbol(name)) for name in n.expression.names}
-        result = n.expression.evaluate(names)
-        return result.value if isinstance(result, Size) else self.operands.int(int(result))
+    def scalar_argument(self) -> Value:
+        return Value(INT)
 
-    def symbol(self, name: str) -> Value:
-        if name in self.scalars:
-            return self.scalars[name]
-        if name not in self.symbols:
-            raise NotImplementedError(f"the size {name} is that of no argument")
-        t, d = self.symbols[name]
+    def number(self, n: int) -> Value:
+        return self.operands.int(n)
+
+    def dim_of(self, t: Value, d: int) -> Value:
         return self.b.op("torch.aten.size.int", [t, self.operands.int(d)], Value(INT))
+
+    def computed(self, name: str, a: Value, b: Value) -> Value:
+        return self.b.op(f"torch.aten.{name}.int", [a, b], Value(INT))
+
+    def as_result(self, v: Any) -> Value:
+        """Tensors as they are, sizes and numbers as the dialect's numbers."""
+        if isinstance(v, Value):
+            return v
+        if isinstance(v, (bool, int, float, _C.SymbolicInt)):
+            return self.operands.of(v, "float" if isinstance(v, float) else "bool" if isinstance(v, bool) else "int")
+        raise UnsupportedOp(f"mlir: the program returns a {type(v).__name__}; modules return tensors and numbers")
 
     # --- what the walk asks -------------------------------------------------------------------------------------------
 
@@ -216,10 +212,10 @@ class Torch(Expanding):
                 held.append(a)
                 continue
             takes_it = isinstance(a, int) or (given is not None and given.is_floating_point)
-            held.append(self.number(a, given if takes_it else dtype))
+            held.append(self.as_tensor(a, given if takes_it else dtype))
         return self.direct(target, name, tuple(held), kwargs, seen)
 
-    def number(self, a: Any, dtype: Any) -> Value:
+    def as_tensor(self, a: Any, dtype: Any) -> Value:
         """A number as a tensor without dims."""
         result = tensor(dtype, ())
         element = ELEMENTS[dtype.code]

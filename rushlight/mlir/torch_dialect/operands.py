@@ -14,7 +14,6 @@ from ... import _C
 from .. import types
 from ..building import Builder
 from ..printing import Value
-from .sizes import Size
 
 DTYPES = {code: number for number, code in enumerate(
     "u8 i8 i16 i32 i64 f16 f32 f64 c32 c64 c128 b1 - - - bf16 - - - - - - - f8e5m2 f8e4m3fn f8e5m2fnuz f8e4m3fnuz u16"
@@ -54,7 +53,7 @@ class Operands:
             items = list(a) if isinstance(a, (list, tuple)) else [a] * count
             return self.list([self.of(x, listed[1]) for x in items], listed[1].removesuffix("?")
                              if listed[1] != "Tensor?" else listed[1])
-        if isinstance(a, (Size, _C.SymbolicInt)):
+        if isinstance(a, _C.SymbolicInt):
             return self.size_of(a)
         plain = kind.removesuffix("?")
         if isinstance(a, _C.dtype):
