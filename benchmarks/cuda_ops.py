@@ -495,8 +495,10 @@ def small_matrices(lib: Any) -> dict[str, Callable]:
             f"cholesky {what}": lambda spd=spd: lib.linalg.cholesky(spd),
             f"triangular {what}": lambda lower=lower, b=b: lib.linalg.solve_triangular(lower, b, upper=False),
             f"det {what}": lambda spd=spd: lib.linalg.det(spd),
+            f"qr {what}": lambda a=a: lib.linalg.qr(a),
         }
-    return found
+    large = lib.randn(32, 128, 128, device="cuda")
+    return {**found, "qr 32 of 128": lambda: lib.linalg.qr(large)}
 
 
 def chains(lib: Any) -> dict[str, Callable]:

@@ -430,7 +430,12 @@ _order: dict[tuple, int] = {("cpu", ()): 0}   # default devices and current unit
 
 
 def default_device() -> _C.device:
-    """Where new tensors go when no device is named."""
+    """Where new tensors go when no device is named.
+
+    Example:
+        >>> rl.get_default_device()
+        device(type='cpu')
+    """
     return _place.device
 
 
@@ -442,7 +447,17 @@ def placed() -> _C.device | None:
 
 
 def set_default_device(device: _C.device | str | int | None) -> None:
-    """Make `device` the place of this thread's new tensors; None means cpu."""
+    """Make `device` the place of this thread's new tensors; None means cpu.
+
+    Arguments:
+        device: a device, or its name; None for the CPU
+
+    Example:
+        >>> rl.set_default_device("meta")
+        >>> rl.ones(2).device
+        device(type='meta')
+        >>> rl.set_default_device(None)
+    """
     chosen = _C.device("cpu" if device is None else device)
     _place.device = chosen
     _choose_plans()

@@ -18,7 +18,15 @@ ARITHMETIC = {
     "or": lambda a, b: a | b,
     "shr": lambda a, b: a >> b, "shl": lambda a, b: a << b, "min": np.minimum, "div": lambda a, b: a // b,
 }
-COMPARISONS = {"lt": np.less, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal}
+COMPARISONS = {
+    "lt": np.less, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal,
+    "ltu": lambda a, b: ~(a >= b), "gtu": lambda a, b: ~(a <= b), "num": lambda a, b: (a == a) & (b == b),
+}
+
+
+FUNCTIONS = {
+    "ex2": np.exp2, "lg2": np.log2, "fma": lambda a, b, c: a * b + c, "max": np.maximum, "min": np.fmin,
+}
 
 
 class Block:
@@ -100,12 +108,16 @@ class Block:
             result = self.converted(op[-2], op[-1], sources[0])
         elif kind in FLOATS and name in ("add", "sub", "mul"):
             word, real = FLOATS[kind]
-            a, b = (s.astype(word).view(real) for s in sources)
+            a, b = (self.numbers(s, kind) for s in sources)
             result = ARITHMETIC[name](a, b).astype(real).view(word).astype(np.uint64)
+        elif kind in FLOATS and name in FUNCTIONS:
+            word, real = FLOATS[kind]
+            result = FUNCTIONS[name](*[self.numbers(s, kind) for s in sources])
+            result = result.astype(real).view(word).astype(np.uint64)
         elif name == "mad":
             result = sources[0] * sources[1] + sources[2]
         elif name == "setp":
-            result = COMPARISONS[op[1]](*[s & MASK[64 if kind.endswith("64") else 32] for s in sources])
+            result = COMPARISONS[op[1]](*[self.numbers(s, kind) for s in sources])
         elif name == "not":
             result = ~sources[0]
         elif name == "redux":
@@ -119,6 +131,15 @@ class Block:
         else:
             result = ARITHMETIC[name](*sources)
         return self.write(operands[0], result, active)
+
+    def numbers(self, value: np.ndarray, kind: str) -> np.ndarray:
+        """A register's bits as what an instruction takes them for."""
+        if kind in FLOATS:
+            word, real = FLOATS[kind]
+            return value.astype(word).view(real)
+        bits = 64 if kind.endswith("64") else 32
+        found = (value & MASK[bits]).astype(f"u{bits // 8}")
+        return found.view(f"i{bits // 8}") if kind[0] == "s" else found
 
     def converted(self, to: str, of: str, value: np.ndarray) -> np.ndarray:
         """Between types."""
@@ -207,6 +228,6 @@ def run(written, blocks: int, memory: list[np.ndarray], params: list[int], shift
     """A launch over arrays, which are given as bytes; `shifts`: of each, the bytes by which it misses a place where all
     vectors may start."""
     text, shifts = written.text(), shifts or [0] * len(memory)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for number in range(blocks):
             Block(text, written.threads, memory, params, number, shifts).run()

@@ -124,3 +124,23 @@ def test_dropout_follows_the_seed():
         found.append(attend(query, key, value, dropout_p=0.5))
     assert rl.equal(found[0], found[1]) and not rl.equal(found[0], found[2])
     assert not rl.equal(attend(query, key, value, dropout_p=0.5), found[2])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("queries, keys", [(64, 64), (70, 90), (5, 131), (300, 7)])
+def test_dropout_in_single_precision_is_pytorchs(queries, keys, causal):
+    """Weights that are dropped, the gradients of what is left, and how far the generator moved."""
+    torch = pytest.importorskip("torch")
+    shapes = (2, 3, queries, 64), (2, 3, keys, 64), (2, 3, keys, 64)
+    torch.manual_seed(1)
+    given = [torch.randn(shape, device="cuda") for shape in shapes]
+    found = []
+    for lib, tensors in ((torch, given), (rl, [rl.from_dlpack(t) for t in given])):
+        lib.cuda.manual_seed(7)
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        result = lib.nn.functional.scaled_dot_product_attention(*leaves, dropout_p=0.3, is_causal=causal)
+        result.square().sum().backward()
+        after = lib.rand(3, device="cuda")
+        found.append([t.detach().cpu().numpy() for t in (result, after, *[t.grad for t in leaves])])
+    for want, got in zip(*found, strict=True):
+        rl.testing.assert_close(rl.from_numpy(got), rl.from_numpy(want), rtol=1e-3, atol=1e-3)

@@ -45,6 +45,15 @@ def test_known_numbers(law, code, dtype, first, second, expected):
     assert run(philox.fill_nest(law, code), [out], [5, LANES, 1, 42, first, second], LANES) == expected
 
 
+def test_numbers_of_ordered_choices_follow_each_other():
+    """Those of the first thread's sequence, whose numbers are known to be PyTorch's."""
+    n, p = 4 * LANES * 2, 0.55
+    drawn, kept = np.zeros(n, np.float32), np.zeros(7, np.bool_)
+    run(philox.fill_nest("uniform", "f32"), [drawn], [n, LANES, 1, 42, bits(0.0), bits(1.0)], 2 * LANES)
+    run(philox.ordered_nest(), [kept], [7, 0, 1, 42, bits(p), 0], 2)
+    assert kept.tolist() == (drawn[::LANES][:7] > p).tolist() and 0 < kept.sum() < 7
+
+
 def test_known_choices():
     p, out = np.full(300, 0.4, np.float32), np.zeros(300, np.float32)
     run(philox.bernoulli_nest("f32", "f32", False), [p, out], [300, 0, 1, 42, 0, 0], 75)

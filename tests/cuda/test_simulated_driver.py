@@ -774,3 +774,19 @@ else:
     raise SystemExit("2 is an error")
 rl.cuda.check_error(0)
 """)
+
+
+def test_scans_of_short_rows_are_one_launch_and_dropout_draws_once(driver):
+    run(driver, """
+x = rl.empty(4096, 128, device="cuda")
+for scan in (x.cumsum, x.cumprod, x.cummax, x.cummin, x.logcumsumexp):
+    before = count(LAUNCHES)
+    scan(-1)
+    assert count(LAUNCHES) == before + 1, scan
+qkv = [rl.empty(2, 3, 64, 64, device="cuda").requires_grad_() for _ in range(3)]
+attend = lambda *given: F.scaled_dot_product_attention(*given, dropout_p=0.3)
+for call in (attend, rl.compile(attend, fullgraph=True)):
+    before = rl.cuda.default_generators[0].get_offset()
+    call(*qkv).sum().backward()
+    assert rl.cuda.default_generators[0].get_offset() == before + 2 * 3 * 64 * 64
+""")

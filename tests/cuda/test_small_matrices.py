@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
+import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight.devices import register
+from rushlight.devices.cuda import small_qr
 from tests.devices.reference_device import ReferenceDevice
+
+from .on_host import HostKernel
 
 linalg = rl.linalg
 
@@ -29,6 +35,10 @@ class Small(ReferenceDevice):
             if solves:
                 sides = rl.eye(numbers[0], dtype=lu.dtype).expand_as(host[0]) if solves == 2 else host[1]
                 results[5] = linalg.solve_ex(host[0].mT if turned else host[0], sides)[0]
+        elif what == "qr":
+            rows, _, size, forms = numbers
+            q, r = linalg.qr(host[0], mode="complete" if size == rows else "reduced")
+            results = {2: r, **({1: q} if forms else {})}
         elif what == "cholesky":
             factor, info = linalg.cholesky_ex(host[0], upper=bool(numbers[1]))
             results = {1: factor, 2: info}
@@ -109,3 +119,46 @@ def test_gradients(place):
             f(given).sin().sum().backward()
             grads.append(given.grad.cpu())
         assert rl.allclose(*grads, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+@pytest.mark.parametrize("m, n, batch", [(16, 16, (7,)), (1, 5, (2,)), (40, 33, (2, 2)), (33, 60, (3,)), (128, 100, ()),
+                                         (128, 128, (3,))])
+def test_qr_is_lapacks(place, dtype, m, n, batch):
+    """Signs and all; results lie by columns."""
+    if place == "small":
+        pytest.importorskip("scipy_openblas64")      # the device is the CPU's own then
+    rl.manual_seed(n)
+    a = rl.randn(*batch, m, n, dtype=dtype)
+    if min(m, n) > 2:
+        a[..., 2] = 0
+    DEVICE.done.clear()
+    for given, there in ((a, a.to(place)), (a.mT, a.to(place).mT)):
+        for mode in ("reduced", "complete", "r"):
+            found = linalg.qr(there, mode=mode)
+            wanted = np.linalg.qr(given.double().numpy(), mode)
+            pairs = zip(found[1:] if mode == "r" else found, [wanted] if mode == "r" else wanted, strict=True)
+            for one, other in pairs:
+                assert one.dtype is dtype and (one.stride(-2) == 1 or one.shape[-2] == 1)
+                rough = 1e-3 if dtype is rl.float32 else 1e-10
+                assert np.allclose(one.cpu().double().numpy(), other, rtol=rough, atol=rough), mode
+    assert place != "small" or DEVICE.done == ["qr"] * 6
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("m, n, complete", [(5, 3, True), (32, 32, False), (7, 20, False), (1, 4, False)])
+def test_the_kernel_of_qr(m, n, complete, tmp_path):
+    """Its text, compiled for the host: LAPACK's signs, columns of zeros, and NaN that is not lost."""
+    kernel = HostKernel(tmp_path, "small_qr", small_qr.source("f64", 32), "T", 4, 13)
+    a = np.random.default_rng(m).standard_normal((3, m, n))
+    a[1, :, 1], a[1, :, 0] = 0, a[1, :, 0] * 1e-200
+    a[2, -1, 0] = np.nan
+    size = m if complete else min(m, n)
+    q, r, kept = np.full((3, size, m), 9.0), np.full((3, n, size), 9.0), np.zeros((3, n, m))
+    kernel([a, q, r, kept], [m, n, size, 1, m * n, n, 1, m * size, 1, m, size * n, 1, size], 64, 3)
+    q, r = q.transpose(0, 2, 1), r.transpose(0, 2, 1)
+    for k in range(2):
+        want = np.linalg.qr(a[k], "complete" if complete else "reduced")
+        assert np.allclose(q[k], want[0], atol=1e-12) and np.allclose(r[k], want[1], atol=1e-12)
+    assert np.isnan(r[2, 0, 0])

@@ -136,16 +136,71 @@ def test_running_sums(code, out, number, length, shift):
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((number, length)) * (1 if code[0] == "f" else 1000)).astype(CODES[code])
     compute = {"f16": "f32", "f32": "f64", "i32": "i64", "b1": "i64"}.get(code, code)
-    body = object()
-    memory = Memory("input", code, x.shape, (length, 1), (0, 1))
-    walk = Walk(1, compute, None, None, None, sums=body)
-    plan = schedule_walk(Lowered("cumsum", (), x.shape, x.shape, (out,), (memory,), body, walk=walk), written=True)
     result = np.full(x.size, 77, CODES[out])
-    memory = {0: x.reshape(-1).view(np.uint8), 1: result.view(np.uint8)}
-    launched(plan.launches, plan.temps, 2, memory, shift)
+    scanned("add", x, compute, [result], code, shift)
     wanted = np.cumsum(x.astype(CODES[compute]), 1).astype(CODES[out])
     room = 1e-2 if code == "f16" else 1e-6
     assert np.allclose(result.reshape(x.shape), wanted, rtol=room, atol=room)
+
+
+def scanned(way, x, compute, results, code, shift):
+    """A scan of rows into arrays that are given, by written kernels alone."""
+    body, outs = object(), tuple([next(k for k, d in CODES.items() if r.dtype == d) for r in results])
+    memory = Memory("input", code, x.shape, (x.shape[1], 1), (0, 1))
+    walk = Walk(1, compute, None, None, None, plain=body, way=way)
+    plan = schedule_walk(Lowered("scan", (), x.shape, x.shape, outs, (memory,), body, walk=walk), written=True)
+    arrays = {0: x.reshape(-1).view(np.uint8), **{1 + k: r.view(np.uint8) for k, r in enumerate(results)}}
+    launched(plan.launches, plan.temps, 1 + len(results), arrays, shift)
+
+
+@pytest.mark.parametrize("shift", [0, 8])
+@pytest.mark.parametrize("code, number, length", [
+    ("f32", 19, 128), ("f32", 9, 127), ("f64", 3, 40), ("i64", 8, 200), ("f16", 8, 256), ("i32", 9, 33),
+])
+def test_running_products(code, number, length, shift):
+    rng = np.random.default_rng(length)
+    x = rng.integers(1, 4, (number, length)) if code[0] == "i" else 1 + rng.standard_normal((number, length)) / 16
+    x, out = x.astype(CODES[code]), "i64" if code == "i32" else code
+    compute = {"f16": "f32", "f32": "f64", "i32": "i64"}.get(code, code)
+    result = np.full(x.size, 77, CODES[out])
+    scanned("mul", x, compute, [result], code, shift)
+    with np.errstate(over="ignore"):
+        wanted = np.cumprod(x.astype(CODES[compute]), 1).astype(CODES[out])
+    assert np.allclose(result.reshape(x.shape), wanted, rtol=1e-2 if code == "f16" else 1e-6)
+
+
+@pytest.mark.parametrize("way", ["max", "min"])
+@pytest.mark.parametrize("code, number, length", [
+    ("f32", 19, 128), ("f32", 9, 127), ("f64", 3, 40), ("i64", 8, 200), ("f16", 8, 256), ("i32", 9, 33), ("f32", 5, 2),
+])
+def test_running_extremes(code, number, length, way):
+    """Equal elements, of which the last counts, zeros of both signs, and NaN, which stays."""
+    rng = np.random.default_rng(length)
+    x = rng.integers(-5, 6, (number, length)).astype(CODES[code])
+    if code[0] == "f" and length > 2:
+        x[1::3, length // 2] = np.nan
+        x[2::3, length // 3 :: 5] = -0.0
+    values, places = np.full(x.size, 77, CODES[code]), np.full(x.size, 77, np.int64)
+    scanned(way, x, {"f16": "f32"}.get(code, code), [values, places], code, 0)
+    for row, found, at in zip(x, values.reshape(x.shape), places.reshape(x.shape), strict=True):
+        best = 0
+        for k in range(length):
+            takes = np.isnan(row[k]) or (row[k] >= row[best] if way == "max" else row[k] <= row[best])
+            best = k if takes else best
+            assert at[k] == best and found[k : k + 1].tobytes() == row[best : best + 1].tobytes(), (row, k)
+
+
+@pytest.mark.parametrize("code, number, length", [("f32", 9, 128), ("f32", 4, 127), ("f16", 3, 256)])
+def test_logarithms_of_running_sums(code, number, length):
+    """Elements that differ by much, infinities of both signs, and NaN, which stays."""
+    x = (np.random.default_rng(length).standard_normal((number, length)) * 20).astype(CODES[code])
+    x[0, :9], x[1, :5] = -np.inf, [-np.inf, 1, np.inf, np.inf, -np.inf]
+    x[2, length // 2] = np.nan
+    result = np.full(x.size, 77, CODES[code])
+    scanned("logaddexp", x, "f32", [result], code, 0)
+    with np.errstate(invalid="ignore"):
+        wanted = np.logaddexp.accumulate(x.astype(np.float64), 1)
+    assert np.allclose(result.reshape(x.shape), wanted, rtol=2e-3 if code == "f16" else 1e-6, atol=1e-6, equal_nan=True)
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
@@ -154,9 +209,19 @@ def test_ptxas_accepts_scans(form, tmp_path):
     most = nvptx_scan.MOST_ITEMS[nvptx_scan.SIZES[form[1]]]
     kernels = (nvptx_scan.summing(form, most), nvptx_scan.spine(form), nvptx_scan.running(form, most, False),
                nvptx_scan.running(form, 1, True), nvptx_scan.running_rows(form, 8, True),
-               nvptx_scan.running_rows(form, 4, False), nvptx_scan.placing(16))
+               nvptx_scan.running_rows(form, 4, False), nvptx_scan.running_rows(form, 4, True, "mul"),
+               nvptx_scan.placing(16))
     for number, one in enumerate(kernels):
         accepted(one.text(), tmp_path / f"{number}.ptx")
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("form", nvptx_scan.EXTREMES)
+def test_ptxas_accepts_extremes(form, tmp_path):
+    for way in nvptx_scan.WORSE:
+        accepted(nvptx_scan.extreme_rows(form, 8, way == "max", way).text(), tmp_path / f"{way}.ptx")
+    if form in nvptx_scan.LOGS:
+        accepted(nvptx_scan.log_rows(form, 4, True, "logaddexp").text(), tmp_path / "logs.ptx")
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")

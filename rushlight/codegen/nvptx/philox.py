@@ -328,6 +328,16 @@ def bernoulli_nest(code: str, read: str, checked: bool) -> Nest:
     return Nest(name, operands([read], [code], ["i64"] if checked else []), PARAMS, rows(*body))
 
 
+def ordered_nest() -> Nest:
+    """Which elements are kept: those whose number is above `first`. Numbers follow the elements' order, four neighbours
+    from each draw of one sequence."""
+    body, words = drawn(var("counter") + var("i"), number(0))
+    for k, word in enumerate(words):
+        at = var("i") * number(4) + number(k)
+        body.append(If(lt(at, var("n")), (Store(0, at, lt(given("first", "f32"), uniform(word))),)))
+    return Nest("random_ordered", operands([], ["b1"]), PARAMS, rows(*body))
+
+
 # --- nests that are captured: seed and counter lie in memory ----------------------------------------------------------
 
 

@@ -1,10 +1,11 @@
-"""Running sums of rows whose elements lie side by side, written as PTX.
+"""Running sums, products, extremes and logarithms of sums of exponentials, of rows whose elements lie side by side,
+written as PTX.
 
 Enters: the types of elements, sums and results, and how many elements a thread takes. Leaves: `Written` kernels of 256
 threads. A block has a tile of a row; rows of several tiles take three launches: the tiles' sums, the sums of those
 before each, and the running sums from there. Elements are read and written side by side and change hands in shared
-memory, so that a thread adds up neighbours. Short rows have a warp each, whose threads read neighbours in vectors. What
-is added to what depends on sizes alone.
+memory, so that a thread adds up neighbours. Short rows have a warp each, whose threads read neighbours in vectors; only
+these have the others here. What is added to what depends on sizes alone.
 """
 
 from __future__ import annotations
@@ -15,12 +16,20 @@ from typing import Any
 from .written import THREADS, WARPS, BlockText, Written
 
 Form = tuple[str, str, str]
+Best = tuple[str, str]       # registers: the best element, and its place in its row or what there is besides it
 SIZES = {"b1": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 FORMS = {       # (elements, sums, results): what the sums are added as
     ("f32", "f64", "f32"): "f64", ("f64", "f64", "f64"): "f64", ("i64", "i64", "i64"): "u64",
     ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i64", "i64"): "u64",
     ("b1", "i64", "i64"): "u64", ("b1", "i32", "i32"): "u32",
 }
+EXTREMES = {    # (elements, what is compared, results): how it is compared
+    ("f32", "f32", "f32"): "f32", ("f64", "f64", "f64"): "f64", ("i64", "i64", "i64"): "s64",
+    ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i32", "i32"): "s32",
+}
+LOGS = (("f32", "f32", "f32"), ("bf16", "f32", "bf16"), ("f16", "f32", "f16"))
+LOG2_E, LN_2 = "0f3FB8AA3B", "0f3F317218"
+WORSE = {"max": "lt", "min": "gt"}     # how an element compares with an earlier one that stays ahead of it
 MOST_ITEMS = {4: 16, 8: 8}       # elements that a thread takes, by the size of a sum
 # by the size of an element: what its register is, how many bits that has, and what the element is moved as
 REGISTERS = {1: ("r", 32, "u8"), 2: ("h", 16, "b16"), 4: ("r", 32, "b32"), 8: ("d", 64, "b64")}
@@ -31,10 +40,12 @@ MOST_OF_ROW = 8                  # elements of a short row that a thread takes
 class ScanText(BlockText):
     """The text of such a kernel."""
 
-    def __init__(self, name: str, pointers: int, params: tuple[str, ...], form: Form, items: int) -> None:
+    def __init__(
+        self, name: str, pointers: int, params: tuple[str, ...], form: Form, items: int, kind: str = ""
+    ) -> None:
         super().__init__(name, pointers, params)
         self.code, self.sum_code, self.out_code = form
-        self.kind, self.items = FORMS[form], items
+        self.kind, self.items = kind or FORMS[form], items
         self.size = SIZES[self.sum_code]
         self.bits = f"b{8 * self.size}"
 
@@ -68,19 +79,18 @@ class ScanText(BlockText):
             return self.r("shl.b32", self.r("cvt.u32.u16", value), "16")
         if self.code == "f16":
             return self.r("cvt.f32.f16", value)
-        if self.code == "f32":
-            return self.d("cvt.f64.f32", value)
-        if self.code == "b1":
-            return self.d("cvt.u64.u32", value) if self.size == 8 else value
-        return self.d("cvt.s64.s32", value) if self.code == "i32" else value
+        if SIZES[self.code] == self.size:
+            return value
+        kinds = {"f32": "f64.f32", "b1": "u64.u32", "i32": "s64.s32"}
+        return self.d(f"cvt.{kinds[self.code]}", value) if self.size == 8 else value
 
     def narrowed(self, value: str) -> str:
         if self.out_code == self.sum_code:
             return value
         return self.value("r" if self.out_code == "f32" else "h", f"cvt.rn.{self.out_code}.{self.kind}", value)
 
-    def add(self, a: str, b: str) -> str:
-        return (self.d if self.size == 8 else self.r)(f"add.{self.kind}", a, b)
+    def add(self, a: str, b: str, op: str = "add") -> str:
+        return (self.d if self.size == 8 else self.r)(f"{op}.{self.kind}", a, b)
 
     def vectors(self, base: str, width: int, first: str, length: str, whole: bool, exists: str) -> Iterator[tuple]:
         """(the first element, how many there are, whether to move them) of the thread's elements, side by side: vectors
@@ -109,12 +119,52 @@ class ScanText(BlockText):
             self.line(f"@{inside} ld.global.{name} {registers}, [{at}+{k * width}]")
         return [self.widened(value) for value in found]
 
-    def store_row(self, start: str, results: list[str], *row: Any) -> None:
-        width = SIZES[self.out_code]
-        to = self.address(self.pointer(1), start, width)
-        for k, count, inside in self.vectors(self.pointer(1), width, *row):
+    def store_row(self, start: str, results: list[str], *row: Any, pointer: int = 1, width: int = 0) -> None:
+        width = width or SIZES[self.out_code]
+        to = self.address(self.pointer(pointer), start, width)
+        for k, count, inside in self.vectors(self.pointer(pointer), width, *row):
             name, registers = vector(results[k : k + count], width)
             self.line(f"@{inside} st.global.{name} [{to}+{k * width}], {registers}")
+
+    def own_row(self) -> tuple[str, str, str, str]:
+        """(where the thread's elements start, which of the row's is the first, how many the row has, whether it is
+        there), where a row has a warp."""
+        length = self.small("length")
+        row = self.r("mad.lo.u32", self.block, str(WARPS), self.warp)
+        exists = self.p("setp.lt.u32", row, self.small("number"))
+        first = self.r("mul.lo.u32", self.lane, str(self.items))
+        return self.r("mad.lo.u32", row, length, first), first, length, exists
+
+    def replace(self, mine: Best, earlier: Best, way: str, exists: str = "") -> None:
+        """An element and its place become those of an earlier one that is strictly ahead of it. NaN is ahead of all."""
+        worse = WORSE[way]
+        if self.kind[0] == "f":      # what compares with NaN is worse, unless it is NaN itself
+            compared = self.p(f"setp.{worse}u.{self.kind}", mine[0], earlier[0])
+            loses = self.p("and.pred", compared, self.p(f"setp.num.{self.kind}", mine[0], mine[0]))
+        else:
+            loses = self.p(f"setp.{worse}.{self.kind}", mine[0], earlier[0])
+        loses = self.p("and.pred", loses, exists) if exists else loses
+        self.line(f"@{loses} mov.{self.bits} {mine[0]}, {earlier[0]}")
+        self.line(f"@{loses} mov.b32 {mine[1]}, {earlier[1]}")
+
+    def join(self, mine: Best, earlier: Best, exists: str = "") -> None:
+        """The largest element, and the sum of exponentials divided by its own, together with earlier ones. Infinities
+        that are equal have no difference."""
+        high, low = self.r("max.NaN.f32", mine[0], earlier[0]), self.r("min.f32", mine[0], earlier[0])
+        less = self.r("sub.f32", low, high)
+        self.line(f"@{self.p('setp.eq.f32', mine[0], earlier[0])} mov.b32 {less}, 0")
+        share = self.d("cvt.f64.f32", self.r("ex2.approx.ftz.f32", self.r("mul.f32", less, LOG2_E)))
+        behind = self.d("fma.rn.f64", earlier[1], share, mine[1])
+        ahead, is_ahead = self.d("fma.rn.f64", mine[1], share, earlier[1]), self.p("setp.gt.f32", earlier[0], mine[0])
+        self.line(f"@{is_ahead} mov.b64 {behind}, {ahead}")
+        guard = f"@{exists} " if exists else ""
+        self.line(f"{guard}mov.b32 {mine[0]}, {high}")
+        self.line(f"{guard}mov.b64 {mine[1]}, {behind}")
+
+    def earlier(self, mine: Best, distance: int, kind: str = "u32") -> tuple[Best, str]:
+        """What the thread so far before this one in the warp has, and whether there is one."""
+        value, exists = self.before_lane(self.kind, mine[0], distance)
+        return (value, self.before_lane(kind, mine[1], distance)[0]), exists
 
     def padded(self, index: str) -> str:
         """Where an element is in shared memory: with gaps, so that threads that take neighbours do not meet."""
@@ -131,25 +181,78 @@ def vector(values: list[str], width: int) -> tuple[str, str]:
     return f"v{len(values)}.{moved}", f"{{{', '.join(values)}}}"
 
 
-def running_rows(form: Form, items: int, whole: bool) -> Written:
-    """The running sums of rows of at most `items` elements for each thread of a warp; `whole`: of as many as threads
-    share without a rest."""
+def running_rows(form: Form, items: int, whole: bool, way: str = "add") -> Written:
+    """The running sums, or products, of rows of at most `items` elements for each thread of a warp; `whole`: of as many
+    as threads share without a rest."""
 
     def text() -> str:
-        t = ScanText("scan_rows", 2, ("length", "number"), form, items)
-        length = t.small("length")
-        row = t.r("mad.lo.u32", t.block, str(WARPS), t.warp)
-        exists = t.p("setp.lt.u32", row, t.small("number"))
-        first = t.r("mul.lo.u32", t.lane, str(items))
-        start = t.r("mad.lo.u32", row, length, first)
-        sums: list[str] = []
+        t = ScanText(f"scan_rows_{way}", 2, ("length", "number"), form, items)
+        start, first, length, exists = t.own_row()
+        op = "mul.lo" if way == "mul" and t.kind[0] != "f" else way
+        found: list[str] = []
         for value in t.load_row(start, first, length, whole, exists):
-            sums.append(t.add(sums[-1], value) if sums else value)
-        before = t.before_in_warp(sums[-1], t.kind)
-        t.store_row(start, [t.narrowed(t.add(before, one)) for one in sums], first, length, whole, exists)
+            found.append(t.add(found[-1], value, op) if found else value)
+        before, is_behind = t.before_lane(t.kind, t.scanned_in_warp(found[-1], t.kind, op), 1)
+        for one in found:
+            t.line(f"@{is_behind} {op}.{t.kind} {one}, {before}, {one}")
+        t.store_row(start, [t.narrowed(one) for one in found], first, length, whole, exists)
         return t.finished()
 
-    return Written("scan_rows", ("length", "number"), 2, THREADS, text)
+    return Written(f"scan_rows_{way}", ("length", "number"), 2, THREADS, text)
+
+
+def extreme_rows(form: Form, items: int, whole: bool, way: str) -> Written:
+    """The largest (`max`) or smallest elements so far and their places, of equals the last, of such rows."""
+
+    def text() -> str:
+        t = ScanText(f"scan_rows_{way}", 3, ("length", "number"), form, items, EXTREMES[form])
+        start, first, length, exists = t.own_row()
+        found: list[Best] = []
+        for k, value in enumerate(t.load_row(start, first, length, whole, exists)):
+            mine = (value, t.r("add.u32", first, str(k)))
+            if found:
+                t.replace(mine, found[-1], way)
+            found.append(mine)
+        best = ((t.d if t.size == 8 else t.r)(f"mov.{t.bits}", found[-1][0]), t.r("mov.b32", found[-1][1]))
+        for distance in (1, 2, 4, 8, 16):
+            other, is_there = t.earlier(best, distance)
+            t.replace(best, other, way, is_there)
+        before, is_behind = t.earlier(best, 1)
+        for mine in found:
+            t.replace(mine, before, way, is_behind)
+        row = first, length, whole, exists
+        t.store_row(start, [t.narrowed(value) for value, _ in found], *row)
+        t.store_row(start, [t.d("cvt.u64.u32", place) for _, place in found], *row, pointer=2, width=8)
+        return t.finished()
+
+    return Written(f"scan_rows_{way}", ("length", "number"), 3, THREADS, text)
+
+
+def log_rows(form: Form, items: int, whole: bool, way: str) -> Written:
+    """Logarithms of the sums of exponentials so far, of such rows."""
+
+    def text() -> str:
+        t = ScanText(f"scan_rows_{way}", 2, ("length", "number"), form, items, "f32")
+        start, first, length, exists = t.own_row()
+        found: list[Best] = []
+        for value in t.load_row(start, first, length, whole, exists):
+            found.append((t.r("mov.b32", value), t.d("cvt.f64.f32", t.r("mov.b32", "0f3F800000"))))
+            if len(found) > 1:
+                t.join(found[-1], found[-2])
+        all_of = t.r("mov.b32", found[-1][0]), t.d("mov.b64", found[-1][1])
+        for distance in (1, 2, 4, 8, 16):
+            other, is_there = t.earlier(all_of, distance, "f64")
+            t.join(all_of, other, is_there)
+        before, is_behind = t.earlier(all_of, 1, "f64")
+        results = []
+        for mine in found:
+            t.join(mine, before, is_behind)
+            log = t.r("lg2.approx.ftz.f32", t.r("cvt.rn.f32.f64", mine[1]))
+            results.append(t.narrowed(t.r("fma.rn.f32", log, LN_2, mine[0])))
+        t.store_row(start, results, first, length, whole, exists)
+        return t.finished()
+
+    return Written(f"scan_rows_{way}", ("length", "number"), 2, THREADS, text)
 
 
 def summing(form: Form, items: int) -> Written:
@@ -260,5 +363,5 @@ def placing(items: int) -> Written:
     return Written("scan_places", ("length", "tiles"), 3, THREADS, text)
 
 
-__all__ = ["COUNTS", "FORMS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "placing", "running", "running_rows", "spine",
-           "summing"]
+__all__ = ["COUNTS", "EXTREMES", "FORMS", "LOGS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "WORSE", "extreme_rows",
+           "log_rows", "placing", "running", "running_rows", "spine", "summing"]

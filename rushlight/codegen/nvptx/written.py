@@ -130,21 +130,14 @@ class BlockText(Text):
         self.line(f"mov.b64 {result}, {{{', '.join(others)}}}")
         return result, exists
 
-    def scanned_in_warp(self, mine: str, kind: str) -> str:
+    def scanned_in_warp(self, mine: str, kind: str, op: str = "add") -> str:
         """What this thread and those of the warp before it have in all."""
         new, bits = (self.d, "b64") if kind.endswith("64") else (self.r, "b32")
         total = new(f"mov.{bits}", mine)
         for distance in (1, 2, 4, 8, 16):
             other, exists = self.before_lane(kind, total, distance)
-            self.line(f"@{exists} add.{kind} {total}, {total}, {other}")
+            self.line(f"@{exists} {op}.{kind} {total}, {total}, {other}")
         return total
-
-    def before_in_warp(self, mine: str, kind: str) -> str:
-        """What the threads of the warp before this one have in all."""
-        earlier, exists = self.before_lane(kind, self.scanned_in_warp(mine, kind), 1)
-        result = self.zero(kind)
-        self.line(f"@{exists} mov.b{64 if kind.endswith('64') else 32} {result}, {earlier}")
-        return result
 
     def scan_block(self, mine: str, kind: str = "u32") -> tuple[str, str]:
         """What the threads before this one have in all, and what all have."""

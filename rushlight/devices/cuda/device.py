@@ -107,6 +107,10 @@ class CudaDevice(Device):
             from . import small_factors, sources
 
             return None if sources.find() is None else functools.partial(small_factors.run, self.driver)
+        if op == "_norms_of_many":
+            from . import many_norms, sources
+
+            return None if sources.find() is None else functools.partial(many_norms.run, self.driver)
         if op == "_ranked_rows":
             from . import rank_rows, sources
 

@@ -226,9 +226,11 @@ _plans: dict[tuple, Any] = {}
 
 
 def attend(driver: Any, out: Tensor, *given: Any) -> bool:
-    """Fill the result, from query, keys, values, tables, rows, positions, window and scale; False where the kernels do
-    not serve."""
-    *tensors, window, scale = given
+    """Fill the result, from query, keys, values, tables, rows, positions, window, scale and cap; False where the
+    kernels do not serve: they bend no scores."""
+    *tensors, window, scale, cap = given
+    if cap:
+        return False
     known = (window, scale, *[(t.dtype, t.shape, t.stride()) for t in (*tensors, out)])
     if known not in _plans:
         if len(_plans) >= MOST_PLANS:

@@ -14,7 +14,17 @@ from typing import Any, NamedTuple
 
 from ... import _C
 from ..._C import Generator, Tensor
-from ...codegen.nvptx.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, from_memory, start_nest, unroll
+from ...codegen.nvptx.philox import (
+    LAWS,
+    LOW,
+    bernoulli_nest,
+    dropout_nest,
+    fill_nest,
+    from_memory,
+    ordered_nest,
+    start_nest,
+    unroll,
+)
 from . import random_sources, sources
 from .captures import Drawn, captures
 
@@ -37,6 +47,7 @@ def samplers(device: Any) -> dict[str, Callable]:
     results: dict[str, Callable] = {f"random_{law}": sampler(law) for law in ("full", *LAWS)}
     results["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
     results["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
+    results["random_ordered"] = lambda out, generator, p: ordered(device, out, generator, p)
     results["random_dropped"] = lambda outs, generator, input, *rest: dropped(device, outs, generator, input, *rest)
     return results
 
@@ -220,4 +231,15 @@ def dropout(device: Any, out: Tensor, generator: Generator | None, input: Tensor
     run(result, (target,), [count, lanes, start.counter, start.seed, bits(keep), 0], count // vector, start)
     if into is not None:
         into.copy_(target)
+    return out
+
+
+def ordered(device: Any, out: Tensor, generator: Generator | None, p: float) -> Any:
+    """Which elements are kept, each dropped with probability `p`, in `out`, a tensor of bool without gaps: as PyTorch's
+    attention draws for its weights, one number of one sequence after the other."""
+    count = out.numel()
+    if count:
+        start = take(generator, out, -(-count // EACH) * EACH)
+        result = kernel(device, ("ordered",), ordered_nest, start)
+        run(result, (out,), [count, 0, start.counter, start.seed, bits(p), 0], -(-count // EACH), start)
     return out

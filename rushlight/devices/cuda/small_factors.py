@@ -1,8 +1,8 @@
 """Batches of small matrices, up to 32 rows, factored and solved by one launch: a warp for each, in shared memory.
 
-Enters: what is wanted ("lu", "cholesky", "triangular"), tensors [count, rows, columns] of any strides. Leaves: those of
-them that are results, filled; statuses as LAPACK counts them. Answers False where NVRTC is not installed: callers have
-the libraries then, which take a call for each step.
+Enters: what is wanted ("lu", "cholesky", "triangular"; "qr" is in small_qr.py), tensors [count, rows, columns] of any
+strides. Leaves: those of them that are results, filled; statuses as LAPACK counts them. Answers False where NVRTC is
+not installed: callers have the libraries then, which take a call for each step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from . import sources
+from . import small_qr, sources
 from .driver import Driver
 from .sources import ARGUMENTS, WAIT
 
@@ -172,6 +172,8 @@ _plans: dict[tuple, Any] = {}
 def run(driver: Driver, what: str, count: int, numbers: Sequence[int], tensors: Sequence[Tensor],
         strided: Sequence[int]) -> bool:
     """Launch over tensors, those numbered in `strided` by their strides; False where there is no kernel."""
+    if what == "qr":
+        return small_qr.run(driver, count, numbers, tensors, strided)
     code = tensors[0].dtype.code
     key = what, code, count, tuple(numbers), tensors[0].device, tuple([tensors[k].stride() for k in strided])
     if key not in _plans:

@@ -1,14 +1,14 @@
 """Products of many groups, and of float8 matrices with scales by rows, as one kernel for tensor cores of capability
 9.0.
 
-Enters: matrices of a half type (rows or columns in order) or of float8 (left by rows, right by columns), and where
-groups end, which the kernel reads: the host waits for nothing. Leaves: the result, filled on the current stream. A
-block has 128 rows by 256 or 128 columns; one warp has tiles of both matrices copied into shared memory, several
-ahead, eight warps multiply; blocks go on to the next tile. Answers False for what it does not read; callers compute
-otherwise then.
+Enters: matrices of a half type (left by rows, right by rows or columns) or of float8 (left by rows, right by columns),
+and where groups of rows end (left [rows, k], right [groups, k, n]), which the kernel reads: the host waits for nothing.
+Leaves: the result, filled on the current stream; rows past the last group are zero. A block has 128 rows by 256 or 128
+columns; one warp has tiles of both matrices copied into shared memory, several ahead, eight warps multiply; blocks go
+on to the next tile. Answers False for what it does not read; callers compute otherwise then.
 
-Groups are of rows (left [rows, k], right [groups, k, n]), of columns (left [groups, m, k], right [k, columns]) or of
-the inner size (left [m, k], right [k, n], a result for each). Rows or columns past the last group are zero.
+Groups of columns or of the inner size, and left matrices by columns, were tried: boxes of the copy engine then begin
+anywhere within a line, which ended in illegal instructions on an H200.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .sources import ARGUMENTS, WAIT
 from .warpgroups import ELEMENTS, LINE
 
 ROWS, THREADS, HALF_ROWS = 128, 384, 64
-BY_ROWS, BY_COLUMNS, BY_DEPTH, ONE = 0, 1, 2, 3
+BY_ROWS, ONE = 0, 1
 OUTS = {"bf16": 2, "f16": 2, "f32": 4}
 SHARED = 224 << 10            # bytes of a block
 MOST_PLANS = 512
@@ -37,7 +37,7 @@ KERNEL = r"""
 #define STAGE (A_BYTES + B_BYTES)
 #define DEEP (128 / SIZE)
 #define BAND 16
-struct Tile { int group, rows_from, rows_to, cols_from, cols_to, from, to; };
+struct Tile { int group, rows_from, rows_to, cols_from, to; };
 // The tiles of all groups in turn; within one, bands of sixteen tiles of rows go along the columns.
 struct Walk {
   i64 next, before, tiles;
@@ -45,19 +45,18 @@ struct Walk {
   const int* offs;
   __device__ void enter(int which) {
     group = which;
-    start = end = 0;
-    if (FORM != ONE) {
-      int limit = FORM == BY_ROWS ? m : FORM == BY_COLUMNS ? n : k;
-      start = which ? min(max(offs[which - 1], 0), limit) : 0;
-      end = which < groups ? min(max(offs[which], start), limit) : limit;
+    start = 0;
+    end = m;
+    if (FORM == BY_ROWS) {
+      start = which ? min(max(offs[which - 1], 0), m) : 0;
+      end = which < groups ? min(max(offs[which], start), m) : m;
     }
-    int rows = FORM == BY_ROWS ? end - start : m, cols = FORM == BY_COLUMNS ? end - start : n;
-    down = (rows + 127) / 128;
-    across = (cols + COLS * CLUSTER - 1) / (COLS * CLUSTER);
+    down = (end - start + 127) / 128;
+    across = (n + COLS * CLUSTER - 1) / (COLS * CLUSTER);
     tiles = (i64)down * across;
   }
   __device__ bool find(i64 index, int rank, Tile& t) {
-    int last = FORM == BY_ROWS || FORM == BY_COLUMNS ? groups : FORM == ONE ? 0 : groups - 1;
+    int last = FORM == BY_ROWS ? groups : 0;
     while (index >= before + tiles) {
       before += tiles;
       if (group >= last) return false;
@@ -65,14 +64,12 @@ struct Walk {
     }
     int local = (int)(index - before), band = local / (BAND * across), rest = local - band * BAND * across;
     int high = min(BAND, down - band * BAND), row = band * BAND + rest % high, col = rest / high * CLUSTER + rank;
-    bool is_rest = (FORM == BY_ROWS || FORM == BY_COLUMNS) && group == groups;
+    bool is_rest = FORM == BY_ROWS && group == groups;
     t.group = is_rest ? 0 : group;
-    t.rows_from = (FORM == BY_ROWS ? start : 0) + row * 128;
-    t.rows_to = FORM == BY_ROWS ? end : m;
-    t.cols_from = (FORM == BY_COLUMNS ? start : 0) + col * COLS;
-    t.cols_to = FORM == BY_COLUMNS ? end : n;
-    t.from = FORM == BY_DEPTH ? start : 0;
-    t.to = is_rest ? 0 : FORM == BY_DEPTH ? end : k;
+    t.rows_from = start + row * 128;
+    t.rows_to = end;
+    t.cols_from = col * COLS;
+    t.to = is_rest ? 0 : k;
     return true;
   }
 };
@@ -117,23 +114,11 @@ static __device__ __forceinline__ void write_row(
     if (row && col + 1 < end) store(row + col + 1, d[4 * j + part + 1]);
   }
 }
-// Zeros where the inner index of a stage is past the group's end.
-static __device__ __forceinline__ void clear_rest(char* stage, int valid) {
-  for (int at = threadIdx.x - 128; at < STAGE / 2; at += 256) {
-    bool left = at < A_BYTES / 2;
-    int byte = (left ? at : at - A_BYTES / 2) * 2, line = byte / 128;
-    bool turned = left ? A_TURNED : B_TURNED;
-    int deep = turned ? line % 64 : ((byte / 16 % 8) ^ line % 8) * 8 + byte / 2 % 8;
-    if (deep >= valid) *(H*)(stage + at * 2) = 0;
-  }
-  asm volatile("fence.proxy.async;" ::: "memory");
-  asm volatile("bar.sync 1, 256;" ::: "memory");
-}
 extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
     const void* left, const void* right, OUT* out, const int* offs, const float* scale_a, const float* scale_b,
     const OUT* bias,
     const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, i64 m, i64 n, i64 k, i64 groups, i64 line,
-    i64 apart, i64 is_aligned, ARGUMENTS) {
+    i64 is_aligned, ARGUMENTS) {
   WAITING
   extern __shared__ char raw[];
   __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
@@ -161,23 +146,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (threadIdx.x == 0) {
       for (i64 at = blockIdx.x / CLUSTER; walk.find(at, rank, t); at += step) {
-        for (int deep = t.from; deep < t.to; deep += DEEP) {
+        for (int deep = 0; deep < t.to; deep += DEEP) {
           U barrier = spot(&full[s]), to = spot(base + s * STAGE);
           wait(spot(&empty[s]), phase ^ 1);
           expect(barrier, STAGE);
-          int plane_a = FORM == BY_COLUMNS ? t.group : 0, plane_b = FORM == BY_ROWS ? t.group : 0;
+          int plane = FORM == BY_ROWS ? t.group : 0;
           #pragma unroll
           for (int h = 0; h < 2; h++) {
-            int row = t.rows_from + h * 64, x = A_TURNED ? row : deep, y = A_TURNED ? deep : row;
-            if (CLUSTER > 1 && h == rank) copy3_to_both(to + h * 8192, &map_a, barrier, x, y, plane_a);
-            if (CLUSTER == 1) copy3(to + h * 8192, &map_a, barrier, x, y, plane_a);
+            int row = t.rows_from + h * 64;
+            if (CLUSTER > 1 && h == rank) copy3_to_both(to + h * 8192, &map_a, barrier, deep, row, 0);
+            if (CLUSTER == 1) copy3(to + h * 8192, &map_a, barrier, deep, row, 0);
           }
           if (B_TURNED) {
             #pragma unroll
             for (int c = 0; c < COLS / 64; c++)
-              copy3(to + A_BYTES + c * 8192, &map_b, barrier, t.cols_from + c * 64, deep, plane_b);
+              copy3(to + A_BYTES + c * 8192, &map_b, barrier, t.cols_from + c * 64, deep, plane);
           } else {
-            copy3(to + A_BYTES, &map_b, barrier, deep, t.cols_from, plane_b);
+            copy3(to + A_BYTES, &map_b, barrier, deep, t.cols_from, plane);
           }
           if (++s == STAGES) s = 0, phase ^= 1;
         }
@@ -196,21 +181,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
       #pragma unroll
       for (int i = 0; i < COLS / 2; i++) whole[i] = 0.0f;
 #endif
-      if (t.from >= t.to) {
+      if (t.to == 0) {
         #pragma unroll
         for (int i = 0; i < COLS / 2; i++) d[i] = 0.0f;
       }
-      for (int deep = t.from; deep < t.to; deep += DEEP) {
+      for (int deep = 0; deep < t.to; deep += DEEP) {
         wait(spot(&full[s]), phase);
-        if (FORM == BY_DEPTH && t.to - deep < DEEP) clear_rest(base + s * STAGE, t.to - deep);
         U a = spot(base + s * STAGE) + which * 8192, b = spot(base + s * STAGE) + A_BYTES;
         hold(d);
         begin_products();
         #pragma unroll
         for (int i = 0; i < 4; i++) {
-          u64 x = A_TURNED ? tile_at(a + i * 2048, 8192, 1024) : tile_at(a + i * 32, 16, 1024);
+          u64 x = tile_at(a + i * 32, 16, 1024);
           u64 y = B_TURNED ? tile_at(b + i * 2048, 8192, 1024) : tile_at(b + i * 32, 16, 1024);
-          multiply(d, x, y, PROMOTES ? i > 0 : deep > t.from || i > 0);
+          multiply(d, x, y, PROMOTES ? i > 0 : deep > 0 || i > 0);
         }
         end_products();
         int ended = before;
@@ -251,18 +235,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTERED tile_product(
         #pragma unroll
         for (int e = 0; e < 2; e++) {
           int col = t.cols_from + j * 8 + lane % 4 * 2 + e;
-          float of_col = col < t.cols_to ? scale_b[col] : 0.0f, more = 0.0f;
-          if (HAS_BIAS && col < t.cols_to) more = wide(bias[col]);
+          float of_col = col < n ? scale_b[col] : 0.0f, more = 0.0f;
+          if (HAS_BIAS && col < n) more = wide(bias[col]);
           d[4 * j + e] = d[4 * j + e] * of_row[0] * of_col + more;
           d[4 * j + 2 + e] = d[4 * j + 2 + e] * of_row[1] * of_col + more;
         }
       }
 #endif
-      OUT* to = out + (FORM == BY_DEPTH ? t.group * apart : 0);
-      bool is_whole = is_aligned && t.cols_from % 8 == 0 && t.cols_to % 8 == 0;
+      bool is_whole = is_aligned && n % 8 == 0;
       #pragma unroll
       for (int r = 0; r < 2; r++)
-        write_row(row + r * 8 < t.rows_to ? to + (i64)(row + r * 8) * line : nullptr, d, 2 * r, t.cols_from, t.cols_to,
+        write_row(row + r * 8 < t.rows_to ? out + (i64)(row + r * 8) * line : nullptr, d, 2 * r, t.cols_from, (int)n,
                   lane, is_whole);
     }
   }
@@ -276,8 +259,8 @@ WIDE = {
 
 
 class Form(tuple):
-    """What a kernel's text depends on: (groups' form, left code, right code, result's, left turned, right turned,
-    columns, blocks of a cluster, whether scaled, biased, promoted)."""
+    """What a kernel's text depends on: (groups' form, left code, right code, result's, right turned, columns, blocks of
+    a cluster, whether scaled, biased, promoted)."""
 
     __slots__ = ()
 
@@ -285,18 +268,18 @@ class Form(tuple):
 @functools.cache
 def source(form: Form) -> str:
     """The text of a kernel."""
-    groups, left, right, result, left_turned, right_turned, cols, cluster, scaled, biased, promotes = form
+    groups, left, right, result, right_turned, cols, cluster, scaled, biased, promotes = form
     size = ELEMENTS[left][1]
     defined: dict[str, object] = {
-        "BY_ROWS": BY_ROWS, "BY_COLUMNS": BY_COLUMNS, "BY_DEPTH": BY_DEPTH, "ONE": ONE, "FORM": groups, "SIZE": size,
-        "COLS": cols, "CLUSTER": cluster, "STAGES": stages(cols), "A_TURNED": int(left_turned),
-        "B_TURNED": int(right_turned), "SCALED": int(scaled), "HAS_BIAS": int(biased), "PROMOTES": int(promotes),
+        "BY_ROWS": BY_ROWS, "ONE": ONE, "FORM": groups, "SIZE": size,
+        "COLS": cols, "CLUSTER": cluster, "STAGES": stages(cols), "B_TURNED": int(right_turned),
+        "SCALED": int(scaled), "HAS_BIAS": int(biased), "PROMOTES": int(promotes),
         "OUT_SIZE": OUTS[result], "OUT": "float" if result == "f32" else "H", "ARGUMENTS": ARGUMENTS,
         "CLUSTERED": f"__cluster_dims__({cluster}, 1, 1)" if cluster > 1 else "",
     }
     lines = "".join(f"#define {name} {value}\n" for name, value in defined.items())
     widen = f"static __device__ __forceinline__ float wide(OUT x) {{ {WIDE[result]} }}\n"
-    multiply = warpgroups.product("multiply", cols, left, right, (left_turned, right_turned))
+    multiply = warpgroups.product("multiply", cols, left, right, (False, right_turned))
     half = "bf16" if result == "f32" else result
     return warpgroups.PRELUDE + lines + warpgroups.narrow(half) + widen + multiply + KERNEL.replace("WAITING", WAIT)
 
@@ -312,7 +295,7 @@ def shared_bytes(cols: int) -> int:
 
 def kernel(driver: Driver, form: Form) -> Any:
     """The kernel as steps name it; None where it cannot be compiled."""
-    cols = form[6]
+    cols = form[5]
     found = warpgroups.load(driver, "tile_product", source(form), 7, THREADS, 2, shared_bytes(cols))
     return None if found is None else ("handle", _C.kernel_handle(found))
 
@@ -372,24 +355,20 @@ def planned(
     count = 1 if offs is None else offs.shape[0]
     if left is None or right is None or out.stride(-1) != 1 or not warpgroups.serves(driver, unit):
         return None
-    if 0 in (m, n, k, count) or max(m, n, k) >= 1 << 31 or (a.itemsize == 1 and (left[0] or right[0])):
-        return None
-    # A left matrix that lies by columns, in groups that begin anywhere, ended in an illegal instruction on an H200; the
-    # forms below were not run to their end there. They take the other way until they were.
-    if left[0] or groups in (BY_COLUMNS, BY_DEPTH):
+    if 0 in (m, n, k, count) or max(m, n, k) >= 1 << 31 or left[0] or (a.itemsize == 1 and right[0]):
         return None
     units = driver.attribute(unit, "multi_processor_count")
     cols, cluster = shape_of(groups, m, n, count, units, promotes)
-    form = Form((groups, a.dtype.code, b.dtype.code, out.dtype.code, left[0], right[0], cols, cluster,
+    form = Form((groups, a.dtype.code, b.dtype.code, out.dtype.code, right[0], cols, cluster,
                  scale_a is not None, bias is not None, promotes))
     found = kernel(driver, form)
     if found is None:
         return None
     maps = [*described(driver, a, a.ndim - 1, left[1], left[0], HALF_ROWS),
             *described(driver, b, b.ndim - 2, right[1], right[0], cols)]
-    line, apart = out.stride(-2), out.stride(0)
-    is_aligned = line % 8 == 0 and (out.ndim == 2 or apart % 8 == 0) and out.data_ptr() % 16 == 0
-    given = [*maps, m, n, k, count, line, apart, int(is_aligned)]
+    line = out.stride(-2)
+    is_aligned = line % 8 == 0 and out.data_ptr() % 16 == 0
+    given = [*maps, m, n, k, count, line, int(is_aligned)]
     blocks = min(units // cluster * cluster, most_tiles(groups, m, n, count, cols * cluster) * cluster)
     slots = [("arg", out.dtype, (), None, 2, 0)]
     return _C.Plan(7, a.device, slots, [(found, list(range(7)), given, blocks, 1, -1)])
@@ -397,9 +376,7 @@ def planned(
 
 def most_tiles(groups: int, m: int, n: int, count: int, cols: int) -> int:
     """Tiles there may be, wherever groups end."""
-    down, across = -(-m // ROWS), -(-n // cols)
-    return {BY_ROWS: (down + count) * across, BY_COLUMNS: down * (across + count), BY_DEPTH: down * across * count,
-            ONE: down * across}[groups]
+    return (-(-m // ROWS) + (count if groups == BY_ROWS else 0)) * -(-n // cols)
 
 
 def shape_of(groups: int, m: int, n: int, count: int, units: int, promotes: bool) -> tuple[int, int]:
@@ -407,17 +384,18 @@ def shape_of(groups: int, m: int, n: int, count: int, units: int, promotes: bool
     leave registers for sums of sums."""
     wide = not promotes and n > 128 and most_tiles(groups, m, n, count, 256) >= units // 2
     cols = 256 if wide else 128
-    return cols, 2 if groups != BY_COLUMNS and n >= 2 * cols else 1
+    return cols, 2 if n >= 2 * cols else 1
 
 
 def grouped_product(driver: Driver, out: Tensor, a: Tensor, b: Tensor, offs: Tensor) -> bool:
-    """Fill `out` with the products of groups of rows, columns, or the inner size; False where others must."""
-    groups = BY_DEPTH if a.ndim == b.ndim == 2 else BY_ROWS if a.ndim == 2 else BY_COLUMNS
+    """Fill `out` with the products of groups of rows; False where others must."""
+    if a.ndim != 2 or b.ndim != 3:
+        return False
     if a.dtype is not b.dtype or a.dtype.code not in ("bf16", "f16") or out.dtype.code not in OUTS:
         return False
     if offs.dtype is not _C.int32 or offs.ndim != 1 or not offs.is_contiguous():
         return False
-    return run(driver, groups, out, a, b, offs, None, None, None, promotes=False)
+    return run(driver, BY_ROWS, out, a, b, offs, None, None, None, promotes=False)
 
 
 def scaled_by_rows(

@@ -1,13 +1,14 @@
 """GPU schedules of ops that only move elements: boxes of tensors to boxes of the results.
 
 Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes.
-Several dense boxes go by one launch. Boxes of one or two loops are pointwise kernels, those that make rows of columns a
-written one, others have a thread for every few elements, or a block for each row where rows are long.
+Several dense boxes go by one launch, and so do several of short rows that are alike. Boxes of one or two loops are
+pointwise kernels, those that make rows of columns a written one, others have a thread for every few elements, or a
+block for each row where rows are long.
 """
 
 from __future__ import annotations
 
-from ....loops.expr import Value, cast, load, var
+from ....loops.expr import Value, cast, idiv, irem, load, var
 from ....loops.lowered import Lowered
 from ....loops.nest import For, Local, Nest, Store, operands, rows
 from ...nvptx.many import Many
@@ -21,6 +22,7 @@ LONG_ROW = 256           # elements from which on a block copies a row
 MOST = 1 << 31           # elements that are counted in 32 bits
 SEVERAL = 4              # boxes that one launch copies sooner than launches of their own
 MOST_TOGETHER = 200      # boxes of such a launch
+MOST_OF_COLUMN = 4096    # elements of such boxes that are columns
 FEWEST = 16              # rows and columns that are worth tiles
 
 
@@ -29,30 +31,53 @@ def schedule_pieces(lowered: Lowered, written: bool) -> Schedule:
     if any(n == 0 for n in lowered.shape):
         return Schedule(())
     launches = [] if lowered.background is None else [background(lowered)]
-    found = checked_pieces(lowered)
-    flat, others = [], []
-    for p in found:
-        (flat if written and p[0] == p[1] and len(p[2]) == 1 and p[2][0][1:] == [1, 1] else others).append(p)
-    if len(flat) >= SEVERAL:      # tensors end to end
-        launches += [many_launch(flat[k : k + MOST_TOGETHER]) for k in range(0, len(flat), MOST_TOGETHER)]
-        found = others
-    for source, code, axes, places in found:
-        launches.append(copy_launch(source, code, axes, places, written))
+    alike: dict[tuple | None, list[tuple]] = {}
+    for p in checked_pieces(lowered):
+        alike.setdefault(likeness(p) if written else None, []).append(p)
+    for form, found in alike.items():
+        if form is not None and len(found) >= SEVERAL:
+            launches += [many_launch(form, found[k : k + MOST_TOGETHER]) for k in range(0, len(found), MOST_TOGETHER)]
+        else:
+            launches += [copy_launch(*p, written) for p in found]
     return Schedule(tuple(launches))
 
 
-def many_launch(pieces: list[tuple]) -> Launch:
-    """Boxes of one dense loop of one type, copied by one launch."""
-    code = pieces[0][0]
+def likeness(piece: tuple) -> tuple | None:
+    """What boxes that one launch copies have in common: their type, and where they are rows rather than dense, the
+    elements of a row and the steps from row to row; None for boxes with launches of their own."""
+    source, code, axes, _ = piece
+    if source != code or len(axes) > 2:
+        return None
+    if len(axes) == 1 and (axes[0][1:] == [1, 1] or axes[0][0] == 1):
+        return (code,)
+    if len(axes) == 1 and type(axes[0][0]) is int and axes[0][0] <= MOST_OF_COLUMN:
+        axes = [axes[0], [1, 1, 1]]
+    if axes[-1][1:] != [1, 1]:
+        return None
+    (count, *steps), (width, *_) = axes
+    is_small = all(type(n) is int for n in (count, width)) and count * width < MOST
+    return (code, width, *steps) if is_small and width < LONG_ROW else None
+
+
+def many_launch(form: tuple, pieces: list[tuple]) -> Launch:
+    """Boxes that are alike, copied by one launch."""
+    code, *row = form
     operands_ = tuple([place for *_, places in pieces for place in places])
-    return Launch(("gpu copy of many", code), lambda: Many(many_nest(code)), operands_,
-                  tuple([axes[0][0] for _, _, axes, _ in pieces]), 1, 1)
+    counts = [product(a[0] for a in axes) for _, _, axes, _ in pieces]
+    return Launch(("gpu copy of many", code, len(row)), lambda: Many(many_nest(code, bool(row))), operands_,
+                  (*row, *counts), 1, 1)
 
 
-def many_nest(code: str) -> Nest:
+def many_nest(code: str, is_rows: bool) -> Nest:
     """Elements of one of them, from `first` to `last`."""
-    loop = For("j", var("first"), var("last"), (Store(1, var("j"), load(0, var("j"), code)),), vector=True)
-    return Nest("copy_many", operands([code], [code]), ("first", "last"), rows(loop))
+    read = store = j = var("j")
+    if is_rows:
+        at, width = cast(j, "u32"), cast(var("width"), "u32")
+        row, place = (cast(found(at, width), "i64") for found in (idiv, irem))
+        read, store = (row * var(step) + place for step in ("read_step", "store_step"))
+    loop = For("j", var("first"), var("last"), (Store(1, store, load(0, read, code)),), vector=True)
+    params = ("width", "read_step", "store_step") if is_rows else ()
+    return Nest("copy_many", operands([code], [code]), (*params, "first", "last"), rows(loop))
 
 
 def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, written: bool) -> Launch:

@@ -1,8 +1,9 @@
 """GPU schedules of walks (scans).
 
-Enters: a Lowered with a `walk` and one tensor. Leaves: a thread for each row where rows are many or short. Otherwise
-rows are cut into pieces of `PIECE` elements: folded by a thread each, the folds folded again until few are left, and on
-the way back every piece is walked from where the one before it ends. Pieces depend on sizes alone.
+Enters: a Lowered with a `walk` and one tensor. Leaves: a written kernel where there is one (nvptx/scan.py); a thread
+for each row where rows are many or short. Otherwise rows are cut into pieces of `PIECE` elements: folded by a thread
+each, the folds folded again until few are left, and on the way back every piece is walked from where the one before it
+ends. Pieces depend on sizes alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,21 @@ from collections.abc import Callable, Sequence
 from ....loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ....loops.lowered import Lowered, NotLowerable
 from ....loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from ...nvptx.scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
+from ...nvptx.scan import (
+    EXTREMES,
+    FORMS,
+    LOGS,
+    MOST_ITEMS,
+    MOST_OF_ROW,
+    SIZES,
+    WORSE,
+    extreme_rows,
+    log_rows,
+    running,
+    running_rows,
+    spine,
+    summing,
+)
 from ...nvptx.written import THREADS, WARP, WARPS
 from ...text.primitives import SIZE as SIZE_OF
 from ..forms.axes import locate
@@ -25,6 +40,7 @@ PIECE = 64               # elements, or folds, that one thread goes through
 MOST = 1 << 31           # elements whose numbers a written kernel can count
 ENOUGH = 1 << 16         # rows that keep a unit busy by themselves
 MANY = 1024              # short rows that are worth being columns
+SHORT = {"add": running_rows, "mul": running_rows, "max": extreme_rows, "min": extreme_rows, "logaddexp": log_rows}
 ZERO, SIZE = const(0, "i64"), const(PIECE, "i64")
 
 
@@ -36,9 +52,11 @@ def schedule_walk(lowered: Lowered, written: bool = False) -> Schedule:
         return Schedule(())
     walk, shape = lowered.walk, lowered.ranges
     length = shape[walk.dim] if shape else 1
-    if written and is_running_sum(lowered):
-        return running_sums(lowered, product(shape) // length, length)
-    number = product(shape) // length
+    number, way = product(shape) // length, written_way(lowered) if written else ""
+    if way and length <= WARP * MOST_OF_ROW:
+        return short_rows(lowered, way, number, length)
+    if way == "add":
+        return running_sums(lowered, number, length)
     if written and number >= (MANY if length < 4 * PIECE else 8 * MANY) and are_dense_rows(lowered):
         found = as_columns(lowered, number, length)
         if found is not None:
@@ -48,10 +66,17 @@ def schedule_walk(lowered: Lowered, written: bool = False) -> Schedule:
     return in_pieces(lowered, length)
 
 
-def is_running_sum(lowered: Lowered) -> bool:
-    """Whether a scan adds up elements that lie side by side, of types that have kernels, and not too many."""
-    form = (lowered.memories[0].code, lowered.walk.compute, lowered.outs[0])
-    return lowered.walk.sums is lowered.body and form in FORMS and are_dense_rows(lowered)
+def form_of(lowered: Lowered) -> tuple[str, str, str]:
+    """Types of elements, of what is computed, of results."""
+    return lowered.memories[0].code, lowered.walk.compute, lowered.outs[0]
+
+
+def written_way(lowered: Lowered) -> str:
+    """How a scan of elements that lie side by side goes on from one to the next, where there are kernels of its types
+    and elements are not too many; else nothing."""
+    way = lowered.walk.way if lowered.walk.plain is lowered.body else ""
+    forms = EXTREMES if way in WORSE else LOGS if way == "logaddexp" else FORMS
+    return way if form_of(lowered) in forms and are_dense_rows(lowered) else ""
 
 
 def are_dense_rows(lowered: Lowered) -> bool:
@@ -91,15 +116,19 @@ def as_columns(lowered: Lowered, number: int, length: int) -> Schedule | None:
     return Schedule(tuple(launches), tuple([Temp(code, (length * number,)) for code in (memory.code, *outs)]))
 
 
+def short_rows(lowered: Lowered, way: str, number: int, length: int) -> Schedule:
+    """A warp for each row, which is read once."""
+    form, make = form_of(lowered), SHORT[way]
+    items = next(n for n in (1, 2, 4, 8) if n * WARP >= length)
+    whole = length % items == 0
+    return Schedule((Launch(("written rows", way, form, items, whole), lambda: make(form, items, whole, way),
+                            tuple(range(1 + len(lowered.outs))), (length, number), -(-number // WARPS), 1),))
+
+
 def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
-    """Rows of one tile, and short rows, by one launch; those of several tiles by three."""
-    form = (lowered.memories[0].code, lowered.walk.compute, lowered.outs[0])
+    """Rows of one tile by one launch; those of several tiles by three."""
+    form = form_of(lowered)
     most, key = MOST_ITEMS[SIZES[form[1]]], ("written scan", form)
-    if length <= WARP * MOST_OF_ROW:
-        items = next(n for n in (1, 2, 4, 8) if n * WARP >= length)
-        whole = length % items == 0
-        return Schedule((Launch((*key, "rows", items, whole), lambda: running_rows(form, items, whole), (0, 1),
-                                (length, number), -(-number // WARPS), 1),))
     if length <= most * THREADS:
         items = next(n for n in (1, 2, 4, 8, 16) if n * THREADS >= length)
         return Schedule((Launch((*key, items), lambda: running(form, items, True), (0, 1), (length, 1), number, 1),))
