@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from tests.quantized.oracle import sums_are_exact
 
 WEIGHT = np.array([[0.5, -1.25, 2.0], [0.1, 0.0, -0.3]], np.float32)
 # what PyTorch 2.13 gives for it
@@ -27,6 +28,12 @@ def layer(library, weight: np.ndarray, x: np.ndarray, bias: np.ndarray):
     return integers, sums, scale, zero, result, half
 
 
+def rounding(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """How far a product of factors rounded to 8 bits, by half a step each, can be from that of the factors."""
+    w, v = (np.ptp(np.append(values, 0)) / 255 / 2 * 1.01 for values in (weight, x))
+    return (np.abs(x) + v).sum(1)[:, None] * w + np.abs(weight).sum(1)[None, :] * v
+
+
 def test_weights_and_layers() -> None:
     integers, sums, scale, zero, result, half = layer(rl, WEIGHT, INPUT, BIAS)
     assert (integers.tolist(), sums.tolist(), scale, zero) == (INTEGERS, SUMS, SCALE, ZERO)
@@ -42,13 +49,18 @@ def test_weights_and_layers_are_those_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     if "fbgemm" not in torch.backends.quantized.supported_engines:
         pytest.skip("this PyTorch has no fbgemm")
+    exact = sums_are_exact(torch)
     for seed in range(6):
         rng = np.random.default_rng(seed)
         n, k, m = (int(v) for v in rng.integers(1, 60, 3))
         given = [(rng.standard_normal(shape) * 3 + seed % 2).astype(np.float32) for shape in ((n, k), (m, k), (n,))]
         theirs, mine = layer(torch, *given), layer(rl, *given)
         assert theirs[2:4] == mine[2:4]
-        assert all((theirs[k].numpy() == mine[k].numpy()).all() for k in (0, 1, 4))
+        assert all((theirs[k].numpy() == mine[k].numpy()).all() for k in (0, 1))
+        if exact:
+            assert (theirs[4].numpy() == mine[4].numpy()).all()
+        else:
+            assert (np.abs(mine[4].numpy() - given[1] @ given[0].T - given[2]) <= rounding(*given[:2])).all()
         assert np.allclose(theirs[5].numpy(), mine[5].numpy(), atol=1e-3)
 
 

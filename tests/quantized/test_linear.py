@@ -15,14 +15,15 @@ from rushlight.codegen.text.targets import find_target
 from rushlight.op.library import Room
 from rushlight.planners.products import byte_plans
 from tests.quantized.emulated_forms import definition, emulated
+from tests.quantized.oracle import widest_weight
 
 single = np.float32
 SIZES = [(1, 1, 1), (3, 7, 5), (5, 33, 65), (13, 64, 33), (26, 132, 40)]
 
 
-def quantized_weight(rng: np.random.Generator, n: int, k: int, by_channel: bool, zeros: bool):
+def quantized_weight(rng: np.random.Generator, n: int, k: int, by_channel: bool, zeros: bool, widest: int = 127):
     """int8 weights [n, k], scales and zero points of columns, and the tensor of them."""
-    w = rng.integers(-128, 128, (n, k)).astype(np.int8)
+    w = rng.integers(-1 - widest, 1 + widest, (n, k)).astype(np.int8)
     count = n if by_channel else 1
     scales, points = rng.random(count) * 0.01 + 0.004, rng.integers(-9, 9, count) * zeros
     integers = rl.from_numpy(w)
@@ -260,7 +261,7 @@ def test_integers_and_floats_are_those_of_pytorch() -> None:
         pytest.skip("PyTorch's other engines round otherwise")
     for m, k, n in [(1, 16, 8), (5, 33, 65), (64, 300, 96)]:
         for by_channel, zeros, relu in [(0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 0)]:
-            w, _, points, ours = quantized_weight(rng, n, k, bool(by_channel), bool(zeros))
+            w, _, points, ours = quantized_weight(rng, n, k, bool(by_channel), bool(zeros), widest_weight(torch))
             given = torch.from_numpy(w)
             if by_channel:
                 weight = torch._make_per_channel_quantized_tensor(

@@ -36,13 +36,14 @@ class Weights:
         those of depthwise weights, a pixel of padding."""
         flip = FLIP if self.packing.form.signed else 0
         parts = [self.sums * (flip - zero), factors.view(_C.int32), added.view(_C.int32)]
-        parts = [self._spread(part) for part in parts]
+        parts = [self.spread(part) for part in parts]
         if isinstance(self.packing, Blocks):
             bytes_ = -(-self.packing.channels // WORD) * WORD
             parts.append(factors.new_full((bytes_,), zero, dtype=_C.uint8).view(_C.int32))
         return find_op("cat")(parts)
 
-    def _spread(self, values: Any) -> Any:
+    def spread(self, values: Any) -> Any:
+        """One number for every output, as the kernel reads them."""
         if isinstance(self.packing, Blocks):
             return values[self.packing.order()]
         return spread_columns(values, self.packing)

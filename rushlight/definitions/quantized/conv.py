@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ... import _C
 from ...op import Library, Spec
-from ...planners.convolutions.byte_windows import blocks_of, depthwise_steps, finish_of, packing_of, window_steps
+from ...planners.convolutions.byte_windows import SUMS, blocks_of, depthwise_steps, finish_of, packing_of, window_steps
 from ...planners.convolutions.walk import Window
 from ..conv.convolution import out_sizes
 
@@ -39,7 +39,7 @@ class ByteConvolution(Library):
         window = self.window(args)
         sizes = out_sizes(tuple(input.shape[2:]), window, False, (0,) * len(window.kernel))
         shape = (input.shape[0], args[5], *sizes)
-        return Spec(shape, input.dtype, last_strides(shape))
+        return Spec(shape, _C.int32 if args[11] == SUMS else input.dtype, last_strides(shape))
 
     def steps(self, args, room):
         input, other, outs = args[0], args[4], args[5]

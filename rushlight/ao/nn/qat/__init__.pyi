@@ -1,0 +1,23 @@
+"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self, SupportsIndex, TypeVar, overload
+
+Number = builtins.int | builtins.float | builtins.complex | builtins.bool
+_E = TypeVar("_E")
+_F = TypeVar("_F")
+
+
+from rushlight import return_types as _return_types
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
+from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
+from rushlight.ao.nn.qat.modules.conv import Conv1d as Conv1d
+from rushlight.ao.nn.qat.modules.conv import Conv2d as Conv2d
+from rushlight.ao.nn.qat.modules.conv import Conv3d as Conv3d
+from rushlight.ao.nn.qat.modules.embedding_ops import Embedding as Embedding
+from rushlight.ao.nn.qat.modules.embedding_ops import EmbeddingBag as EmbeddingBag
+LAYERS: Any
+from rushlight.ao.nn.qat.modules.linear import Linear as Linear
+from . import dynamic as dynamic
+from . import modules as modules
