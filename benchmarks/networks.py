@@ -271,10 +271,12 @@ def vit(torch: Any, layers: int = 12, width: int = 192, heads: int = 3, classes:
 
 
 def gpt2(
-    torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12, turned: bool = False
+    torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12, turned: bool = False,
+    chunk: int = 0,
 ) -> Any:
     """GPT-2 of 124M parameters: learned positions, pre-norm blocks, causal attention, the head tied to the embedding;
-    (tokens, targets) to the loss. `turned`: query, key and value are taken apart by `permute`, not by `split`."""
+    (tokens, targets) to the loss. `turned`: query, key and value are taken apart by `permute`, not by `split`. `chunk`:
+    scores are held of so many words at a time."""
     nn, functional = torch.nn, torch.nn.functional
     heads = width // 64
 
@@ -309,6 +311,11 @@ def gpt2(
             x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
             for block in self.blocks:
                 x = block(x)
+            if chunk:
+                options = nn.LinearCrossEntropyOptions(batch_chunk_size=chunk, chunking_method=None,
+                                                       acc_policy="compact")
+                return functional.linear_cross_entropy(
+                    self.norm(x).view(-1, width), self.head.weight, targets.view(-1), options=options)
             logits = self.head(self.norm(x))
             return functional.cross_entropy(logits.view(-1, vocabulary), targets.view(-1))
 

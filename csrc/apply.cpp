@@ -1,9 +1,12 @@
 // One node, applied: gradients of its outputs in, gradients of its inputs out. Derivatives are ops and Python rules;
 // this file only hands them what was saved and sorts what they return. Everything holds the lock.
 
+#include <optional>
+
 #include "call.h"
 #include "second_module.h"
 #include "tape.h"
+#include "transcript.h"
 #include "unlocked.h"
 
 namespace rl {
@@ -42,9 +45,18 @@ static const char* param_text(Overload* op, int p) {
   return p < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[p].name);
 }
 
-// A gradient that did not arrive counts as zeros where a kernel must read it.
-static PyObject* zeros_for(Node* n, uint32_t i) {
+// A gradient that did not arrive counts as zeros where a kernel must read it. Where tensors have no elements, they are
+// made of one that did arrive: it may be a fake, which knows its device and symbolic sizes.
+static PyObject* zeros_for(Node* n, uint32_t i, PyObject** grads) {
   OutputMeta& m = n->outputs()[i];
+  for (uint32_t k = 0; m.device.type == kMeta && k < n->num_outputs; k++) {
+    Tensor* g = grads[k] ? as_tensor(grads[k]) : nullptr;
+    if (!g || g->dtype != m.dtype || g->ndim != m.ndim) continue;
+    if (m.ndim && memcmp(g->sizes(), n->sizes() + m.first_size, sizeof(int64_t) * m.ndim)) continue;
+    Ref plain(call_role(Role::Detach, grads[k]));
+    Ref t(plain ? call_role(Role::Copy, plain.p) : nullptr);
+    return t ? call_role(Role::Clear, t.p) : nullptr;
+  }
   Ref t(as_object(tensor_empty(n->sizes() + m.first_size, nullptr, m.ndim, m.dtype, m.device)));
   return t ? call_role(Role::Clear, t.p) : nullptr;
 }
@@ -97,7 +109,7 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
   if (rule->op) {
     Arguments args;
     for (uint32_t i = 0; i < n->num_outputs; i++)
-      if (!args.push(grads[i] ? Py_NewRef(grads[i]) : zeros_for(n, i))) return false;
+      if (!args.push(grads[i] ? Py_NewRef(grads[i]) : zeros_for(n, i, grads))) return false;
     for (int p : rule->params)
       if (!args.push(saved_unpack(n, n->saved() + position(full->params, p), param_text(op, p)))) return false;
     result = Ref(overload_call(rule->op, args.data()));
@@ -207,10 +219,17 @@ static bool apply_vjp(Node* n, Overload* op, TapeInfo* info, PyObject** grads, P
   for (size_t i = 0; i < from_params && i < n->num_saved; i++)
     if (!args.push(saved_unpack(n, n->saved() + i, param_text(op, info->saved_params[i])))) return false;
   if (n->num_saved > from_params && !args.push(saved_results(n, from_params))) return false;
-  NeedsGuard guard(needs_by_param(n, info, needs));
+  RuleCall call{op, info, n, args.data(), args.count, needs_by_param(n, info, needs)};
+  RuleKey key;
   RuleGuard own(true);
+  if (Ref known(find_transcript(call, key)); known) return repeat_transcript(known.p, call, out);
+  NeedsGuard guard(call.needs);
+  std::optional<Noting> noting;
+  if (key.is_kept) noting.emplace(call);
   Ref result(PyObject_Vectorcall(op->vjp, args.data(), args.count, nullptr));
-  return result && distribute(n, op, info, result.p, out);
+  if (!result || !distribute(n, op, info, result.p, out)) return false;
+  if (noting) noting->keep(key, out);
+  return true;
 }
 
 // --- Python nodes --------------------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@
 
 #include "bind.h"
 #include "element.h"
+#include "join.h"
 #include "profile.h"
 #include "recording.h"
+#include "registered.h"
 #include "second_module.h"
 #include "scan.h"
 #include "tape.h"
+#include "transcript.h"
 
 namespace rl {
 
@@ -125,11 +128,18 @@ static PyObject* run_plan(Overload* op, PlanObject* plan, PyObject** args) {
 
 PyObject* overload_run(Overload* op, PyObject** args) {
   if (op->kind == Kind::Python) return run_python(op, args);
+  if (__builtin_expect(is_join(op), 0)) {
+    PyObject* joined = join_tensors(op, args);
+    if (joined || PyErr_Occurred()) return joined;
+  }
   Ref plan(find_plan(op, args));
-  if (!plan) return PyErr_Occurred() ? nullptr : run_python(op, args);
-  if (op->kind != Kind::Pointwise) return run_plan(op, reinterpret_cast<PlanObject*>(plan.p), args);
+  return plan ? run_planned(op, plan.p, args) : PyErr_Occurred() ? nullptr : run_python(op, args);
+}
+
+PyObject* run_planned(Overload* op, PyObject* plan, PyObject** args) {
+  if (op->kind != Kind::Pointwise) return run_plan(op, reinterpret_cast<PlanObject*>(plan), args);
   Tensor* self = op->inplace ? as_tensor(args[0]) : nullptr;
-  return run_pointwise(op, reinterpret_cast<PointwisePlanObject*>(plan.p), args, self ? &self : nullptr);
+  return run_pointwise(op, reinterpret_cast<PointwisePlanObject*>(plan), args, self ? &self : nullptr);
 }
 
 // --- calling ---------------------------------------------------------------------------------------------------------
@@ -208,11 +218,29 @@ static bool mark_shown(Overload* op, PyObject** args, PyObject* result, uint64_t
   return true;
 }
 
+// The plan that the body of a Python op became, where nobody has to see the ops in it. Null with or without an
+// exception: without, the body runs.
+static PyObject* replayed(Overload* op, PyObject** args, uint32_t keys) {
+  if (keys || (tls.keys & ~tls.excluded) || is_recording()) return nullptr;
+  Ref plan(find_plan(op, args));
+  if (!plan) return nullptr;
+  Ref result(run_plan(op, reinterpret_cast<PlanObject*>(plan.p), args));
+  bool may_be_view = op->results == ResultViews::Kept && is_tensor(args[0]);
+  if (!result || !may_be_view || !is_tensor(result.p)) return result.release();
+  bool is_view = result.p != args[0] && as_tensor(result.p)->storage == as_tensor(args[0])->storage;
+  return is_view && !mark_views(args, result.p) ? nullptr : result.release();
+}
+
 // Below the keys: autograd and the backend.
 PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint32_t keys, PyObject* runner) {
   bool record = op->records && requires_grad && tls.grad_enabled;
   if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, keys, runner);
   bool of_body = !op->records && requires_grad && tls.grad_enabled && op->shows != Shows::Body;
+  // What a transcript is made of (transcript.h) are the ops of the body.
+  if (op->replays && !runner && !tls.noting && !(requires_grad && tls.grad_enabled)) {
+    PyObject* done = replayed(op, args, keys);
+    if (done || PyErr_Occurred()) return done;
+  }
   uint64_t since = of_body ? tape_sequence() : 0;
   Ref result(run_with(op, args, keys, runner));
   if (!result) return nullptr;
@@ -270,6 +298,11 @@ static PyObject* ask_python(PyObject* handler, Overload* op, PyObject** args, Py
 // Off the fast path: a recording sees the call (a bit that nobody else asks about), somebody handles it, or both.
 static PyObject* call_off_path(Overload* op, PyObject** args, const CallSite* site, const Scan& scan, uint32_t leave,
                                bool overridden) {
+  if (leave & kKeyNoting) {
+    leave &= ~kKeyNoting;
+    if (!overridden && !(leave & ~kKeyBits) && !tls.grad_enabled) return note_call(op, args, scan.keys);
+    tls.noting = 0;
+  }
   Recorded recorded;
   if (leave & kKeyProfile) record_op(&recorded, op, site ? site->op : nullptr, args, nullptr);
   leave &= ~(kKeyBits | kKeyProfile);   // no handler asks for bits: the backend sees to it
@@ -288,10 +321,18 @@ static PyObject* call_off_path(Overload* op, PyObject** args, const CallSite* si
 static PyObject* call_from(Overload* op, PyObject** args, const CallSite* site) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
-  uint32_t leave = ((scan.keys | tls.keys) & ~tls.excluded) | profile_key.load(std::memory_order_relaxed);
+  uint32_t leave =
+      ((scan.keys | tls.keys) & ~tls.excluded) | tls.noting | profile_key.load(std::memory_order_relaxed);
   bool overridden =
       __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
-  if (__builtin_expect(leave || overridden, 0)) return call_off_path(op, args, site, scan, leave, overridden);
+  if (__builtin_expect(leave || overridden, 0)) {
+    bool asked;
+    if (op->registered && !leave && !scan.keys && !(tls.keys & kKeyFunctorch)) {
+      PyObject* result = call_registered(op, args, scan, &asked);
+      if (asked) return result;
+    }
+    return call_off_path(op, args, site, scan, leave, overridden);
+  }
   return call_recorded(op, args, scan.requires_grad, scan.keys);
 }
 
@@ -334,6 +375,7 @@ static PyObject* run_into(Overload* op, PyObject** args, PyObject* plan, Tensor*
 // Writes the results into `outs`; None, and nothing written, where the op must make its own.
 PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs) {
   if (op->kind == Kind::Python || op->inplace || op->is_view) Py_RETURN_NONE;
+  tls.noting = 0;
   for (int j = 0; j < num_outs; j++)
     if ((outs[j]->flags & kInference) && !tls.inference) Py_RETURN_NONE;
   Ref plan(find_plan(op, args));
@@ -373,6 +415,7 @@ static PyObject* write_plain_out(Overload* op, PyObject** args, PyObject* out) {
 
 static PyObject* call_bound(Overload* op, Bound* bound, const CallSite* site) {
   if (!bound->out) return call_from(op, bound->args, site);
+  tls.noting = 0;
   Recorded recorded;
   if (is_recording()) record_op(&recorded, op, site ? site->op : nullptr, bound->args, bound->out);
   Ref written(write_plain_out(op, bound->args, bound->out));
@@ -481,7 +524,18 @@ static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
     if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
   Py_RETURN_NONE;
 }
+static PyObject* set_join(PyObject*, PyObject* args) {
+  PyObject* definition;
+  int anew;
+  if (!PyArg_ParseTuple(args, "Op", &definition, &anew)) return nullptr;
+  Py_XSETREF(anew ? joins_anew : joins_along, Py_NewRef(definition));
+  Py_RETURN_NONE;
+}
+static PyObject* running(PyObject*, PyObject*) { return Py_XNewRef(running_kernels()); }
 static PyMethodDef functions[] = {
+    {"running_kernels", guarded<running>, METH_NOARGS, "(name, key) of registered kernels on this thread's stack"},
+    {"set_join", guarded<set_join>, METH_VARARGS,
+     "set_join(definition, anew): an op of a list and a dim that the core may answer by itself"},
     {"set_hooks", guarded_method<set_hooks>(), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"}, {}};
 
 int init_call(PyObject* module) { return init_bind() ? -1 : PyModule_AddFunctions(module, functions); }

@@ -59,6 +59,7 @@ struct Overload {
   bool sees_bits;                    // takes tensors with bits (kKeyBits) as they are; others get the elements they show
   ResultViews results;               // what becomes of results that are views
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
+  bool replays;                      // a Python op whose body may be a plan, for calls whose ops nobody has to see
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
   OutRule out_rule;
@@ -69,6 +70,7 @@ struct Overload {
   void* table;                       // plans by the whole of a call's shapes
   void* families;                    // plans for many shapes, by ranks and types
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then
+  struct Registered* registered;     // kernels of `library` that the core calls itself (registered.h), or null
 };
 extern PyTypeObject* OverloadType;
 extern PyTypeObject* OpType;
@@ -77,6 +79,8 @@ extern PyTypeObject* OpType;
 PyObject* overload_call(Overload* op, PyObject** args);
 // As above, skipping keys and autograd: straight to plan and kernel.
 PyObject* overload_run(Overload* op, PyObject** args);
+// The same by a plan that was found for these arguments.
+PyObject* run_planned(Overload* op, PyObject* plan, PyObject** args);
 
 // The plan for this call (lookup.cpp): replayed, or asked of Python and kept. New reference; null with or without (not
 // plannable) an exception.
@@ -84,6 +88,7 @@ PyObject* find_plan(Overload* op, PyObject** args);
 // A kernel of the plan found an error: raises what a plan of this shape alone calls it.
 void raise_failed_check(Overload* op, PyObject** args, int64_t code);
 void forget_tables(Overload* op);
+uint64_t plan_epoch();               // of the calling thread: plans found under another do not apply
 uint64_t plan_defaults();            // the defaults (dtype, device, determinism) that plans are made under, as a number
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);

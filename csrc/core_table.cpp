@@ -31,6 +31,12 @@ int init_core_table(PyObject* module) {
   if (!capsule) return -1;
   int failed = PyModule_AddObjectRef(module, "_core", capsule);
   Py_DECREF(capsule);
+  if (failed) return failed;
+  // The threads alone, for C++ that is compiled elsewhere (rushlight/cxx/runtime): it needs none of our headers for them.
+  static auto* threads = &parallel_for;
+  capsule = PyCapsule_New(&threads, "rushlight._C._parallel_for", nullptr);
+  failed = capsule ? PyModule_AddObjectRef(module, "_parallel_for", capsule) : -1;
+  Py_XDECREF(capsule);
   return failed;
 }
 

@@ -9,6 +9,7 @@
 #include "second_module.h"
 #include "symbolic.h"
 #include "tape.h"
+#include "transcript.h"
 
 namespace rl {
 
@@ -27,7 +28,7 @@ namespace rl {
   X(load_number) X(store_number) X(number_dtype) X(is_number) X(number_fits) X(store_rounded)                        \
   X(dtype_object) X(python_type_dtype) X(device_object) X(parse_device) X(device_type_name) X(find_unit) X(flush_device) \
   X(call_recorded) X(overload_call) X(overload_run) X(run_through_bits) X(resolved) X(resolved_alike) X(mark_views) X(write_into) X(args_tuple) X(bind_arguments)      \
-  X(resolve_op) X(forget_tables) X(plan_count)                               \
+  X(resolve_op) X(forget_tables) X(forget_rules) X(note_fresh) X(note_alias) X(note_function) X(note_plan) X(plan_count)                               \
   X(plan_run) X(plan_for_shape) X(plan_defaults) X(time_steps)                                       \
   X(node_new) X(node_subtype) X(node_extra) X(node_name) X(node_apply) X(node_set_output) X(node_release)            \
   X(saved_pack_input) X(saved_pack_output) X(saved_unpack) X(refuse_released) X(saved_hooks) X(saved_hooks_top)      \

@@ -283,6 +283,7 @@ static PyObject* move_bytes(PyObject*, PyObject* args) {
   PyObject *t, *s;
   int non_blocking = 0;
   if (!PyArg_ParseTuple(args, "O!O!|p", TensorType, &t, TensorType, &s, &non_blocking)) return nullptr;
+  tls.noting = 0;
   Tensor *target = as_tensor(t), *source = as_tensor(s);
   size_t nbytes = static_cast<size_t>(source->numel) * itemsize(source->dtype);
   bool from_host = source->device.type == kCPU, to_host = target->device.type == kCPU;

@@ -8,6 +8,7 @@
 namespace rl {
 
 bool check_host_data(Tensor* t, const char* what) {
+  tls.noting = 0;
   if (t->device.type != kCPU) {
     PyErr_Format(PyExc_RuntimeError, "%s: expected a tensor on cpu, got one on %s", what,
                  device_type_name(t->device.type));
@@ -40,6 +41,7 @@ bool is_numpy_array(PyObject* o) {
 }
 
 PyObject* tensor_item(Tensor* t) {
+  tls.noting = 0;
   if (t->keys & (kKeyFunctorch | kKeyQuantized)) {
     Ref value(wrapped_value(t, "item"));
     return value ? tensor_item(as_tensor(value.p)) : nullptr;

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "profile.h"
 #include "tape.h"
+#include "transcript.h"
 
 namespace rl {
 
@@ -260,6 +261,7 @@ Ref index_view(const Parsed& p, Tensor* t, PyObject* index) {
     Overload* op = view_op(p.last);
     if (!op || !record_view(p, t, v, index, op)) return Ref();
   }
+  note_alias(t, v);
   return view;
 }
 

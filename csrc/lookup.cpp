@@ -7,6 +7,7 @@
 #include "recording.h"
 #include "scan.h"
 #include "table.h"
+#include "transcript.h"
 
 namespace rl {
 
@@ -54,7 +55,7 @@ bool is_runtime_scalar(ParamType t) {
 
 // False: the call has no key, and is planned anew each time.
 bool build_key(Overload* op, PyObject** args, KeyBuilder& key) {
-  key.add(epoch | static_cast<uint64_t>(tls.default_device) << 8);
+  key.add(plan_epoch());
   auto& params = *op->params;
   int n = static_cast<int>(params.size());
   for (int i = 0; i < n; i++) {
@@ -149,6 +150,14 @@ PlanObject* trace(Overload* op, PyObject** args, Family* family) {
   return traced ? reinterpret_cast<PlanObject*>(plan.release()) : nullptr;
 }
 
+// Whether a body is called without an element: it runs in Python then, which says nothing of other sizes.
+bool is_empty_call(Overload* op, PyObject** args) {
+  if (!op->replays) return false;
+  for (size_t i = 0; i < op->params->size(); i++)
+    if (is_tensor(args[i]) && !as_tensor(args[i])->numel) return true;
+  return false;
+}
+
 // The family's plan for this call, filled in. New reference, or null without an exception.
 PlanObject* find_member(Overload* op, PyObject** args, Family* family) {
   Given given;
@@ -163,7 +172,7 @@ PlanObject* find_member(Overload* op, PyObject** args, Family* family) {
     }
     if (PyErr_Occurred()) PyErr_Clear();
   }
-  if (family->given_up) return nullptr;
+  if (family->given_up || is_empty_call(op, args)) return nullptr;
   PlanObject* plan = trace(op, args, family);
   if (!plan) return nullptr;
   if (plan->generic->program.num_given != given.count)
@@ -208,6 +217,30 @@ PyObject* plan_by_family(Overload* op, PyObject** args, const KeyBuilder& key, u
   return own.release();
 }
 
+// Whether this number was here `often` times before, as far as a small table remembers.
+bool comes_back(uint64_t hash, int often) {
+  static struct {
+    uint64_t hash;
+    int count;
+  } met[256];
+  auto& entry = met[hash % 256];
+  if (entry.hash != hash) entry = {hash, 0};
+  return entry.count++ >= often;
+}
+
+// Whether the body of a Python op should be a plan: it is called for the second time with arguments of these types,
+// ranks and numbers (numbers that are others each time would cost more than the body does), and where its plans hold for one
+// shape alone, often with this shape.
+bool is_worth_a_plan(Overload* op, PyObject** args, uint64_t shape) {
+  KeyBuilder key;
+  key.detail = Detail::Ranks;
+  if (!build_key(op, args, key)) return false;
+  uint64_t hash = hash_words(key.words, key.n), own = reinterpret_cast<uintptr_t>(op);
+  PyObject* family = op->families ? table(op->families)->find(key, hash) : nullptr;
+  if (!family) return comes_back(hash ^ own, 1);
+  return !reinterpret_cast<Family*>(family)->given_up || comes_back(shape ^ own, 16);
+}
+
 }  // namespace
 
 PyObject* find_plan(Overload* op, PyObject** args) {
@@ -218,19 +251,27 @@ PyObject* find_plan(Overload* op, PyObject** args) {
   if (cacheable) {
     hash = hash_words(key.words, key.n);
     if (PyObject* plan = table(op->table)->find(key, hash)) return plan == Py_None ? nullptr : Py_NewRef(plan);
+    if (op->replays && !is_worth_a_plan(op, args, hash)) return nullptr;
     if (key.detail == Detail::Exact && tracer && !recording_device(op, args))
       if (PyObject* plan = plan_by_family(op, args, key, hash)) return plan;
   }
+  if (!cacheable && op->replays) return nullptr;   // its body runs sooner than it is written down
   Ref plan(ask_python(op, args));
   if (!plan) return nullptr;
   bool known = Py_TYPE(plan.p) == PlanType || Py_TYPE(plan.p) == PointwisePlanType;
   // That there is none is known as well: asking anew takes as long as making one.
-  bool is_kept = known || (plan.p == Py_None && op->kind == Kind::Planned && key.detail == Detail::Exact);
+  bool may_be_none = (op->kind == Kind::Planned || op->replays) && key.detail == Detail::Exact;
+  bool is_kept = known || (plan.p == Py_None && may_be_none);
   if (is_kept && cacheable) table(op->table)->insert(key, hash, plan.p);
   return known ? plan.release() : nullptr;
 }
 
 void raise_failed_check(Overload* op, PyObject** args, int64_t code) {
+  if (op->replays) {   // several ops may check something: in the body the one that fails says so
+    Ref done(PyObject_Vectorcall(op->run, args, op->params->size(), nullptr));
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a check failed that the op's body does not make");
+    return;
+  }
   Ref plan(ask_python(op, args));
   if (!plan) return;
   PyObject* on_error = Py_TYPE(plan.p) == PlanType ? reinterpret_cast<PlanObject*>(plan.p)->on_error : nullptr;
@@ -239,12 +280,15 @@ void raise_failed_check(Overload* op, PyObject** args, int64_t code) {
 }
 
 void forget_tables(Overload* op) {   // the tables first: what they hold may call back
+  forget_rules();
+  forget_transcripts(op);
   void *plans = op->table, *families = op->families;
   op->table = op->families = nullptr;
   delete static_cast<PlanTable*>(plans);
   delete static_cast<PlanTable*>(families);
 }
 
+uint64_t plan_epoch() { return epoch | static_cast<uint64_t>(tls.default_device) << 8; }
 uint64_t plan_defaults() { return (epoch & 0xffffff) | static_cast<uint64_t>(tls.default_device) << 24; }
 
 size_t plan_count(Overload* op) { return op->table ? table(op->table)->used : 0; }

@@ -7,6 +7,7 @@ namespace rl {
 
 struct SecondModule {
   bool (*region_apply)(Node* n, PyObject** grads, PyObject** out);   // gradients of a compiled region; as node_apply
+  int (*meta_words)(PyObject* o, uint64_t* words);                   // all that a TensorMeta says; 0: it is none
   PyObject* (*tensor_meta)(Tensor* t);                               // a TensorMeta: shape and type, without data
   Tensor* (*tensor_from_data)(PyObject* data, const DType* dtype, Device device);
   Tensor* (*tensor_from_buffer)(PyObject* object);

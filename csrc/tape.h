@@ -140,6 +140,7 @@ struct TapeInfo {
   bool saves_self = false;               // an explicit vjp reads the data of parameter 0
   DerivedVjp* derived[8] = {};           // by needs mask over tensor_params, for the usual small masks
   std::vector<std::pair<uint64_t, DerivedVjp*>> more;
+  void* transcripts = nullptr;           // explicit vjp: what it did before (transcript.cpp)
 };
 TapeInfo* tape_info(Overload* op);                              // null with an exception
 DerivedVjp* tape_derived(Overload* op, TapeInfo* info, uint64_t mask);   // null with an exception

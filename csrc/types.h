@@ -150,6 +150,7 @@ enum Key : uint32_t {
   kKeyQuantized = 1u << 12,      // the elements are integers that a quantizer gives a meaning (AutogradExtra::quantizer)
   kKeyPrivate = 1u << 13,        // the tensor lies on PyTorch's device of others (PrivateUse1): registered kernels compute
 };
+constexpr uint32_t kKeyNoting = 1u << 30;   // in ThreadState::noting alone
 constexpr uint32_t kKeyBits = kKeyConjugate | kKeyNegative;
 
 struct ThreadState {
@@ -161,6 +162,7 @@ struct ThreadState {
   uint8_t default_device = 0;    // number of this thread's default device: plans made under others do not apply
   uint16_t number = 0;           // of the thread among those that a recording saw, from 1
   bool in_rule = false;          // a derivative rule or the engine itself calls ops: no __torch_function__
+  uint32_t noting = 0;           // kKeyNoting while a rule's calls are written down (transcript.h)
 };
 extern thread_local ThreadState tls;
 #ifdef RUSHLIGHT_SECOND_MODULE

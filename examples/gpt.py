@@ -28,6 +28,7 @@ class Config:
     layers: int = 4
     heads: int = 4
     width: int = 128
+    spread: float = 0.02        # of the weights at the start
 
 
 class Block(nn.Module):
@@ -68,7 +69,7 @@ class GPT(nn.Module):
 
     def start(self, module: nn.Module) -> None:
         if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02)
+            nn.init.normal_(module.weight, std=self.config.spread)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 

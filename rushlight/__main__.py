@@ -9,7 +9,10 @@
     rushlight check --device NAME             whether a device computes what the host computes
     rushlight mlir model.pt2 -o out.mlir      an exported program as MLIR (--dialect stablehlo, linalg or torch)
     rushlight onnx FILE --run --time          what an ONNX file is, and whether and how fast it runs here
-    rushlight info                            versions, processor, devices
+    rushlight learn                           exercises that check themselves (start, check, hint, solution)
+    rushlight compat torch.NAME               whether a name of PyTorch works here; without one, figures (--json)
+    rushlight demo                            a model learns while you watch, in a quarter of a minute
+    rushlight info                            versions, devices, the cache, what can be installed beside
     rushlight --version                       one line
 """
 
@@ -25,7 +28,7 @@ from . import version
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="rushlight", description="Run PyTorch programs on Rushlight.")
     parser.add_argument("-V", "--version", action="version", version=one_line())
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     run = commands.add_parser(
         "run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight."
     )
@@ -59,8 +62,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     onnx.add_argument("file", help="the file")
     onnx.add_argument("--run", action="store_true", help="run it on random inputs")
     onnx.add_argument("--time", action="store_true", help="time a call, beside ONNX Runtime where that is installed")
-    onnx.add_argument("--size", type=int, default=1, metavar="N", help="elements of dims that vary (%(default)s)")
-    commands.add_parser("info", help="print versions, processor and devices")
+    onnx.add_argument("--size", action="append", default=[], metavar="[NAME=]N",
+                      help="elements of dims that vary (1), of all or of those of a name; may be given several times")
+    add_learning(commands.add_parser("learn", help="exercises that check themselves: the book's, a course, puzzles"))
+    compat = commands.add_parser("compat", help="how much of PyTorch works here, or whether one name does")
+    compat.add_argument("name", nargs="?", help="a name such as torch.nn.Linear; 0: it works, 1: it does not")
+    compat.add_argument("--json", action="store_true", help="print it as JSON")
+    demo = commands.add_parser("demo", help="watch a model learn")
+    demo.add_argument("--steps", type=int, default=400, metavar="N", help="how long (%(default)s)")
+    commands.add_parser("info", help="print versions, devices, the cache and what can be installed beside")
     return parser.parse_args(arguments)
 
 
@@ -69,6 +79,13 @@ def add_serving(serving: argparse.ArgumentParser) -> None:
     from .serve.command import add_options
 
     add_options(serving)
+
+
+def add_learning(learning: argparse.ArgumentParser) -> None:
+    """The options of `learn`."""
+    from .learn.command import add_options
+
+    add_options(learning)
 
 
 def add_mlir(commands: Any) -> None:
@@ -96,16 +113,6 @@ def add_device_check(check: argparse.ArgumentParser) -> None:
 
 def one_line() -> str:
     return f"rushlight {version.rushlight} (follows PyTorch {version.follows})"
-
-
-def info() -> None:
-    import platform
-
-    import rushlight
-
-    print(one_line())
-    print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
-    print(f"threads   {rushlight.get_num_threads()}")
 
 
 def write_mlir(chosen: argparse.Namespace) -> int:
@@ -167,9 +174,24 @@ def check_names(targets: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     chosen = parse(arguments)
-    if chosen.command == "info":
-        info()
+    if chosen.command is None:
+        from .welcome import welcome
+
+        welcome()
         return 0
+    if chosen.command == "info":
+        from .welcome import info
+
+        info(one_line())
+        return 0
+    if chosen.command == "demo":
+        from .welcome import demo
+
+        return demo(chosen.steps)
+    if chosen.command == "compat":
+        from .compat.coverage import command as compat
+
+        return compat(chosen.name, chosen.json)
     if chosen.command == "check":
         return check(chosen)
     if chosen.command == "mlir":
@@ -180,6 +202,10 @@ def main(arguments: list[str]) -> int:
         from .serve.command import serve
 
         return serve(chosen)
+    if chosen.command == "learn":
+        from .learn.command import learn
+
+        return learn(chosen)
     if chosen.command == "onnx":
         from .onnx.command import show
         return show(chosen)

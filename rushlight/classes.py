@@ -6,6 +6,7 @@ libraries are remembered.
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 from typing import Any
 
@@ -30,8 +31,9 @@ class _ClassNamespace(ModuleType):
 
 
 def load_library(path: str) -> None:
-    """Refused: a library built for PyTorch calls PyTorch's C++."""
-    raise OSError(f"classes.load_library: {path} is built for PyTorch's C++ core, which is not here")
+    """Load a binary extension; see `ops.load_library`. The stable ABI registers ops, and no classes."""
+    late.provided("load_library")(path)
+    loaded_libraries.add(os.fspath(path))
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from .aten.namespaces import namespace as _namespace
+from .base import late as _late
 
 loaded_libraries: set[str] = set()
 
@@ -13,10 +16,11 @@ def __getattr__(name: str) -> object:
     return _namespace(name)
 
 
-def load_library(path: object) -> None:
-    """Load a native extension of PyTorch. Such files are linked to PyTorch itself, so it is refused, as an OSError that
-    extensions expect."""
-    raise OSError(
-        f"ops.load_library: {path} is a native extension built for PyTorch; Rushlight cannot load it. "
-        "Its ops can be given in Python by rushlight.library."
-    )
+def load_library(path: str | os.PathLike[str]) -> None:
+    """Load a library of operators that was compiled against our headers, or built for PyTorch's stable C ABI, and
+    register its ops (docs/extensions.md). OSError, as extensions expect, for one that cannot be loaded: it then leaves
+    nothing behind."""
+    place = os.fspath(path)
+    if not _late.provided("own library")(place):
+        _late.provided("load_library")(path)
+    loaded_libraries.add(place)

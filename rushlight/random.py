@@ -21,7 +21,18 @@ __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it."""
+    """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it.
+
+    Arguments:
+        seed: any integer; the same seed gives the same numbers
+
+    Example:
+        >>> _ = rl.manual_seed(0)
+        >>> a = rl.rand(2)
+        >>> _ = rl.manual_seed(0)
+        >>> bool((rl.rand(2) == a).all())
+        True
+    """
     result = default_generator.manual_seed(int(seed))
     seed_device_generators(int(seed))
     _seed_custom_device(int(seed))
@@ -29,7 +40,12 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restart the default generator from a seed the system chose, and return that seed."""
+    """Restart the default generator from a seed the system chose, and return that seed.
+
+    Example:
+        >>> rl.seed() == rl.initial_seed()
+        True
+    """
     chosen = default_generator.seed()
     _seed_custom_device(chosen)
     return chosen
@@ -50,17 +66,39 @@ def _seed_custom_device(seed: int) -> None:
 
 
 def initial_seed() -> int:
-    """The seed the default generator was last started from."""
+    """The seed the default generator was last started from.
+
+    Example:
+        >>> _ = rl.manual_seed(5)
+        >>> rl.initial_seed()
+        5
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state, a uint8 tensor."""
+    """The default generator's state, a uint8 tensor.
+
+    Example:
+        >>> state = rl.get_rng_state()
+        >>> a = rl.rand(2)
+        >>> rl.set_rng_state(state)
+        >>> rl.equal(a, rl.rand(2))
+        True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Continue the default generator from `new_state`, as `get_rng_state` returned it."""
+    """Continue the default generator from `new_state`, as `get_rng_state` returned it.
+
+    Arguments:
+        new_state: what `get_rng_state` gave
+
+    Example:
+        >>> state = rl.get_rng_state()
+        >>> rl.set_rng_state(state)
+    """
     default_generator.set_state(new_state)
 
 

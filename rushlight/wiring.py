@@ -10,6 +10,8 @@ from .base import late
 
 late.provide({
     # role: `file:name`
+    "own library": "cxx.runtime:open_own",                           # ops.load_library
+    "layers in C++": "cxx_layers.text",                              # what C++ programs are compiled against
     "load": "serialization:load",                                    # storages that PyTorch pickled by themselves
     "save": "serialization:save",                                    # lazy.save
     "as_nested_tensor": "nested:as_nested_tensor",                   # pickled nested tensors
@@ -22,6 +24,8 @@ late.provide({
     "packed classes": "quantized.packed:classes",                    # torch.classes
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
     "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
+    "load_library": "library.binaries:load_library",                 # ops.load_library, classes.load_library
+    "from_file": "torch_names.rare:from_file",                       # extensions that read files
     "functional form": "library.functional_forms:call",              # users' ops that write, in functional graphs
     "script text": "script.text.graph_writer",                       # graphs of scripts, printed
     "script function": "jit._script:ScriptFunction",                 # functions made of graphs
@@ -41,6 +45,8 @@ late.provide({
     "script save": "jit:save",                                       # archives of what was scripted
     "is tracing": "jit._trace:is_tracing",
     "script module": "jit._recursive:face_of",                       # self of Python methods of scripted modules
+    "draw": "fx.passes.drawing:draw",                                # utils.draw
+    "graph page": "fx.passes.drawing:graph_page",                    # what a notebook shows of a GraphModule
     "compile calls": "compiler.driver:compile_calls",                # Module.compile
     "compile_callable": "compiler.driver:compile_callable",          # pickled compiled functions
     "onnx backend": "onnx.compiled",                                 # the backend "onnxrt"

@@ -4,10 +4,11 @@ As a plugin (`Clock`, from conftest.py) it measures each test and keeps what the
 `--still-to-pass` it adds to the record of the run before. The worker that runs a test measures it, the process that
 hears of all tests keeps the record. As a program it reads such a record,
 
-    python -m tests.clock RECORD [--whole MINUTES] [--look-again]
+    python -m tests.clock RECORD [--whole MINUTES] [--look-again] [--note-long]
 
 and prints minutes by folder of tests/, the slowest tests, and the budgets. With `--look-again` a test that takes over
-`LIMIT` seconds without the mark `slow` makes it fail; `.ci/run` does that.
+`LIMIT` seconds without the mark `slow` makes it fail; `.ci/run` does that. With `--note-long` it writes down which
+tests the quick tier leaves out for their length (tiers.py).
 
 A verdict must not hang on what else the machine does, or on which machine it is. So
 
@@ -40,11 +41,12 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tests.shares import turn_of_the_tree
-from tests.tiers import chosen
+from tests.tiers import NOTED, chosen
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = "rushlight/durations"   # in pytest's own cache
 LIMIT = 5.0                      # seconds a test may take without the mark `slow`
+LONG = 0.5                       # seconds a case may take, on average, for the quick tier to have its test
 SHOWN = 30                       # slowest tests that are printed
 LOOKED_AT = 40                   # suspects that are run again: more mean that the machine, not a test, is at fault
 WORKERS = 2                      # what the budgets are stated for
@@ -202,6 +204,15 @@ def table(taken: dict[str, Taken]) -> str:
     return "\n".join(lines)
 
 
+def long_tests(taken: dict[str, Taken]) -> list[str]:
+    """Tests, without their cases, that take too long for the quick tier though they are not marked `slow`."""
+    cases: dict[str, list[float]] = defaultdict(list)
+    for test, t in taken.items():
+        if not t.slow:
+            cases[test.partition("[")[0]].append(t.wall)
+    return sorted(test for test, seconds in cases.items() if statistics.mean(seconds) > LONG)
+
+
 def budgets(taken: dict[str, Taken], whole: float | None) -> str:
     """Minutes against what they may be: of a whole run where they are given, of the others by what the tests in them
     took."""
@@ -241,8 +252,11 @@ def main() -> int:
     options.add_argument("record", type=Path)
     options.add_argument("--whole", type=float, help="minutes that the whole run took")
     options.add_argument("--look-again", action="store_true", help="fail if a test is too slow for its lack of a mark")
+    options.add_argument("--note-long", action="store_true", help="write what the quick tier leaves out for its length")
     given = options.parse_args()
     taken = read(given.record)
+    if given.note_long:
+        NOTED.write_text("".join(f"{test}\n" for test in long_tests(taken)))
     print(table(taken), budgets(taken, given.whole), sep="\n", flush=True)
     named = too_slow(taken) if given.look_again else {}
     for test, seconds in named.items():

@@ -28,7 +28,7 @@ PASSED = "rushlight/passed"   # in pytest's own cache: the ids of the tests that
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rushlight")
     group.addoption(
-        "--quick", action="store_true", help="a few cases of each test, none that is slow (under 3 minutes on 2 cores)"
+        "--quick", action="store_true", help="a few cases of each test, none that is slow (about 3 minutes on 2 cores)"
     )
     group.addoption(
         "--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed"

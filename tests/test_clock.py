@@ -136,3 +136,10 @@ def test_table_has_minutes_by_folder_and_the_budgets() -> None:
         "python -m pytest: 20.5 minutes, over the budget of 20",
         "--quick: 10.0 minutes, over the budget of 3",
     ]
+
+
+def test_long_tests_are_noted_without_their_cases_and_without_what_is_marked() -> None:
+    long, short = Taken(2 * clock.LONG, 1.0, 1.0, True, False), Taken(0.1, 0.1, 0.1, True, False)
+    taken = {"a.py::test_b[1]": long, "a.py::test_b[2]": long, "a.py::test_c[1]": long, "a.py::test_c[2]": short,
+             "a.py::test_c[3]": short, "a.py::test_d": long._replace(slow=True)}
+    assert clock.long_tests(taken) == ["a.py::test_b"]

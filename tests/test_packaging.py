@@ -155,5 +155,5 @@ def test_the_status_table_has_the_numbers_of_today():
     done = run_python(str(ROOT / "tools" / "count_status.py"), "--check")
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     words = re.findall(r"^\| \d+ \| [^|]* \| ([^|]*) \| ([^|]*)\|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert {word for word, _ in words} == {"complete", "works", "begun", "not started"}
+    assert len(words) == 35 and {word for word, _ in words} <= {"complete", "works", "begun", "not started"}
     assert all(number.strip() for word, number in words if word != "not started")

@@ -29,6 +29,7 @@ PRESENT = {
     "hypothesis",
     "mpmath",
     *sys.stdlib_module_names,
+    *(tool.stem for tool in (HERE.parent / "tools").glob("*.py")),
 }
 
 
@@ -152,6 +153,19 @@ def test_quick_tier_does_not_hang_on_the_order_or_on_what_else_there_is() -> Non
 @pytest.mark.parametrize("mark", tiers.LEFT_OUT)
 def test_quick_tier_has_nothing_slow(mark: str) -> None:
     assert kept([case("t.py::test_all", mark), case("t.py::test_one")]) == ["t.py::test_one"]
+
+
+def test_quick_tier_has_nothing_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LONG", frozenset(["t.py::test_all"]))
+    cases = [case("t.py::test_all", n=1), case("t.py::test_all", n=2), case("t.py::test_one")]
+    assert kept(cases) == ["t.py::test_one"]
+
+
+def test_what_is_noted_as_long_exists() -> None:
+    names = [test.partition("::") for test in tiers.LONG]
+    missing = [f"{path}::{test}" for path, _, test in names
+               if f"def {test.rpartition('::')[2]}(" not in (HERE.parent / path).read_text()]
+    assert not missing, f"write tests/long.txt again (python -m tests.clock RECORD --note-long): {missing}"
 
 
 def test_quick_tier_of_this_run_represents_every_test(request: pytest.FixtureRequest) -> None:

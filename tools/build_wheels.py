@@ -177,6 +177,7 @@ def compile_modules(target: Target, jobs: int, keep: Path | None) -> list[Path]:
         f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}",
         f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(headers)}",
         f"-DRUSHLIGHT_PYTHON_SUFFIX={target.suffix}",
+        "-DRUSHLIGHT_STABLE=OFF",      # Zig's C++ library cannot catch what extensions throw, who have libstdc++
     )
     run("cmake", "--build", folder / "build", "--parallel", str(jobs))
     return [folder / "build" / f"{name}{target.suffix}" for name in MODULES]
@@ -193,7 +194,7 @@ def base_wheel(folder: Path) -> Path:
         "--outdir",
         folder,
         ROOT,
-        CMAKE_ARGS=os.environ.get("CMAKE_ARGS", "") + launcher,
+        CMAKE_ARGS=f"{os.environ.get('CMAKE_ARGS', '')} -DRUSHLIGHT_STABLE=OFF{launcher}",
     )
     (result,) = folder.glob("rushlight-*.whl")
     return result

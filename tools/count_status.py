@@ -150,6 +150,12 @@ def libraries() -> str:
     return f"{sum(not line.startswith('#') for line in lines)} packages installed for it"
 
 
+def exercises() -> str:
+    from rushlight.learn.catalogue import chapters  # noqa: PLC0415 - as above
+
+    return f"{sum(len(chapter.exercises) for chapter in chapters())} exercises"
+
+
 def programs(pattern: str) -> str:
     found = list(ROOT.glob(pattern))
     return f"{len(found)} program{'s' * (len(found) != 1)}"
@@ -202,7 +208,7 @@ ROWS: dict[int, tuple[Callable[..., str], tuple[str, ...]]] = {
     31: (writer_calls, ()),
     32: (libraries, ()),
     33: (dialects, ()),
-    34: (programs, ("docs/life_of_*.py",)),
+    34: (exercises, ()),
     35: (programs, ("tests/ecosystem/cases/toolbelt_and_ttach.py",)),
 }
 

@@ -100,7 +100,7 @@ def compile_modules(options: argparse.Namespace, cmake: str, folder: Path) -> li
     if subprocess.run(command, env=environment).returncode:
         sys.exit("dev_build: compilation failed (see above)")
     found = []
-    for name in ("_C", "_extras"):
+    for name in ("_C", "_extras", "_stable"):
         built = sorted(folder.glob(f"{name}.*.so"), key=lambda path: path.stat().st_mtime)
         if not built:
             sys.exit(f"dev_build: the build finished, but left no {name}.*.so in {folder}")
@@ -133,6 +133,9 @@ def main() -> None:
         configure(options, cmake, python, folder)
         modules = compile_modules(options, cmake, folder)
         targets = [install(module, PACKAGE) for module in modules]
+        (PACKAGE / "lib").mkdir(exist_ok=True)
+        for library in sorted((folder / "lib").glob("lib*.so")):     # the names of PyTorch's libraries
+            install(library, PACKAGE / "lib")
         editable = packages / PACKAGE.name
         # `pip install -e .` keeps its modules there and prefers them to those in the tree: replace them as well.
         if (editable / modules[0].name).exists() and not (editable / "__init__.py").exists():

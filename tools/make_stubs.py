@@ -133,7 +133,8 @@ def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
     from rushlight.op.registry import definitions, schemas_of
     from rushlight.op.schema import parse
 
-    label = getattr(op, "__name__", "")
+    overloads = getattr(op, "overload_list", None)
+    label = overloads[0].definition.name if overloads else getattr(op, "__name__", "")    # an op may go by other names
     name = label if label in definitions else label.removesuffix("_")
     is_inplace = label != name
     return [(parse(text), cls.out and not is_inplace) for cls in definitions.get(name, ())
@@ -271,7 +272,8 @@ def other_name(name: str, value: Any, dtype_type: type, module: str) -> str:
     if isinstance(value, dtype_type):
         return f"{name}: _dtype"
     if (home := home_of(value)) and home != module:
-        return f"from {home} import {value.__name__} as {name}"
+        told = value.__name__      # which may be another name than its file has for it
+        return f"from {home} import {told if hasattr(sys.modules[home], told) else name} as {name}"
     if isinstance(value, type):
         return class_text(name, value)
     if callable(value):

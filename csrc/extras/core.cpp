@@ -119,6 +119,13 @@ PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, uint3
 }
 PyObject* overload_call(Overload* op, PyObject** args) { return core->overload_call(op, args); }
 PyObject* overload_run(Overload* op, PyObject** args) { return core->overload_run(op, args); }
+void forget_rules() { core->forget_rules(); }
+void note_fresh(Tensor* made) { core->note_fresh(made); }
+void note_alias(Tensor* base, Tensor* made) { core->note_alias(base, made); }
+void note_plan(PlanObject* plan, PyObject* inputs, PyObject* result) { core->note_plan(plan, inputs, result); }
+void note_function(PyObject* (*function)(PyObject*, PyObject*), PyObject* args, PyObject* made) {
+  core->note_function(function, args, made);
+}
 PyObject* run_through_bits(Overload* op, PyObject** args) { return core->run_through_bits(op, args); }
 PyObject* resolved(PyObject* tensor) { return core->resolved(tensor); }
 PyObject* resolved_alike(PyObject* tensor) { return core->resolved_alike(tensor); }

@@ -107,6 +107,7 @@ M* make_export(Tensor* t) {
   e->managed.deleter = delete_export<M>;
   DLTensor& d = e->managed.tensor;
   flush_device(t->device);
+  thread_state().noting = 0;
   d.data = t->storage->data ? t->data() : nullptr;
   d.device = {t->device.type == kCPU ? kDLCPU : kDLCUDA, t->device.type == kCPU ? 0 : t->device.index};
   d.ndim = t->ndim;

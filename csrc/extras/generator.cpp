@@ -330,6 +330,7 @@ bool read_region(PyObject* tensors, Region* region) {
       PyErr_SetString(PyExc_ValueError, "sample: the tensors must have one number of dimensions");
       return false;
     }
+    thread_state().noting = 0;
     random::Operand operand = {t->data(), kind, std::vector<int64_t>(t->strides(), t->strides() + t->ndim)};
     for (int64_t& stride : operand.strides) stride *= itemsize(t->dtype);
     region->operands.push_back(std::move(operand));

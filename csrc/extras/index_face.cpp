@@ -311,7 +311,7 @@ static void copy_geometry(const Parsed& p, char* to, const Tensor* from, const c
 
 // scatter_basic(values, size, index): zeros of `size` with `values` at `index`, the gradient of a basic index. Copies
 // bytes itself when there are few: the ops it would call cost more than they do.
-static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
+static PyObject* scatter_basic(PyObject*, PyObject* args) {
   PyObject *values, *size, *index;
   if (!PyArg_ParseTuple(args, "O!OO:scatter_basic", TensorType, &values, &size, &index)) return nullptr;
   Ref shown(resolved(values));
@@ -342,6 +342,16 @@ static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
   Ref view(zeroed ? PyObject_GetItem(out.p, index) : nullptr);
   Ref done(view ? call_role(Role::CopyInto, view.p, values) : nullptr);
   return done ? out.release() : nullptr;
+}
+
+static PyObject* py_scatter_basic(PyObject* self, PyObject* args) {
+  PyObject* made;
+  {
+    NotingPause pause;
+    made = scatter_basic(self, args);
+  }
+  note_function(scatter_basic, args, made);
+  return made;
 }
 
 static PyMethodDef functions[] = {{"scatter_basic", guarded<py_scatter_basic>, METH_VARARGS,

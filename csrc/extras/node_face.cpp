@@ -3,6 +3,7 @@
 #include "call.h"
 #include "core.h"
 #include "faces.h"
+#include "function_node.h"
 
 namespace rl {
 
@@ -86,6 +87,7 @@ PyObject* edge_object(Node* node, uint32_t nr) {
 }
 
 static PyObject* dressed_name(Node* n) {
+  if (const char* type = native_name(n)) return PyUnicode_FromFormat("torch::autograd::CppNode<%s>", type);
   if (!dress_node(n)) return nullptr;
   const char* dot = strrchr(Py_TYPE(n)->tp_name, '.');
   const char* name = dot ? dot + 1 : Py_TYPE(n)->tp_name;
@@ -238,8 +240,8 @@ static PyObject* n_set_hooks(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-static PyObject* n_kept_values(PyObject* self, PyObject*) {
-  Node* n = as_node(self);
+PyObject* saved_values(PyObject* node) {
+  Node* n = as_node(node);
   if (n->released) return refuse_released(n), nullptr;
   PyObject* tuple = PyTuple_New(n->num_saved);
   for (uint32_t i = 0; tuple && i < n->num_saved; i++) {
@@ -249,6 +251,8 @@ static PyObject* n_kept_values(PyObject* self, PyObject*) {
   }
   return tuple;
 }
+
+static PyObject* n_kept_values(PyObject* self, PyObject*) { return saved_values(self); }
 
 // What a node does, for those who run it otherwise: (the op, or None for a leaf's), or None where only the engine can.
 static PyObject* n_rule(PyObject* self, PyObject*) {

@@ -7,6 +7,7 @@
 #include "boundary.h"
 #include "core.h"
 #include "faces.h"
+#include "registered.h"
 #include "scan.h"
 
 namespace rl {
@@ -69,6 +70,7 @@ static bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
   op->results = static_cast<ResultViews>(result_views ? PyLong_AsLong(result_views) : 0);
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
+  op->replays = flag(options.p, "replays");
   op->keys_numbers = flag(options.p, "keys_numbers");
   op->has_out = flag(options.p, "has_out");
   PyObject* out_rule = PyDict_GetItemString(options.p, "out_rule");
@@ -99,6 +101,8 @@ static void clear_overload(Overload* op) {
     }
   delete op->params;
   delete op->overridden;
+  if (op->registered) op->registered->clear();
+  delete op->registered;
   forget_tables(op);
 }
 
@@ -140,6 +144,7 @@ static int o_set_overridden(PyObject* self, PyObject* value,
                                               : PyLong_AsUnsignedLongLongMask(value);
   if (PyErr_Occurred()) return -1;
   self_op(self)->overridden->store(mask);
+  forget_rules();
   return 0;
 }
 static PyObject* o_autocast(PyObject* self, void*) {
@@ -206,6 +211,7 @@ static PyObject* o_backend(PyObject* self, PyObject* args) {
   Overload* op = self_op(self);
   Scan scan;
   scan_args(op, bound.args, &scan, false);
+  thread_state().noting = 0;
   Ref result(scan.keys & kKeyBits ? run_through_bits(op, bound.args) : overload_run(op, bound.args));
   if (!result) return nullptr;
   if (op->inplace && !(as_tensor(bound.args[0])->flags & kInference)) tensor_bump(as_tensor(bound.args[0]));
@@ -253,6 +259,35 @@ static PyObject* o_clear(PyObject* self, PyObject*) {
   forget_tables(self_op(self));
   Py_RETURN_NONE;
 }
+// learn_kernels(device type, [(entry, kernel, check, records_only, is_backend, one_tensor)]): see registered.h
+static PyObject* o_learn(PyObject* self, PyObject* args) {
+  int type;
+  PyObject* given;
+  if (!PyArg_ParseTuple(args, "iO!", &type, &PyList_Type, &given)) return nullptr;
+  if (type < 0 || type > 255) return PyErr_SetString(PyExc_ValueError, "learn_kernels: no such device"), nullptr;
+  std::vector<Rung> rungs;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(given); i++) {
+    Rung r;
+    int records_only, is_backend, one_tensor;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(given, i), "O!OOppp", &PyTuple_Type, &r.entry, &r.kernel, &r.check,
+                          &records_only, &is_backend, &one_tensor))
+      return nullptr;
+    r.records_only = records_only, r.is_backend = is_backend, r.one_tensor = one_tensor;
+    rungs.push_back(r);
+  }
+  for (Rung& r : rungs) Py_INCREF(r.entry), Py_INCREF(r.kernel), Py_INCREF(r.check);
+  Overload* op = self_op(self);
+  if (!op->registered) op->registered = new Registered;
+  auto& known = op->registered->of_device;
+  if (known.size() <= static_cast<size_t>(type)) known.resize(static_cast<size_t>(type) + 1);
+  known[static_cast<size_t>(type)].swap(rungs);
+  for (Rung& r : rungs) Py_DECREF(r.entry), Py_DECREF(r.kernel), Py_DECREF(r.check);   // those there were before
+  Py_RETURN_NONE;
+}
+static PyObject* o_forget(PyObject* self, PyObject*) {
+  if (self_op(self)->registered) self_op(self)->registered->clear();
+  Py_RETURN_NONE;
+}
 static PyObject* o_plan_count(PyObject* self, void*) { return PyLong_FromSize_t(plan_count(self_op(self))); }
 
 static PyMethodDef overload_methods[] = {
@@ -265,6 +300,8 @@ static PyMethodDef overload_methods[] = {
      "into(bound, outs): write given outputs; None where the op must make its own"},
     {"bind", guarded<o_bind>, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
     {"clear_plans", guarded<o_clear>, METH_NOARGS, "forget every plan"},
+    {"learn_kernels", guarded<o_learn>, METH_VARARGS, "registered kernels of a device type, in the order of dispatch"},
+    {"forget_kernels", guarded<o_forget>, METH_NOARGS, "forget the registered kernels"},
     {}};
 static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullptr},
                                         {"__name__", o_name, nullptr, nullptr, nullptr},

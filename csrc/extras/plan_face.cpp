@@ -297,7 +297,13 @@ static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
       return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
     if (!inputs.add(PyTuple_GET_ITEM(args, i))) return nullptr;
   }
-  return plan_run(plan, inputs.tensors.data(), static_cast<int>(n));
+  Ref result;
+  {
+    NotingPause pause;
+    result = Ref(plan_run(plan, inputs.tensors.data(), static_cast<int>(n)));
+  }
+  if (thread_state().noting && result) note_plan(plan, args, result.p);
+  return result.release();
 }
 
 // The plan filled in for the sizes and strides of the inputs in `which`, and `numbers`. New reference; null without an
@@ -355,6 +361,7 @@ static PyObject* plan_sized(PyObject* self, PyObject* args) {
     if (PyErr_Occurred()) return nullptr;
     Py_RETURN_NONE;
   }
+  thread_state().noting = 0;
   Ref results(plan_run(reinterpret_cast<PlanObject*>(filled.p), inputs.data(), static_cast<int>(n)));
   if (!results) {
     if (PyErr_Occurred()) return nullptr;

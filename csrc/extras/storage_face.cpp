@@ -223,7 +223,10 @@ static PyObject* py_reset_peak(PyObject*, PyObject*) {
 
 // --- what tensors say of theirs --------------------------------------------------------------------------------------
 
-static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
+static PyObject* m_untyped_storage(PyObject* self, PyObject*) {
+  thread_state().noting = 0;
+  return storage_object(as_tensor(self)->storage);
+}
 
 static PyObject* m_set_storage(PyObject* self, PyObject* args) {
   PyObject *storage, *sizes, *strides;

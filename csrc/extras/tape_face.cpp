@@ -54,6 +54,16 @@ static PyObject* tensor_meta(Tensor* t) {
 }
 
 static TensorMeta* as_meta(PyObject* o) { return reinterpret_cast<TensorMeta*>(o); }
+static int meta_words(PyObject* o, uint64_t* words) {
+  if (Py_TYPE(o) != TensorMetaType) return 0;
+  TensorMeta* m = as_meta(o);
+  auto n = static_cast<size_t>(Py_SIZE(o));
+  words[0] = static_cast<uint64_t>(m->dtype) | static_cast<uint64_t>(m->device.type) << 8 |
+             static_cast<uint64_t>(m->device.index) << 16 | static_cast<uint64_t>(m->requires_grad) << 24 | n << 32;
+  words[1] = static_cast<uint64_t>(m->offset);
+  memcpy(words + 2, m->sizes, sizeof(int64_t) * 2 * n);
+  return static_cast<int>(2 + 2 * n);
+}
 static void meta_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -97,7 +107,9 @@ static PyObject* meta_stride(PyObject* self, PyObject* args) {
 static PyObject* meta_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_meta(self)->offset); }
 static PyObject* meta_empty(PyObject* self, PyObject*) {
   TensorMeta* m = as_meta(self);
-  return as_object(tensor_empty(m->sizes, nullptr, static_cast<int>(Py_SIZE(self)), m->dtype, m->device));
+  Tensor* t = tensor_empty(m->sizes, nullptr, static_cast<int>(Py_SIZE(self)), m->dtype, m->device);
+  note_fresh(t);
+  return as_object(t);
 }
 // zeros(shape=None): of this shape, or of another with the same dtype and device
 static PyObject* meta_zeros(PyObject* self, PyObject* args) {
@@ -108,6 +120,7 @@ static PyObject* meta_zeros(PyObject* self, PyObject* args) {
   int n = shape == Py_None ? static_cast<int>(Py_SIZE(self)) : read_ints(shape, sizes, kMaxDims, "zeros");
   if (n < 0) return nullptr;
   Ref t(as_object(tensor_empty(shape == Py_None ? m->sizes : sizes, nullptr, n, m->dtype, m->device)));
+  if (t) note_fresh(as_tensor(t.p));
   return t ? call_role(Role::Clear, t.p) : nullptr;
 }
 static PyObject* meta_full(PyObject* self, PyObject* value) {
@@ -329,88 +342,6 @@ static PyObject* py_gradient_edge(PyObject*, PyObject* tensor) {
   return pair;
 }
 
-// --- custom functions ----------------------------------------------------------------------------------------------
-
-// Edges of arguments, taken before a forward that may write them: one (node or None, nr) each.
-static PyObject* py_collect_edges(PyObject*, PyObject* args) {
-  PyObject* tuple = PyTuple_New(PyTuple_GET_SIZE(args));
-  for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(args); i++) {
-    PyObject* a = PyTuple_GET_ITEM(args, i);
-    Edge e;
-    if (is_tensor(a) && is_differentiable(as_tensor(a)->dtype)) e = tape_edge(as_tensor(a));
-    PyObject* node = e.node ? as_object(e.node) : Py_None;   // not dressed: nobody looks at these
-    PyObject* pair = e.node || !PyErr_Occurred() ? Py_BuildValue("(OI)", node, e.input_nr) : nullptr;
-    Py_XDECREF(e.node);
-    if (!pair) return Py_DECREF(tuple), nullptr;
-    PyTuple_SET_ITEM(tuple, i, pair);
-  }
-  return tuple;
-}
-
-enum OutputRole { kFresh = 0, kDirty = 1, kNotDifferentiable = 2 };
-
-static bool attach_output(Node* n, Tensor* t, uint32_t i, int role) {
-  if (role == kDirty && t->view && t->view->is_grad_view) {
-    if (n->num_outputs != 1)
-      return PyErr_SetString(PyExc_RuntimeError,
-                             "a Function with several outputs may not modify a view in place: return a new tensor"),
-             false;
-    return tape_rebase_node(t, n);
-  }
-  tape_give_history(t, n, i);
-  if (t->view) t->view->seen_version = t->current_version();
-  return true;
-}
-
-// (context, edges, outputs, roles, saved, kind) -> node, attached to its outputs
-static PyObject* py_function_node(PyObject*, PyObject* args) {
-  PyObject *context, *edges, *outputs, *roles, *saved;
-  int callable = 0;
-  if (!PyArg_ParseTuple(args, "OO!O!O!O!|p", &context, &PyTuple_Type, &edges, &PyTuple_Type, &outputs, &PyTuple_Type,
-                        &roles, &PyTuple_Type, &saved, &callable))
-    return nullptr;
-  auto count = [](PyObject* tuple) { return static_cast<uint32_t>(PyTuple_GET_SIZE(tuple)); };
-  std::vector<long> role;
-  uint32_t dims = 0;
-  for (uint32_t i = 0; i < count(outputs); i++) {
-    PyObject* o = PyTuple_GET_ITEM(outputs, i);
-    role.push_back(is_tensor(o) ? PyLong_AsLong(PyTuple_GET_ITEM(roles, i)) : static_cast<long>(kNotDifferentiable));
-    if (is_tensor(o)) dims += as_tensor(o)->ndim;
-  }
-  Node* n = node_new(callable ? NodeKind::Callable : NodeKind::Function, context, count(edges), count(saved),
-                     count(outputs), dims);
-  if (!n) return nullptr;
-  Ref holder(as_object(n));
-  for (uint32_t i = 0; i < n->num_edges; i++)
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(edges, i), "OI", &n->edges()[i].node, &n->edges()[i].input_nr)) {
-      n->edges()[i].node = nullptr;
-      return nullptr;
-    } else if (as_object(n->edges()[i].node) == Py_None) {
-      n->edges()[i].node = nullptr;
-    } else {
-      Py_INCREF(n->edges()[i].node);
-    }
-  uint32_t next = 0;
-  for (uint32_t i = 0; i < n->num_outputs; i++) {
-    if (role[i] == kNotDifferentiable) continue;
-    Tensor* t = as_tensor(PyTuple_GET_ITEM(outputs, i));
-    node_set_output(n, i, t, &next);
-    tensor_track(t);   // the context may keep its own output: only the collector can free that
-    if (!attach_output(n, t, i, static_cast<int>(role[i]))) return nullptr;
-  }
-  for (uint32_t k = 0; k < n->num_saved; k++) {
-    PyObject* value = PyTuple_GET_ITEM(saved, k);
-    int own = -1;
-    for (uint32_t i = 0; i < n->num_outputs; i++)
-      if (value == PyTuple_GET_ITEM(outputs, i) && role[i] != kNotDifferentiable && as_tensor(value)->grad_fn == n)
-        own = static_cast<int>(i);
-    bool ok = own >= 0 ? saved_pack_output(n, n->saved() + k, as_tensor(value), static_cast<uint32_t>(own))
-                       : saved_pack_input(n->saved() + k, value);
-    if (!ok) return nullptr;
-  }
-  return holder.release();
-}
-
 static PyMethodDef functions[] = {
     {"is_grad_enabled", guarded<py_is_grad_enabled>, METH_NOARGS, "whether ops are recorded on this thread"},
     {"_set_grad_enabled", guarded<py_set_grad_enabled>, METH_O, nullptr},
@@ -434,14 +365,12 @@ static PyMethodDef functions[] = {
      "whether the running backward pass asks for certain inputs only"},
     {"_will_run", guarded<py_will_run>, METH_O, "whether the running backward pass reaches this node"},
     {"_gradient_edge", guarded<py_gradient_edge>, METH_O, "(node or None, output_nr) of a tensor"},
-    {"_collect_edges", guarded<py_collect_edges>, METH_VARARGS, "an edge per argument"},
-    {"_function_node", guarded<py_function_node>, METH_VARARGS,
-     "(context, edges, outputs, roles, saved, callable=False)"},
     {}};
 
 int init_tape_face(PyObject* module) {
   TensorMetaType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&meta_spec));
   if (!TensorMetaType || PyModule_AddObjectRef(module, "TensorMeta", as_object(TensorMetaType))) return -1;
+  for_core().meta_words = meta_words;
   for_core().tensor_meta = tensor_meta;
   return PyModule_AddFunctions(module, functions);
 }

@@ -231,7 +231,9 @@ static PyObject* m_detach(PyObject* self, PyObject*) {
   if (is_recording()) record_method(&recorded, "aten::detach", &self, 1);
   if (as_tensor(self)->keys & kKeyFunctorch) return call_wrapped("wrapped_detach", self);
   if (as_tensor(self)->keys & (kKeySubclass | kKeyPrivate) || thread_state().keys & kKeyAten) return call_wrapped("seen_detach", self);
-  return as_object(tensor_shallow_copy(as_tensor(self), true));
+  Tensor* t = tensor_shallow_copy(as_tensor(self), true);
+  note_alias(as_tensor(self), t);
+  return as_object(t);
 }
 
 // mark_view(out, base, multi_output): `out`, made by a handler, is a view of `base` as far as the tape knows.

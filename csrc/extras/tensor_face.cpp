@@ -6,8 +6,21 @@
 #include "faces.h"
 #include "profile.h"
 #include "geometry.h"
+#include "../../rushlight/include/rushlight/tensor_layout.h"
 
 namespace rl {
+
+// What C++ extensions read directly lies where their header says.
+#define RL_SAME(ours, theirs) static_assert(offsetof(Tensor, ours) == offsetof(rushlight::TensorFields, theirs))
+RL_SAME(storage, storage); RL_SAME(geometry, geometry); RL_SAME(offset, offset); RL_SAME(numel, numel);
+RL_SAME(grad_fn, grad_fn); RL_SAME(output_nr, output_nr); RL_SAME(keys, keys); RL_SAME(ndim, ndim);
+RL_SAME(dtype, dtype); RL_SAME(device, device_type); RL_SAME(flags, flags);
+#undef RL_SAME
+static_assert(offsetof(Storage, data) == offsetof(rushlight::StorageFields, data));
+static_assert(offsetof(Storage, nbytes) == offsetof(rushlight::StorageFields, nbytes));
+static_assert(offsetof(Storage, is_hollow) == offsetof(rushlight::StorageFields, is_hollow));
+static_assert(offsetof(DTypeObject, id) == offsetof(rushlight::DTypeFields, id));
+static_assert(kRequiresGrad == 1 && kContiguous == 2 && kInference == 4 && kDenseNonOverlapping == 16);
 
 static PyObject* strided_layout;            // rushlight.strided, told to us by Python
 
@@ -70,11 +83,13 @@ static PyObject* m_numel(PyObject* self, PyObject*) {
 static PyObject* m_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
 static PyObject* m_storage_offset(PyObject* self, PyObject*) {
   RL_ASK_BEHIND("storage_offset");
+  thread_state().noting = 0;
   return PyLong_FromLongLong(as_tensor(self)->offset);
 }
 static PyObject* m_data_ptr(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
   flush_device(t->device);
+  thread_state().noting = 0;
   return PyLong_FromVoidPtr(t->storage->data ? t->data() : nullptr);
 }
 static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_tensor(self)->dtype)); }

@@ -30,7 +30,11 @@ static Tensor* made(PyObject* args, bool is_there) {
                nullptr;
   }
   const int64_t* given = strides == Py_None ? nullptr : st;
-  if (is_there) return tensor_empty(s, given, n, dtype_of(dtype), d);
+  if (is_there) {
+    Tensor* t = tensor_empty(s, given, n, dtype_of(dtype), d);
+    note_fresh(t);
+    return t;
+  }
   Tensor* t = tensor_empty(s, given, n, dtype_of(dtype), Device{kMeta, 0});
   if (!t) return nullptr;
   t->device = t->storage->device = d;
@@ -73,6 +77,7 @@ static PyObject* py_alias(PyObject*, PyObject* args) {
            nullptr;
   Tensor* t = tensor_alias(b, s, st, n, offset, d);
   if (t && !(b->flags & kInference)) tensor_share_version(b, t);
+  note_alias(b, t);
   return as_object(t);
 }
 

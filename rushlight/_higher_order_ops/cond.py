@@ -1,12 +1,14 @@
 """`cond`: one of two functions, as a tensor says.
 
-Enters: a predicate (a Python bool, or a tensor of one bool), two functions, and their operands. Leaves: what the chosen
-function returns. In a graph both functions are graphs, and must return tensors of the same sizes and types. Refuses:
-what is not callable, operands that are not a tuple or list, predicates of more than one element.
+Enters: a predicate (a Python bool, a comparison of sizes, or a tensor of one bool), two functions, and their operands.
+Leaves: what the chosen function returns. In a graph both functions are graphs, and must return tensors of the same
+types and ranks; a size in which they differ is one that only elements can tell. Refuses: what is not callable, operands
+that are not a tuple or list, predicates of more than one element.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from ..fake import FakeTensor
 from ..op import ops
 from ..rules import levels
 from ..rules.levels import Batch
+from ..symbols.real import negation
 from ..utils import _pytree as pytree
 from . import core
 
@@ -29,12 +32,18 @@ class CondOp(core.HigherOrderOp):
         operands = list(arguments[3])
         return {"true_graph": (1, operands), "false_graph": (2, operands)}
 
+    def assuming(self, name: str, arguments: tuple) -> Any:
+        return supposing(arguments[0], name == "true_graph")
+
     def run(self, pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         return core.as_results(self, (true_fn if decided(pred, "cond") else false_fn)(*operands))
 
     def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
-        core.expect_alike(self, result["false_graph"], result["true_graph"], "both functions must return tensors alike")
-        return result["true_graph"]
+        first, second = result["true_graph"], result["false_graph"]
+        if core.are_alike_but_for_sizes(second, first):
+            return [core.of_either(a, b) for a, b in zip(first, second, strict=True)]
+        core.expect_alike(self, second, first, "both functions must return tensors alike")
+        return first
 
     def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
         pred, true_fn, false_fn, operands = arguments
@@ -62,6 +71,14 @@ class CondOp(core.HigherOrderOp):
 cond_op = core.register(CondOp())
 
 
+def supposing(pred: Any, holds: bool) -> Any:
+    """Inside, a predicate is known to hold, or not to, if it compares sizes."""
+    compares = isinstance(pred, _C.SymbolicBool)
+    if not compares:
+        return contextlib.nullcontext()
+    return pred.env.assuming(pred.expression if holds else negation(pred.expression))
+
+
 def decided(pred: Any, what: str) -> bool:
     """A predicate as a bool."""
     check_predicate(pred, what)
@@ -74,7 +91,7 @@ def check_predicate(pred: Any, what: str) -> None:
             raise RuntimeError(f"{what}: expected a predicate of one element, got one of shape {tuple(pred.shape)}")
         if pred.dtype is not _C.bool:
             raise RuntimeError(f"{what}: expected a boolean predicate, got {pred.dtype}")
-    elif not isinstance(pred, bool):
+    elif not isinstance(pred, (bool, _C.SymbolicBool)):
         raise RuntimeError(f"{what}: expected a bool or a tensor as predicate, got {type(pred).__name__}")
 
 
@@ -92,19 +109,30 @@ def is_recorded(tensors: Sequence[Any]) -> bool:
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple | list = ()) -> Any:
-    """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`."""
+    """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`.
+
+    Arguments:
+        pred: a truth, or a tensor of one
+        true_fn: called if it holds
+        false_fn: called otherwise; gives what is of the same kind
+        operands: the arguments of both
+
+    Example:
+        >>> rl.cond(rl.tensor(True), lambda x: x + 1, lambda x: x - 1, (rl.zeros(2),))
+        tensor([1., 1.])
+    """
     check_functions({"true_fn": true_fn, "false_fn": false_fn}, operands, "cond")
     check_predicate(pred, "cond")
-    if not isinstance(pred, Tensor):
+    if isinstance(pred, bool):
         return (true_fn if pred else false_fn)(*operands)
-    if _is_batched(pred):
+    if isinstance(pred, Tensor) and _is_batched(pred):
         return _chosen(pred, true_fn(*operands), false_fn(*operands))
     leaves, spec = pytree.tree_flatten(tuple(operands))
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     if not is_recorded([pred, *tensors]):
         return (true_fn if decided(pred, "cond") else false_fn)(*operands)
     flat = [Flat(f, leaves, spec) for f in (true_fn, false_fn)]
-    functions, lifted = core.closed([(f, tensors) for f in flat])
+    functions, lifted = core.closed([(f, tensors) for f in flat], [supposing(pred, holds) for holds in (True, False)])
     result = cond_op(pred, *functions, (*tensors, *lifted))
     if flat[0].spec != flat[1].spec or flat[0].others != flat[1].others:
         raise RuntimeError(

@@ -10,6 +10,7 @@ rule for, function transforms around a call that is recorded.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,6 +63,10 @@ class HigherOrderOp:
         (in memory of others: only their sizes and types count)."""
         raise NotImplementedError
 
+    def assuming(self, name: str, arguments: tuple) -> Any:
+        """Inside, what is known of sizes is what the function of this name is called with."""
+        return contextlib.nullcontext()
+
     def run(self, *arguments: Any) -> Sequence[Tensor]:
         """The op on real tensors."""
         raise NotImplementedError
@@ -77,6 +82,10 @@ class HigherOrderOp:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __call__(self, *arguments: Any) -> tuple[Tensor, ...]:
+        watching = state.function_modes[-1] if state.function_modes else None
+        if isinstance(watching, _Watching):      # a call inside of a function that is looked at
+            with dispatching(state.dispatch_modes, state.function_modes[:-1]):
+                return watching.__torch_function__(self, (), arguments)
         tensors = tensors_in(arguments)
         mode = recording_mode()
         if mode is None and not any(isinstance(t, FakeTensor) for t in tensors):
@@ -88,8 +97,10 @@ class HigherOrderOp:
             return tuple(self.differentiated(arguments))
         if mode is not None:
             return tuple(mode.record_higher_order(self, arguments))
-        result = {name: checked_results(self, name, arguments[at], like) for name, (at, like)
-                in self.functions(arguments).items()}
+        result = {}
+        for name, (at, like) in self.functions(arguments).items():
+            with self.assuming(name, arguments):
+                result[name] = checked_results(self, name, arguments[at], like)
         return tuple(self.imitated(arguments, result))
 
 
@@ -122,6 +133,15 @@ def apart(t: Tensor, mode: FakeTensorMode) -> Tensor:
     with dispatching(()):
         strides = t.stride() if t._is_dense() else None
         return mode.empty(tuple(t.shape), strides, t.dtype, device_of(t))
+
+
+def member_like(x: Tensor) -> Tensor:
+    """A tensor like the members of `x` along its first dim, of which there may be none."""
+    if not getattr(x, "_has_hidden_sizes", False) and not (isinstance(x.shape[0], int) and x.shape[0] == 0):
+        return x.detach().select(0, 0)
+    mode = fake_mode_for([x])
+    with dispatching(()):
+        return mode.empty(tuple(x.shape)[1:], x.stride()[1:], x.dtype, device_of(x))
 
 
 def device_of(t: Tensor) -> Any:
@@ -190,6 +210,21 @@ def expect_alike(op: Any, result: Sequence[Tensor], expected: Sequence[Tensor], 
         raise RuntimeError(f"{op.name}: {what}: got {shown[0]}, expected {shown[1]}")
 
 
+def are_alike_but_for_sizes(a: Sequence[Tensor], b: Sequence[Tensor]) -> bool:
+    """Whether tensors have the same types and ranks, where sizes that differ can be symbols."""
+    env = fake_mode_for([*a, *b]).shape_env
+    return env is not None and env.merges_sizes and len(a) == len(b) and all(
+        x.dtype == y.dtype and x.ndim == y.ndim for x, y in zip(a, b, strict=True))
+
+
+def of_either(a: Tensor, b: Tensor) -> Tensor:
+    """A tensor without elements that is like one of two: which, only elements can tell."""
+    mode = fake_mode_for([a, b])
+    env: Any = mode.shape_env
+    sizes = [m if (m == n) is True else env.size_of_either(m, n) for m, n in zip(a.shape, b.shape, strict=True)]
+    return mode.empty(sizes, None, a.dtype, device_of(a))
+
+
 # --- functions that need nothing else ---------------------------------------------------------------------------------
 
 
@@ -217,17 +252,19 @@ class _Watching(TorchFunctionMode):
         return value
 
 
-def closed(functions: Sequence[tuple[Callable, Sequence[Tensor]]]) -> tuple[list[Callable], list[Tensor]]:
+def closed(functions: Sequence[tuple[Callable, Sequence[Tensor]]], assumptions: Sequence[Any] | None = None
+           ) -> tuple[list[Callable], list[Tensor]]:
     """Functions that take the tensors they found elsewhere as further arguments, the same for all of them; and those
-    tensors. Each function comes with tensors like those it is called with."""
+    tensors. Each function comes with tensors like those it is called with, and with what is assumed meanwhile."""
     found: dict[int, Tensor] = {}
-    for function, like in functions:
+    for k, (function, like) in enumerate(functions):
         if getattr(function, "graph", None) is not None:      # a graph holds what it needs
             continue
         mode = fake_mode_for(like)
-        given = [apart(t, mode) for t in like]
-        with no_grad(), dispatching([mode], []), _Watching(given, {}) as watching:
-            function(*given)
+        with contextlib.nullcontext() if assumptions is None else assumptions[k]:
+            given = [apart(t, mode) for t in like]
+            with no_grad(), dispatching([mode], []), _Watching(given, {}) as watching:
+                function(*given)
         found.update(watching.found)
     lifted = list(found.values())
 

@@ -26,7 +26,7 @@ class ScanOp(core.HigherOrderOp):
 
     def functions(self, arguments: tuple) -> dict[str, tuple[int, list[Tensor]]]:
         _, carried, xs, further = arguments
-        return {self.graph_name: (0, [*carried, *(x.detach().select(0, 0) for x in xs), *further])}
+        return {self.graph_name: (0, [*carried, *(core.member_like(x) for x in xs), *further])}
 
     def run(self, function: Callable, carried: Sequence[Tensor], xs: Sequence[Tensor], further: Sequence[Tensor]
             ) -> Sequence[Tensor]:
@@ -40,7 +40,16 @@ class ScanOp(core.HigherOrderOp):
         for t in carried:
             last.append(t.clone() if t.untyped_storage()._cdata in memory else t)
             memory.add(last[-1].untyped_storage()._cdata)
+        if not steps:
+            return [*last, *self.no_rows(function, carried, xs, further)]
         return [*last, *(ops["stack"](list(ys)) for ys in zip(*steps, strict=True))]
+
+    def no_rows(self, function: Callable, carried: Sequence[Tensor], xs: Sequence[Tensor], further: Sequence[Tensor]
+                ) -> list[Tensor]:
+        """The results of no steps: none of each, of the sizes that a step on zeros gives."""
+        zeros = [ops["zeros"](tuple(x.shape)[1:], dtype=x.dtype, device=x.device) for x in xs]
+        rows = core.as_results(self, function(*carried, *zeros, *further))[len(carried):]
+        return [ops["zeros"]((0, *y.shape), dtype=y.dtype, device=y.device) for y in rows]
 
     def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
         _, carried, xs, _ = arguments
@@ -167,7 +176,8 @@ def _members(xs: Any, what: str, dim: int) -> tuple[list[Tensor], Any]:
     if any(not -x.ndim <= dim < x.ndim for x in leaves):
         raise ValueError(f"{what}: dim {dim} is out of range for tensors of {[x.ndim for x in leaves]} dims")
     lengths = [x.shape[dim] for x in leaves]
-    if any(n != lengths[0] for n in lengths) or not lengths[0]:
+    is_empty = isinstance(lengths[0], int) and not lengths[0]      # what only elements tell is known when it runs
+    if any(n is not lengths[0] and n != lengths[0] for n in lengths) or is_empty:
         raise ValueError(f"{what}: expected tensors of one length, at least 1, along dim {dim}, got {lengths}")
     return leaves, spec
 
@@ -178,5 +188,5 @@ def _scanned(step: Callable, carried: Sequence[Tensor], members: Sequence[Tensor
     xs = [x.flip(0) for x in xs] if reverse else xs
     if not is_recorded([*carried, *xs]):
         return scan_op.run(step, carried, xs, ())
-    (function,), lifted = core.closed([(step, [*carried, *(x.select(0, 0) for x in xs)])])
+    (function,), lifted = core.closed([(step, [*carried, *(core.member_like(x) for x in xs)])])
     return scan_op(function, tuple(carried), tuple(xs), tuple(lifted))

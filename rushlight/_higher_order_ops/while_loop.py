@@ -154,7 +154,17 @@ gradient_op = core.register(LoopGradientOp())
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: tuple | list) -> Any:
-    """Replace the carried values by `body_fn(*carried)` while `cond_fn(*carried)`; returns the last ones."""
+    """Replace the carried values by `body_fn(*carried)` while `cond_fn(*carried)`; returns the last ones.
+
+    Arguments:
+        cond_fn: whether to go on, from the carried values
+        body_fn: the next carried values
+        carried_inputs: the first carried values
+
+    Example:
+        >>> rl.while_loop(lambda i: i < 5, lambda i: (i + 2,), (rl.tensor(0),))
+        (tensor(6),)
+    """
     check_functions({"cond_fn": cond_fn, "body_fn": body_fn}, carried_inputs, "while_loop")
     carried = tuple(carried_inputs)
     leaves, spec = pytree.tree_flatten(carried)

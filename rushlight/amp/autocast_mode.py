@@ -37,7 +37,19 @@ def autocast_decorator(autocast_instance: autocast, func: _F) -> _F:
 
 class autocast:  # noqa: N801 - PyTorch's name
     """A region in which ops on `device_type` choose between `dtype` and float32. Regions nest;
-    `enabled=False` suspends one."""
+    `enabled=False` suspends one.
+
+    Arguments:
+        device_type: "cpu", "cuda", …
+        dtype: the lower type; None for the device's own
+        enabled: whether the region does anything
+        cache_enabled: whether weights are turned into the lower type once for the whole region
+
+    Example:
+        >>> with rl.autocast("cpu", dtype=rl.bfloat16):
+        ...     (rl.ones(2, 3) @ rl.ones(3, 2)).dtype
+        rushlight.bfloat16
+    """
 
     def __init__(
         self, device_type: str, dtype: _dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None

@@ -48,6 +48,7 @@ class AotConfig(Record):
     is_aten: bool = False      # whether compilers get graphs of ATen's ops, not of ours
     keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
     keeps_layers: bool = False      # whether recurrent layers are single ops of the graphs, or a product for each step
+    joins_attention: Callable[[], bool] | None = None      # whether attention that is written out is one op
 
 
 class BeingCompiled(threading.local):

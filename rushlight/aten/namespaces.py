@@ -14,8 +14,9 @@ from ..base import late
 from ..base.tables import rows
 from ..op import ops
 from ..op.registry import tables
+from . import overload_rules
 from .adapters import ADAPTERS
-from .overloads import custom_schema, overload_of, schemas_of
+from .overloads import AtenOverload, custom_schema, overload_of, schemas_of
 from .plain import PLAIN, PRIMS
 from .tags import Tag, tags_of
 
@@ -239,6 +240,8 @@ def _tags(overload: Any) -> list[Tag]:
 def install() -> None:
     """Give the core's overload objects the names graph code and handlers ask for."""
     kind: Any = _C.Overload
+    overload_rules.install(kind)
+    overload_rules.install(AtenOverload)
     kind.__str__ = _overload_text
     kind.__repr__ = _overload_repr
     kind.namespace = property(lambda self: _split(self)[0])

@@ -20,6 +20,7 @@ from rushlight.autograd.graph import Node as Node
 from rushlight.profiler.activities import ProfilerActivity as ProfilerActivity
 from rushlight.profiler.activities import ProfilerState as ProfilerState
 from rushlight.autograd.variable import Variable as Variable
+annotations: Any
 from . import anomaly_mode as anomaly_mode
 from rushlight.autograd.backward import backward as backward
 from rushlight.autograd.anomaly_mode import detect_anomaly as detect_anomaly

@@ -192,7 +192,24 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple:
-    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`, as a tuple."""
+    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`, as a tuple.
+
+    Arguments:
+        outputs: what is differentiated: tensors of one element, or give `grad_outputs`
+        inputs: with respect to what
+        grad_outputs: weights of the outputs' elements; None for 1
+        retain_graph: whether the graph can be gone through again; None for as `create_graph` says
+        create_graph: whether the gradients can be differentiated in turn
+        only_inputs: must be True
+        allow_unused: whether an input that no output depends on gives None, in place of an error
+        is_grads_batched: whether `grad_outputs` has a first dim of many weights
+        materialize_grads: whether an input that no output depends on gives zeros
+
+    Example:
+        >>> x = rl.tensor([1.0, 2.0], requires_grad=True)
+        >>> rl.autograd.grad((x ** 3).sum(), x)
+        (tensor([ 3., 12.]),)
+    """
     if materialize_grads and allow_unused is False:
         raise ValueError("allow_unused=False contradicts materialize_grads=True: zeros stand for unused inputs.")
     if not only_inputs:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import _C, _extras
+from ..op.registry import find_op
 from ..rules import levels
 from .function_levels import apply_at_level
 from .grad_mode import no_grad
@@ -75,6 +76,7 @@ class BackwardCFunction(FunctionCtx):
     _node_name: ClassVar[str]
     _node: Any = None
     _tensor_inputs: list[bool]      # which arguments are tensors
+    _constants: dict[int, tuple] | None = None   # sizes, type and device of outputs that have no gradient
 
     @property
     def node(self) -> Any:
@@ -117,7 +119,8 @@ class BackwardCFunction(FunctionCtx):
         if self.materialize_grads and any(g is None for g in grads):
             described = self.node._input_metadata
             grads = tuple(
-                d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True)
+                (self._zeros(i) if d is None else d.zeros()) if g is None else g
+                for i, (g, d) in enumerate(zip(grads, described, strict=True))
             )
         cls = self._forward_cls
         if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
@@ -126,6 +129,13 @@ class BackwardCFunction(FunctionCtx):
         result = rule(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
         return self._checked(result)
+
+    def _zeros(self, place: int) -> Any:
+        """The gradient of an output that has none; None where it was no tensor."""
+        if self._constants is None or place not in self._constants:
+            return None
+        shape, dtype, device = self._constants[place]
+        return find_op("zeros")(shape, dtype=dtype, device=device)
 
     def _checked(self, result: tuple) -> tuple:
         expected = len(self.needs_input_grad)
@@ -303,6 +313,10 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
         finished.append(o)
         roles.append(role)
     if records and (_FRESH in roles or _DIRTY in roles):
+        constants = [i for i, role in enumerate(roles) if role == _NOT_DIFFERENTIABLE]
+        if constants:
+            tensors = {i: finished[i] for i in constants if isinstance(finished[i], _C.Tensor)}
+            ctx._constants = {i: (o.shape, o.dtype, o.device) for i, o in tensors.items()}
         node = _C._function_node(ctx, edges, tuple(finished), tuple(roles), ctx.to_save)
         ctx._node = weakref.ref(node)
         ctx.to_save = ()

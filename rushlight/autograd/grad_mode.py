@@ -102,19 +102,49 @@ class _SwitchGrad(_Bare):
 
 
 class no_grad(_SwitchGrad):  # noqa: N801 (PyTorch's name)
-    """Ops inside are not recorded."""
+    """Ops inside are not recorded.
+
+    Arguments:
+        orig_func: a function that runs so; None for a block
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     enabled = False
 
 
 class enable_grad(_SwitchGrad):  # noqa: N801
-    """Ops inside are recorded, even within no_grad."""
+    """Ops inside are recorded, even within no_grad.
+
+    Arguments:
+        orig_func: a function that runs so; None for a block
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.no_grad(), rl.enable_grad():
+        ...     (x * 2).requires_grad
+        True
+    """
 
     enabled = True
 
 
 class set_grad_enabled(ModeContext):  # noqa: N801
-    """Turn recording on or off: at once when called, until the end of the block when used with `with`."""
+    """Turn recording on or off: at once when called, until the end of the block when used with `with`.
+
+    Arguments:
+        mode: whether operations are recorded
+
+    Example:
+        >>> with rl.set_grad_enabled(False):
+        ...     rl.is_grad_enabled()
+        False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.previous = _C.is_grad_enabled()
@@ -139,7 +169,16 @@ class set_grad_enabled(ModeContext):  # noqa: N801
 
 
 class inference_mode(ModeContext):  # noqa: N801
-    """no_grad, and tensors made inside can never take part in recording: cheaper to make and to write."""
+    """no_grad, and tensors made inside can never take part in recording: cheaper to make and to write.
+
+    Arguments:
+        mode: whether it is on
+
+    Example:
+        >>> with rl.inference_mode():
+        ...     rl.ones(2).is_inference()
+        True
+    """
 
     @overload
     def __new__(cls, mode: bool = True) -> Self: ...

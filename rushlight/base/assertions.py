@@ -155,31 +155,73 @@ def _symbolic(name: str) -> Callable:
 
 @recorded
 def sym_int(a: Scalar) -> Any:
-    """`a` as an integer, towards zero."""
+    """`a` as an integer, towards zero.
+
+    Arguments:
+        a: a number
+
+    Example:
+        >>> rl.sym_int(2.7)
+        2
+    """
     return _symbolic("sym_int")(a) if isinstance(a, _SYMBOLIC) else math.trunc(a)
 
 
 @recorded
 def sym_float(a: Scalar) -> Any:
-    """`a` as a float."""
+    """`a` as a float.
+
+    Arguments:
+        a: a number
+
+    Example:
+        >>> rl.sym_float(2)
+        2.0
+    """
     return _symbolic("sym_float")(a) if isinstance(a, _SYMBOLIC) else float(a)
 
 
 @recorded
 def sym_not(a: Scalar) -> Any:
-    """The opposite truth."""
+    """The opposite truth.
+
+    Arguments:
+        a: a truth
+
+    Example:
+        >>> rl.sym_not(True)
+        False
+    """
     return _symbolic("sym_not")(a) if isinstance(a, _SYMBOLIC) else not a
 
 
 def sym_max(a: Scalar, b: Scalar) -> Any:
-    """The larger number; a float if either is. No guard is needed for symbolic ones."""
+    """The larger number; a float if either is. No guard is needed for symbolic ones.
+
+    Arguments:
+        a: a number
+        b: a number
+
+    Example:
+        >>> rl.sym_max(2, 3)
+        3
+    """
     if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
         return _symbolic("sym_max")(a, b)
     return type(a + b)(max(a, b)) if isinstance(a + b, float) else max(a, b)
 
 
 def sym_min(a: Scalar, b: Scalar) -> Any:
-    """The smaller number; a float if either is. No guard is needed for symbolic ones."""
+    """The smaller number; a float if either is. No guard is needed for symbolic ones.
+
+    Arguments:
+        a: a number
+        b: a number
+
+    Example:
+        >>> rl.sym_min(2, 3)
+        2
+    """
     if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
         return _symbolic("sym_min")(a, b)
     return type(a + b)(min(a, b)) if isinstance(a + b, float) else min(a, b)
@@ -199,7 +241,17 @@ def sym_sum(args: Iterable[Scalar]) -> Any:
 
 
 def sym_ite(b: Scalar, t: Scalar, f: Scalar) -> Any:
-    """`t` if `b` holds, else `f`, which must be of the same type."""
+    """`t` if `b` holds, else `f`, which must be of the same type.
+
+    Arguments:
+        b: a truth
+        t: the result if it holds
+        f: the result otherwise
+
+    Example:
+        >>> rl.sym_ite(True, 1, 2)
+        1
+    """
     if isinstance(b, _SYMBOLIC):
         return _symbolic("sym_ite")(b, t, f)
     if type(t) is not type(f):

@@ -201,6 +201,13 @@ VARIABLES = {
             "0",
             ("0", "1"),
         ),
+        Variable("XDG_DATA_HOME", SYSTEM, "folder for data of all programs: `learn` keeps there what is solved",
+                 "~/.local/share"),
+        Variable("CXX", SYSTEM, "the C++ compiler that builds extensions; otherwise `c++`"),
+        Variable("CUDA_HOME", SYSTEM, "folder of the CUDA toolkit, for extensions with CUDA sources; otherwise nvcc's"),
+        Variable("CUDA_PATH", SYSTEM, "read where CUDA_HOME is unset"),
+        Variable("MAX_JOBS", PYTORCH, "how many compilers a build of extensions may run at once"),
+        Variable("TORCH_CUDA_ARCH_LIST", PYTORCH, "GPUs that CUDA sources are compiled for: `8.0;9.0+PTX`"),
         Variable("XDG_CACHE_HOME", SYSTEM, "folder for caches of all programs", "~/.cache"),
     )
 }

@@ -21,7 +21,17 @@ _order: dict[dtype, int] = {_C.float32: 0}   # default dtypes there have been: e
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Make `d`, a floating type, the type of new tensors made from Python floats."""
+    """Make `d`, a floating type, the type of new tensors made from Python floats.
+
+    Arguments:
+        d: a floating dtype
+
+    Example:
+        >>> rl.set_default_dtype(rl.float64)
+        >>> rl.ones(2).dtype
+        rushlight.float64
+        >>> rl.set_default_dtype(rl.float32)
+    """
     _C.set_default_dtype(d)
     _C.choose_plans(0, _order.setdefault(d, len(_order)))
 
@@ -95,12 +105,30 @@ def result_type_of(operands: Sequence[object]) -> dtype:
 
 
 def result_type(a: object, b: object) -> dtype:
-    """The dtype an arithmetic operation on `a` and `b` gives."""
+    """The dtype an arithmetic operation on `a` and `b` gives.
+
+    Arguments:
+        a: a tensor or number
+        b: a tensor or number
+
+    Example:
+        >>> rl.result_type(rl.ones(2, dtype=rl.int64), 1.5)
+        rushlight.float32
+    """
     return result_type_of((a, b))
 
 
 def can_cast(source: dtype, target: dtype) -> bool:
-    """Whether a result of type `source` may be written into a tensor of type `target`."""
+    """Whether a result of type `source` may be written into a tensor of type `target`.
+
+    Arguments:
+        source: a dtype
+        target: a dtype
+
+    Example:
+        >>> rl.can_cast(rl.float64, rl.float32), rl.can_cast(rl.float32, rl.int64)
+        (True, False)
+    """
     if source.is_complex and not target.is_complex:
         return False
     if source.is_floating_point and not (target.is_floating_point or target.is_complex):

@@ -27,29 +27,33 @@ def varint(value: int) -> bytes:
 def fields(data: Any) -> Iterator[tuple[int, Any]]:
     """The fields of a message that was written: numbers, and integers, floats or memory. Refuses what is no message."""
     view, at = memoryview(data), 0
-
-    def integer() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            if at >= len(view) or shift > 63:
-                raise ValueError("this is no protocol buffer, or one that was cut off")
-            byte = view[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(view):
-        tag = integer()
-        field, kind = tag >> 3, tag & 7
-        if kind == VARINT:
-            yield field, integer()
+    end = len(view)
+    while at < end:
+        tag, at = (view[at], at + 1) if view[at] < 0x80 else _integer(view, at)
+        kind = tag & 7
+        if kind == LENGTH:
+            length, at = (view[at], at + 1) if at < end and view[at] < 0x80 else _integer(view, at)
+        elif kind == VARINT:
+            value, at = (view[at], at + 1) if at < end and view[at] < 0x80 else _integer(view, at)
+            yield tag >> 3, value
             continue
-        length = {LENGTH: None, FIXED32: 4, FIXED64: 8}.get(kind, -1)
-        length = integer() if length is None else length
-        if length < 0 or at + length > len(view):
+        else:
+            length = {FIXED32: 4, FIXED64: 8}.get(kind, end)
+        after = at + length
+        if after > end:
             raise ValueError("this is no protocol buffer, or one that was cut off")
-        piece, at = view[at : at + length], at + length
-        yield field, struct.unpack("<f", piece)[0] if kind == FIXED32 else piece
+        piece, at = view[at:after], after
+        yield tag >> 3, struct.unpack("<f", piece)[0] if kind == FIXED32 else piece
+
+
+def _integer(view: memoryview, at: int) -> tuple[int, int]:
+    """An integer of as many bytes as it has, and where it ends."""
+    value = shift = 0
+    while at < len(view) and shift < 64:
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+    raise ValueError("this is no protocol buffer, or one that was cut off")

@@ -31,7 +31,18 @@ _settings = _Settings()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Fill fresh memory, and refuse (or with `warn_only` warn about) ops whose result is not determined."""
+    """Fill fresh memory, and refuse (or with `warn_only` warn about) ops whose result is not determined.
+
+    Arguments:
+        mode: whether determinism is asked for
+        warn_only: whether a warning is enough
+
+    Example:
+        >>> rl.use_deterministic_algorithms(True)
+        >>> rl.are_deterministic_algorithms_enabled()
+        True
+        >>> rl.use_deterministic_algorithms(False)
+    """
     if not isinstance(mode, bool) or not isinstance(warn_only, bool):
         raise TypeError(
             f"use_deterministic_algorithms: mode and warn_only must be bool, got {type(mode).__name__} and"
@@ -85,7 +96,12 @@ def must_fill_memory() -> bool:
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether determinism was asked for."""
+    """Whether determinism was asked for.
+
+    Example:
+        >>> rl.are_deterministic_algorithms_enabled()
+        False
+    """
     return _settings.deterministic
 
 
@@ -113,7 +129,17 @@ def get_deterministic_debug_mode() -> int:
 
 def set_float32_matmul_precision(precision: str) -> None:
     """How exact float32 products must be: below "highest" CUDA devices may round to TF32;
-    elsewhere they are always exact to float32."""
+    elsewhere they are always exact to float32.
+
+    Arguments:
+        precision: "highest", "high" or "medium"
+
+    Example:
+        >>> rl.set_float32_matmul_precision("high")
+        >>> rl.get_float32_matmul_precision()
+        'high'
+        >>> rl.set_float32_matmul_precision("highest")
+    """
     if precision not in PRECISIONS:
         raise RuntimeError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
     _settings.precision = precision
@@ -121,7 +147,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """The precision that was asked for."""
+    """The precision that was asked for.
+
+    Example:
+        >>> rl.get_float32_matmul_precision()
+        'highest'
+    """
     return _settings.precision
 
 
@@ -148,7 +179,14 @@ def is_warn_always_enabled() -> bool:
 
 
 def set_num_interop_threads(n: int) -> None:
-    """Threads between ops; ops run one after another here, whatever the number."""
+    """Threads between ops; ops run one after another here, whatever the number.
+
+    Arguments:
+        n: how many
+
+    Example:
+        >>> rl.set_num_interop_threads(rl.get_num_interop_threads())
+    """
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_interop_threads: expects an int, but got {type(n).__name__}")
     if n <= 0:

@@ -56,7 +56,28 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """A callable that behaves as `model`. Bare or with arguments, also as a decorator."""
+    """A callable that behaves as `model`. Bare or with arguments, also as a decorator.
+
+    Arguments:
+        model: a function or module; None to use it as a decorator
+        fullgraph: whether what cannot be captured is an error, in place of a break in the graph
+        dynamic: whether sizes may vary: True from the start, False never, None once one does
+        backend: who compiles the graph: "inductor", "eager", "aot_eager", "openxla", "onnxrt" or a function of a graph
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs"
+        options: settings of the back end, in place of a mode
+        name: what the compiled function is called in logs
+        disable: whether nothing is done
+        recompile_limit: how often one function is compiled before it is left alone; None for the setting
+        isolate_recompiles: whether this call's compilations count apart from those of others of the same function
+        shapes_spec: which sizes may vary, by argument
+
+    Example:
+        >>> @rl.compile
+        ... def f(x):
+        ...     return rl.sin(x) ** 2 + rl.cos(x) ** 2
+        >>> f(rl.tensor([0.5, 1.0]))
+        tensor([1., 1.])
+    """
     if mode is not None and options is not None:
         raise RuntimeError("compile: expected mode or options, got both.")
     if mode is not None and mode not in _MODES:
@@ -309,7 +330,9 @@ def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
 
 
 def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[str, Any] | None = None) -> Callable:
-    """The graph as native code."""
+    """The graph as native code; one whose calls have effects (`register_effect`) runs as it is written."""
+    if any(getattr(getattr(n.target, "definition", None), "effect", None) is not None for n in gm.graph.nodes):
+        return run_graph(gm, example_inputs)
     from ..aot.graphs.calls import calls_in  # noqa: PLC0415 - as in within_budget
     from ..inductor.compile_fx import compile_graph  # noqa: PLC0415
 
@@ -331,6 +354,12 @@ def inductor_settings() -> Any:
     from ..inductor import settings  # noqa: PLC0415 - other backends have none
 
     return settings
+
+
+def fuses(options: Mapping[str, Any] | None) -> bool:
+    """Whether the inductor, with these options, joins ops."""
+    with inductor_options(options or {}):
+        return inductor_settings().fuse
 
 
 def kept_by(options: Mapping[str, Any] | None) -> Any:
@@ -355,7 +384,8 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
         with inductor_options(options or {}):     # refuses unknown ones now
             compiler = functools.partial(run_inductor, options=options)
         keeper = functools.partial(kept_by, options)
-        return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper, keeps_layers=True)
+        return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper, keeps_layers=True,
+                         joins_attention=functools.partial(fuses, options))
     if backend == "onnxrt":
         bridge = late.provided("onnx backend")
         return AotConfig(bridge.run_forward, bridge.run_backward, partition=bridge.partition)

@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.dispatch import modes
 from rushlight.op import OpDefinition, find_op, ops
+from rushlight.op.extern import own_function
+from rushlight.rules import levels
+
+from . import foreach_together
 
 ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
@@ -44,9 +49,22 @@ class _Foreach(OpDefinition):
 
     def run(self, *args: Any) -> Any:
         count = self.length(args)
+        found = self.at_once(args)
+        if found is not None:
+            return None if self.writes else found
         op = self.operation(self.base)
         result = [self.call(op, *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
         return None if self.writes else tuple(result)
+
+    def at_once(self, args: tuple) -> tuple | None:
+        """The results by one launch for many, where a device has that."""
+        lists = [a for a in args if isinstance(a, (list, tuple))]
+        tensors = [t for one in lists for t in one if isinstance(t, _C.Tensor)]
+        if not tensors or tensors[0].device.type in ("cpu", "meta") or not are_plain(tensors):
+            return None
+        if self.base in TWO and args[2:] not in ((), (1,)):      # another factor is rounded as its op does it
+            return None
+        return foreach_together.attempt(self.base, self.writes, args[:2] if self.base in TWO else args)
 
     @property
     def writes(self) -> bool:
@@ -96,8 +114,19 @@ class ForeachNorm(_Foreach):
 
     def run(self, tensors, ord, dtype):
         self.length((tensors,))
+        if ord == 2 and dtype is None and are_plain(tensors):
+            own = own_function("_norms_of_many", tensors[0].device)
+            found = None if own is None else own(tensors)
+            if found is not None:
+                return found
         norm = find_op("linalg_vector_norm")
         return tuple(norm(t, ord, dtype=dtype) for t in tensors)
+
+
+def are_plain(tensors: Any) -> bool:
+    """Whether nobody watches what is done with these tensors, and no gradient is asked for."""
+    watched = modes.state.dispatch_modes or levels.state.stack or any(t._keys for t in tensors)
+    return not watched and not (_C.is_grad_enabled() and any(t.requires_grad for t in tensors))
 
 
 class ForeachPowSum(_Foreach):

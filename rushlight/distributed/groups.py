@@ -218,7 +218,27 @@ def init_process_group(
     """Meet the other processes. Afterwards collectives can be made with all of them.
 
     `init_method` says where: env:// (the default; RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), tcp://host:port or
-    file:///path; or give a `store`. `backend` is "gloo", or pairs as in "cpu:gloo,cuda:nccl"."""
+    file:///path; or give a `store`. `backend` is "gloo", or pairs as in "cpu:gloo,cuda:nccl".
+
+    Arguments:
+        backend: "gloo", "nccl", "mpi" or pairs of devices and these; None for what fits
+        init_method: where to meet
+        timeout: how long to wait for others
+        world_size: how many processes; -1 for what the environment says
+        rank: which of them this is, from 0; -1 for what the environment says
+        store: where to meet, in place of `init_method`
+        group_name: what the group is called
+        pg_options: options of the back end
+        device_id: the device that this process works with
+
+    Example:
+        >>> import tempfile
+        >>> place = "file://" + tempfile.mkdtemp() + "/meet"
+        >>> rl.distributed.init_process_group("gloo", init_method=place, world_size=1, rank=0)
+        >>> x = rl.ones(2)
+        >>> rl.distributed.all_reduce(x)
+        >>> rl.distributed.destroy_process_group()
+    """
     _check_init(backend, timeout, store, init_method, rank, world_size)
     timeout = timeout or default_pg_timeout
     is_alone = Backend(backend or Backend.UNDEFINED) in (Backend.MPI, Backend.FAKE)      # there is nobody to meet

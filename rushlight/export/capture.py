@@ -56,6 +56,20 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
     the arguments, or a `ShapesCollection`. All others are those of the examples. `strict` reads the program's bytecode
     first, and refuses what one run would not show: branches on elements, calls that cannot be looked into.
     `preserve_module_call_signature` names modules whose arguments and results `unflatten` shall keep the structure of.
+
+    Arguments:
+        mod: the module
+        args: examples of its arguments
+        kwargs: examples of its keyword arguments
+        dynamic_shapes: which sizes may vary; None for none
+        strict: whether the program's bytecode is read, not one run of it
+        preserve_module_call_signature: names of modules whose arguments and results `unflatten` keeps
+        prefer_deferred_runtime_asserts_over_guards: whether conditions on sizes are checked when the program runs
+
+    Example:
+        >>> program = rl.export.export(rl.nn.Linear(3, 2), (rl.ones(1, 3),))
+        >>> program.module()(rl.ones(1, 3)).shape
+        rushlight.Size([1, 2])
     """
     if not isinstance(mod, Module):
         raise ValueError(
@@ -114,10 +128,12 @@ class _Export:
         recorder = Recorder(self.tracer)
         recorder.keeps_casts = True
         recorder.values, self.sizes.mode.on_detach = self.values, recorder.detached
+        self.sizes.mode.on_resize = recorder.resized
         with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod), \
                 noted_calls(self.tracer, self.preserved) as calls:
             result = self.traced(recorder, held, leaves)
         self.sizes.mode.on_scalar = self.sizes.mode.on_detach = None      # it lives on, with the graph
+        self.sizes.mode.on_resize = None
         return self.program(result, calls)
 
     # --- inputs -------------------------------------------------------------------------------------------------------

@@ -241,6 +241,12 @@ class ExportedProgram:
         return self._update(result, signature, state_dict=copy.deepcopy(self._state_dict, memo),
                             constants=copy.deepcopy(self._constants, memo))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the graph, drawn."""
+        from ..fx.passes.drawing import graph_page  # for notebooks alone
+
+        return graph_page(self.graph_module.graph, type(self).__name__)
+
     def __str__(self) -> str:
         code = self._graph_module.print_readable(print_output=False, colored=False).replace("\n", "\n    ")
         signature = str(self._graph_signature).replace("\n", "\n    ")

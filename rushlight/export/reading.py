@@ -90,6 +90,7 @@ class _Reader:
         self.json = self.module["graph"]
         self.graph, self.nodes, self.root = Graph(), {}, Module()
         self.env = ShapeEnv(duck_shape=False)
+        self.env.merges_sizes = True
         self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
         self.symbols: dict[str, Any] = {}
 

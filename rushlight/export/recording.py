@@ -41,6 +41,7 @@ from ..nn.modules.hooks import register_module_forward_hook, register_module_for
 from ..op import find_op
 from ..rules import levels
 from .imitations import imitated
+from .values import note_numbers
 
 _END = (1 << 63) - 1      # of a slice that has none
 _CREATING = frozenset(
@@ -279,7 +280,7 @@ class Recorder:
             result = NotImplemented if runs_now else self.by_rule(overload, tuple(bound), {})
             if result is not NotImplemented:
                 return result
-            if overload.definition.is_composite:
+            if overload.definition.is_composite and not overload.definition.is_portable:
                 with self.calls:
                     return overload.definition.run(*bound)
             with self.tracer.untaped():
@@ -308,6 +309,20 @@ class Recorder:
         self.tracer.track(result, proxy)
         if before is not None:
             self.tracer.places[_place(result)] = before      # whatever else looks there is not detached
+
+    def resized(self, t: Tensor, layout: tuple, enough: bool) -> Callable[[], None] | None:
+        """A call of `resize_`, which no mode sees: from there on the tensor is another view of its memory."""
+        if self.is_quiet or self.kernels not in modes.dispatch_modes:
+            return None
+        if not enough:
+            raise NotImplementedError(
+                f"export: resize_ to {list(layout[0])} needs more memory than the tensor of {list(t.shape)} has, which"
+                " a graph cannot give it. Make a tensor of the new sizes and copy what there is."
+            )
+        target = namespace("aten").as_strided.default
+        args = (self.tracer.proxy_of(t), *map(list, layout))      # from where it begins
+        proxy = self.tracer.create_proxy("call_function", target, args, {}, name="as_strided")
+        return lambda: self.tracer.track(t, proxy)
 
     def by_rule(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the rule for an overload computes; NotImplemented where there is none, or where its graph would write
@@ -373,7 +388,8 @@ class Recorder:
         nodes = list(map_aggregate(tuple(None if callable(a) and not isinstance(a, Tensor) else a for a in arguments),
                                    lambda t: tracer.proxy_of(tracer.twin(t))))
         for name, (at, like) in op.functions(arguments).items():
-            graph, results[name] = self.function_graph(op, name, arguments[at], [apart(t, fakes) for t in like])
+            with op.assuming(name, arguments):
+                graph, results[name] = self.function_graph(op, name, arguments[at], [apart(t, fakes) for t in like])
             number = sum(key.startswith(f"{name}_") for key in tracer.root._modules)
             setattr(tracer.root, f"{name}_{number}", graph)
             nodes[at] = tracer.create_proxy("get_attr", f"{name}_{number}", (), {})
@@ -401,6 +417,7 @@ class Recorder:
             with tracer.graph.inserting_before(node):
                 node.replace_all_uses_with(tracer.graph.get_attr(f"_tensor_constant{i}"))
             tracer.graph.erase_node(node)
+        note_numbers(tracer.graph)
         return GraphModule(tracer.root, tracer.graph, name), [apart(t, tracer.snapshots) for t in result]
 
     def node(self, call: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:

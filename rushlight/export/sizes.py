@@ -7,7 +7,7 @@ what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._C import Tensor
@@ -35,6 +35,7 @@ class Sizes:
 
     def __init__(self, kind: type[ShapeEnv] = ShapeEnv) -> None:
         self.env = kind(duck_shape=False)
+        self.env.merges_sizes = True
         self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
         self.roots: dict[str, tuple[Dim, SymInt]] = {}            # by the name of the Dim
         self.hinted: dict[str, tuple[_DimHint, str]] = {}         # by symbol: the hint, and where
@@ -156,17 +157,11 @@ class Sizes:
 
     def _uneven(self, name: str, number: str) -> tuple[str, str]:
         """Whether the program works for multiples only."""
-        for guard in self.env.guards:
-            if guard.truth.names != {number} or "%" not in repr(guard.truth):
-                continue
-            factor = next((k for k in range(2, 4097) if all(guard.holds({number: k * i}) for i in (1, 2, 3))), None)
-            if factor is not None and not guard.holds({number: factor + 1}):
-                return (
-                    f"{self.sources[number]} (Dim {name!r}) must be a multiple of {factor} ({guard!r} at "
-                    f"{guard.location})",
-                    f"{name} = {factor}*_{name}",
-                )
-        return "", ""
+        factor, guard = multiple_of(self.env.guards, number)
+        if guard is None:
+            return "", ""
+        return (f"{self.sources[number]} (Dim {name!r}) must be a multiple of {factor} ({guard!r} at {guard.location})",
+                f"{name} = {factor}*_{name}")
 
     def _where(self, name: str) -> str:
         guard = next((g for g in self.env.guards if name in g.truth.names), None)
@@ -192,6 +187,17 @@ class Sizes:
             if self.env.simplify(symbol(name)).sole_symbol == name and (low is not None or high is not None):
                 found[symbol(name)] = ValueRange(low, high)
         return found
+
+
+def multiple_of(guards: Iterable[Any], name: str) -> tuple[int, Any]:
+    """Of which number a size has to be a multiple, and the guard that says so; 1 and None where any will do."""
+    for guard in guards:
+        if guard.truth.names != {name} or not any(sign in repr(guard.truth) for sign in ("%", "//")):
+            continue
+        factor = next((k for k in range(2, 4097) if all(guard.holds({name: k * i}) for i in (1, 2, 3))), None)
+        if factor is not None and not guard.holds({name: factor + 1}):
+            return factor, guard
+    return 1, None
 
 
 def _name(number: SymInt) -> str:

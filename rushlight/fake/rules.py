@@ -64,7 +64,8 @@ def _from_body(definition: Any, args: tuple) -> list[Layout] | None:
     themselves: each step of it is a call with a rule, or asks for numbers and leaves guards."""
     given = [t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,)) if hasattr(t, "fake_mode")]
     with given[0].fake_mode.running_body() if given else nullcontext():
-        result = (getattr(definition, "fake", None) or definition.run)(*args)
+        custom = definition.custom
+        result = definition.shape_rule()(*definition.listed(args)) if custom else definition.run(*args)
     results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(r, _C.Tensor)]
     # a bare tensor: the core made it from hints
     return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None

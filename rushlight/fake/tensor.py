@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .. import _C
@@ -23,6 +23,7 @@ from ..base.bits import BITS
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..devices import at_unit, default_device
 from ..dispatch.modes import TorchDispatchMode, state
+from ..library.rules import fake_context
 from ..op import Composite, Extern, OpDefinition
 from ..rules.batch_overloads import PythonMeta
 from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
@@ -154,12 +155,12 @@ class FakeTensor(Tensor):
         order = contiguous_format if memory_format in (None, preserve_format) else memory_format
         layout = fresh(given, None if order is contiguous_format else strides_for(given, order))
         bare = _C.empty(*(tuple(map(_on_meta, part)) for part in layout[:2]), self.dtype, META)
-        enough = (
-            self.symbolic is None
-            and not _is_symbolic(given)
-            and bare.numel() * self.itemsize <= Tensor.untyped_storage(self).nbytes()
-        )
-        self._set_storage(self.untyped_storage() if enough else bare.untyped_storage(), 0, *layout[:2])
+        begin, enough = Tensor.storage_offset(self), self.symbolic is None and not _is_symbolic(given)
+        enough = enough and (begin + bare.numel()) * self.itemsize <= Tensor.untyped_storage(self).nbytes()
+        note = self.fake_mode.on_resize and self.fake_mode.on_resize(self, layout[:2], enough)
+        self._set_storage((self if enough else bare).untyped_storage(), begin if enough else 0, *layout[:2])
+        if note is not None:
+            note()
         return self
 
     def detach(self) -> FakeTensor:
@@ -340,6 +341,8 @@ class FakeTensorMode(TorchDispatchMode):
         # told of each element that becomes a symbol (a tracer records it)
         self.on_scalar: Callable[[FakeTensor, Any], None] | None = None
         self.on_detach: Callable[[FakeTensor, FakeTensor], None] | None = None
+        # told of sizes and strides given in place, and whether memory has room; its result is called afterwards
+        self.on_resize: Callable[[FakeTensor, tuple, bool], Callable[[], None] | None] | None = None
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.created: list[weakref.ref] | None = None     # a list, to be told of every tensor made
         self.calls: list[Any] | None = None               # a list, to be told of every op that runs
@@ -495,9 +498,14 @@ class FakeTensorMode(TorchDispatchMode):
         """What a body in Python makes of fake tensors; None where it has none,
         or sizes from elements are not wanted."""
         wanted = self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops
+        if wanted and definition.custom and definition.fake is not None:
+            with self.running_body(), fake_context(self.shape_env):
+                return definition.fake(*bound)
         if not wanted or type(definition).run in (OpDefinition.run, Extern.run):
             return None
-        result = definition.run(*bound)
+        fake = getattr(definition, "fake", None)
+        with self.running_body() if fake is not None else nullcontext():
+            result = (fake or definition.run)(*bound)
         return result if all(isinstance(t, FakeTensor) for t in _tensors((result,), {})) else None
 
     def with_hidden_size(self, definition: Any, bound: tuple, device: Any) -> Any:

@@ -29,6 +29,17 @@ def vmap(
     in_dims: an int or None for all arguments, or a structure of them like the arguments'. out_dims likewise for
     results. randomness: "error", "different" (a draw for every example) or "same". chunk_size: examples run at a time;
     None for all.
+
+    Arguments:
+        func: a function of one example
+        in_dims: the dim of examples, for all arguments or one for each; None for an argument that all share
+        out_dims: where that dim stands in results
+        randomness: "error", "different" or "same"
+        chunk_size: how many examples run at a time; None for all
+
+    Example:
+        >>> rl.vmap(rl.dot)(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), rl.ones(2, 2))
+        tensor([3., 7.])
     """
     if randomness not in RANDOMNESS:
         raise RuntimeError(

@@ -13,9 +13,20 @@ from ..func import (
     vjp,
     vmap,
 )
+from ..fx.experimental.proxy_tensor import make_fx
 from . import compile  # noqa: A004 - PyTorch's name
+from .functional_modules import (
+    FunctionalModule,
+    FunctionalModuleWithBuffers,
+    combine_state_for_ensemble,
+    make_functional,
+    make_functional_with_buffers,
+)
 
 __all__ = [
+    "FunctionalModule",
+    "FunctionalModuleWithBuffers",
+    "combine_state_for_ensemble",
     "compile",
     "functional_call",
     "functionalize",
@@ -25,6 +36,9 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "make_functional",
+    "make_functional_with_buffers",
+    "make_fx",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -18,8 +18,25 @@ _state = {"lazy": False}
 _generating = threading.RLock()      # a graph may have others inside
 
 
+class _Pending:
+    """An attribute that the generated code has: it is made when it is first read, and then stands in this place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, gm: _LazyGraphModule | None, kind: type | None = None) -> Any:
+        if gm is None:
+            return self
+        if not gm.__dict__.get("_is_pending"):
+            raise AttributeError(f"{type(gm).__name__} has no {self.name}: its code was not generated")
+        gm.real_recompile()
+        return getattr(gm, self.name)
+
+
 class _LazyGraphModule(GraphModule):
     """A GraphModule that is compiled when first needed."""
+
+    _code, _lineno_map, _prologue_start = (_Pending(name) for name in _GENERATED)
 
     @classmethod
     def from_graphmodule(cls, gm: GraphModule) -> _LazyGraphModule:
@@ -36,7 +53,7 @@ class _LazyGraphModule(GraphModule):
         self.__dict__["_is_pending"] = True
         for name in _GENERATED:
             self.__dict__.pop(name, None)
-        type(self).forward = _compile_and_run
+        type(self).forward = _FORWARD
 
     def real_recompile(self) -> None:
         """Generate forward from the graph, if it is not up to date."""
@@ -45,17 +62,11 @@ class _LazyGraphModule(GraphModule):
                 if self.__dict__.get("_is_pending"):
                     super().recompile()
                     self.__dict__["_is_pending"] = False
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _GENERATED and self.__dict__.get("_is_pending"):
-            self.real_recompile()
-            return self.__dict__[name]
-        return super().__getattr__(name)
+                    for child in self.children():
+                        self.force_recompile(child)
 
 
-def _compile_and_run(self: _LazyGraphModule, *args: Any, **kwargs: Any) -> Any:
-    self.real_recompile()
-    return type(self).forward(self, *args, **kwargs)
+_FORWARD: Any = _Pending("forward")
 
 
 def _make_graph_module(*args: Any, graph_module_cls: type | None = None, **kwargs: Any) -> GraphModule:

@@ -343,6 +343,8 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             self.root = root
+            if isinstance(root, GraphModule):
+                root.code.strip()      # made when it is first looked at
             assert hasattr(
                 type(root), self.traced_func_name
             ), f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
@@ -419,7 +421,19 @@ def _tensor_attributes(module: Module, prefix: str) -> Iterable[tuple[str, Any]]
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:
-    """A module or function as a GraphModule that computes the same."""
+    """A module or function as a GraphModule that computes the same.
+
+    Arguments:
+        root: a module or function
+        concrete_args: arguments that are fixed to a value, by name
+
+    Example:
+        >>> traced = rl.fx.symbolic_trace(lambda x: rl.relu(x) + 1)
+        >>> [node.op for node in traced.graph.nodes]
+        ['placeholder', 'call_function', 'call_function', 'output']
+        >>> traced(rl.tensor([-1.0, 2.0]))
+        tensor([1., 3.])
+    """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
     return GraphModule(tracer.root, graph, type(root).__name__ if isinstance(root, Module) else root.__name__)

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import nn
 from .._C import Tensor
+from ..base import late
 from ..nn import Module, Parameter
 from .codegen import PythonCode, _custom_builtins, _PyTreeCodeGen
 from .graph import Graph
@@ -244,6 +245,10 @@ class GraphModule(Module):
         if print_output:
             print(text)
         return text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the graph, drawn."""
+        return late.provided("graph page")(self.graph, type(self).__name__)
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), self._code, "# graph_module.print_readable() shows more"])

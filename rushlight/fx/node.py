@@ -316,6 +316,7 @@ class Node:
             return (
                 self.target in _side_effectful_functions
                 or _mutates(self.target)
+                or getattr(getattr(self.target, "definition", None), "effect", None) is not None
                 or (impure_random and _draws(self.target))
             )
         if self.op == "call_module":

@@ -23,6 +23,7 @@ from .joined import write_joined, write_turned
 from .launches import share
 from .merge import merge
 from .mixed import compile_mixed, devices_of
+from .narrow_convolutions import widen
 from .overlap import overlapped
 from .products import improve
 from .quantized_layers import fold_layers
@@ -163,6 +164,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     if settings.freeze:
         fold_norms(reader, outputs)
         enlarge_tiles(reader)
+    widen(reader)
     improve(reader, outputs)
     write_joined(reader, outputs)
     if device.type != "cpu":      # whose vectors go along rows

@@ -27,6 +27,7 @@ from .values import Buffer, Value
 
 KERNELS: dict[tuple, Any] = {}
 GIVEN = 1 << 20          # from here on slots are results of the prepared plan
+MOVES = frozenset({"cat", "stack", "constant_pad_nd"})      # ops with plans of their own that only lay elements out
 
 
 class Emitter:
@@ -65,7 +66,8 @@ class Emitter:
 
     def is_static(self, unit: Unit) -> bool:
         """Whether a unit reads static inputs only, and makes what can be kept."""
-        if unit.form not in ("points", "rows", "fold"):
+        moves = unit.form == "steps" and all(n.definition.name in MOVES for n in unit.nodes)
+        if not moves and unit.form not in ("points", "rows", "fold"):
             return False
         inside = unit.produced
         if any(v.varies for n in unit.nodes for v in (*n.inputs, *n.results)):

@@ -17,10 +17,16 @@ def called(overload: Any, inputs: Sequence[Value], args: Any, single: bool, begi
     """An op that is called: its results are copied to where the plan has room for them. `begins`: the same for one that
     fills that room itself, later."""
     count = len(inputs)
+    parts = [None if v.is_whole else v for v in inputs]
+    is_one_list = len(args) == 1 and isinstance(args[0], (list, tuple)) and all(map(is_value, args[0]))
 
     def run(*tensors: Any) -> None:
-        left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
-        given = map_values(args, lambda v: next(left), is_value)
+        operands = [t if v is None else v.of(t) for v, t in zip(parts, tensors[:count], strict=True)]
+        if is_one_list:
+            given = (operands,)
+        else:
+            left = iter(operands)
+            given = map_values(args, lambda v: next(left), is_value)
         if begins is not None:
             begins(tensors[count], *given)
             return

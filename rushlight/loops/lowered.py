@@ -56,6 +56,7 @@ class Fold:
     uses_index: ClassVar[bool] = False   # step and merge see positions along the reduced dims
     blocked: ClassVar[bool] = False      # long float folds go in blocks, for accuracy
     has_identity: ClassVar[bool] = True
+    slow: ClassVar[bool] = False         # a step takes so long that short rows are better folded side by side
 
     def init(self, s: Scalars, code: str) -> Accumulators:
         """Accumulators before the first element; `code` is the compute type."""
@@ -401,8 +402,8 @@ class Rare(Record):
 
 class Walk(Record):
     """One range is walked in order: a running state, and outputs for every element.
-    `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element. `sums`: the body
-    whose elements are added up as they are."""
+    `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element. `way`: how elements
+    are joined, where that has a name (op/scan.py), and `plain` the body whose elements are joined so as they are."""
 
     dim: int
     compute: str
@@ -411,8 +412,9 @@ class Walk(Record):
     emit: Callable[[Accumulators], Accumulators]
     merge: Callable[[Accumulators, Accumulators], Accumulators] | None = None
     single: Callable[[Value], Accumulators] | None = None
-    sums: Callable | None = None
+    plain: Callable | None = None
     rare: Rare | None = None
+    way: str = ""
 
 
 class Scatter(Record):
@@ -445,6 +447,7 @@ class Piece(Record):
     strides: tuple[int, ...]
     offset: int = 0            # elements before the first one shown
     backwards: frozenset[int] = frozenset()
+    steps: tuple[int, ...] | None = None      # in the result, of a box whose dims are not the result's; None: layout's
 
 
 Body = Callable[[At, Sequence[Any]], Sequence[Value]]

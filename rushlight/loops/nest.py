@@ -104,7 +104,7 @@ class For(Record):
     more than some processors' own prediction follows. A `transposed` vector loop, of as many iterations as a register
     has lanes, reads at base + stride * var + k for every k below that number: whole registers are read along k and
     exchanged, not single elements. A serial loop with `going` ends early, behind the first iteration after which that
-    condition holds on no lane: series and fractions that converge at different speeds.
+    condition holds on no lane: series and fractions that converge at different speeds. `gathers`: see Reduce.
     """
 
     var: str
@@ -115,6 +115,7 @@ class For(Record):
     ahead: int = 0
     transposed: bool = False
     going: Value | None = None
+    gathers: bool = False
 
 
 class Reduce(Record):

@@ -183,11 +183,13 @@ from rushlight.nn.modules.padding import ZeroPad2d as ZeroPad2d
 from rushlight.nn.modules.padding import ZeroPad3d as ZeroPad3d
 from . import attention as attention
 from . import common_types as common_types
+from . import factory as factory
 from rushlight.nn.factory import factory_kwargs as factory_kwargs
 from . import functional as functional
 from . import grad as grad
 from . import init as init
 from . import modules as modules
+from . import packing as packing
 from . import parallel as parallel
 from . import parameter as parameter
 from . import scaling as scaling

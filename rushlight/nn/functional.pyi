@@ -211,20 +211,15 @@ def dropout3d(
 def elu(input: Tensor, alpha: Number = 1.0) -> Tensor: ...
 def elu_(input: Tensor, alpha: Number = 1.0) -> Tensor: ...
 def embedding(
-    weight: Tensor, indices: Tensor, padding_idx: builtins.int = -1, scale_grad_by_freq: builtins.bool = False,
-    sparse: builtins.bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None,
+    input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None,
+    norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False,
 ) -> Tensor: ...
-@overload
 def embedding_bag(
-    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False, mode: builtins.int = 0,
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None,
+    norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, mode: builtins.str = 'mean',
     sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
-@overload
-def embedding_bag(
-    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool, mode: builtins.int,
-    sparse: builtins.bool, per_sample_weights: Tensor | None, include_last_offset: builtins.bool,
-    padding_idx: builtins.int | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+    padding_idx: builtins.int | None = None,
+) -> Tensor: ...
 @overload
 def feature_alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor: ...
 @overload
@@ -233,9 +228,9 @@ def feature_alpha_dropout(
 ) -> Tensor: ...
 def fold(
     input: Tensor, output_size: builtins.int | Sequence[builtins.int],
-    kernel_size: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int] = ...,
-    padding: builtins.int | Sequence[builtins.int] = ..., stride: builtins.int | Sequence[builtins.int] = ...,
-) -> Any: ...
+    kernel_size: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int] = 1,
+    padding: builtins.int | Sequence[builtins.int] = 0, stride: builtins.int | Sequence[builtins.int] = 1,
+) -> Tensor: ...
 def fractional_max_pool2d(
     input: Tensor, kernel_size: builtins.int | Sequence[builtins.int],
     output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: Any = None,
@@ -270,12 +265,12 @@ def grid_sample(
 ) -> Tensor: ...
 def group_norm(
     input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True,
+    eps: builtins.float = 1e-05,
 ) -> Tensor: ...
 def grouped_mm(
-    input: Tensor, mat2: Tensor, offs: Tensor | None = ..., bias: Tensor | None = ..., out_dtype: _dtype | None = ...,
-    *, out: Tensor | None = ...,
-) -> Any: ...
+    input: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None,
+    out_dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None,
+) -> Tensor: ...
 def gumbel_softmax(
     logits: Tensor, tau: builtins.float = 1.0, hard: builtins.bool = False, eps: builtins.float = 1e-10,
     dim: builtins.int = -1,
@@ -349,8 +344,11 @@ def local_response_norm(
     input: Tensor, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75,
     k: builtins.float = 1.0,
 ) -> Tensor: ...
+@overload
+def log_softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor: ...
+@overload
 def log_softmax(
-    input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None,
+    input: Tensor, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: _dtype | None = None,
 ) -> Tensor: ...
 def logsigmoid(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
 def lp_pool1d(
@@ -541,6 +539,12 @@ def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0,
     is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False,
 ) -> Tensor: ...
+def scaled_grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, scale_a: Any, scale_recipe_a: Any, scale_b: Any, scale_recipe_b: Any,
+    swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None, offs: Tensor | None = None,
+    output_dtype: Any = 'bfloat16', contraction_dim: builtins.int | Sequence[builtins.int] = ...,
+    use_fast_accum: builtins.bool = False,
+) -> Tensor: ...
 def scaled_mm(
     mat_a: Tensor, mat_b: Tensor, scale_a: Any, scale_recipe_a: Any, scale_b: Any, scale_recipe_b: Any,
     swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None, output_dtype: Any = 'bfloat16',
@@ -566,8 +570,11 @@ def soft_margin_loss(
 ) -> Tensor: ...
 @overload
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: builtins.int) -> Tensor: ...
+@overload
+def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor: ...
+@overload
 def softmax(
-    input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None,
+    input: Tensor, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: _dtype | None = None,
 ) -> Tensor: ...
 @overload
 def softmin(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor: ...
@@ -605,7 +612,11 @@ def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: builtins.float = 1.0,
     swap: builtins.bool = False, reduction: builtins.str = 'mean',
 ) -> Tensor: ...
-def unfold(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
+def unfold(
+    input: Tensor, kernel_size: builtins.int | Sequence[builtins.int],
+    dilation: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0,
+    stride: builtins.int | Sequence[builtins.int] = 1,
+) -> Tensor: ...
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: builtins.str = 'nearest',
     align_corners: builtins.bool | None = None,

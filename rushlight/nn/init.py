@@ -58,7 +58,7 @@ def trunc_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Normal, restricted to [a, b] by drawing again what falls outside; the draws are PyTorch's, round for round."""
-    if tensor.is_meta:
+    if tensor.device.type == "meta":      # and no fake, of which a graph is to draw
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(

@@ -15,11 +15,11 @@ from rushlight import Generator as _Generator, Tensor, device as _device, dtype 
 from rushlight.op.composite import Composite as Composite
 from rushlight.op.extern import Extern as Extern
 from rushlight.loops.lowered import Fold as Fold
+from rushlight.op.definition import FreedMeta as FreedMeta
 from rushlight.op.fused import Fused as Fused
 from rushlight.op.view import Geometry as Geometry
 from rushlight.op.library import Library as Library
 from rushlight.op.loops import Loops as Loops
-from rushlight.op.definition import FreedMeta as FreedMeta
 from rushlight.op.definition import Meta as Meta
 from rushlight.op.results import NamedResult as NamedResult
 from rushlight.op.definition import OpDefinition as OpDefinition
@@ -37,7 +37,9 @@ from . import extern as extern
 from . import factory as factory
 from rushlight.op.registry import find_op as find_op
 from . import fused as fused
+from . import help as help
 from . import indexed as indexed
+from . import layout as layout
 from . import library as library
 from rushlight.op.registry import load_all as load_all
 from . import loops as loops

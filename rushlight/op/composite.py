@@ -22,5 +22,12 @@ class Composite(OpDefinition):
         """The result, from the bound arguments."""
         raise NotImplementedError
 
+    def plan(self, args: tuple) -> Any:
+        if not self.replays or not self.is_planned(args):
+            return None
+        from .replay import written_plan  # noqa: PLC0415 - for ops that are called more than once
+
+        return written_plan(self, args)
+
     def run(self, *args: Any) -> Any:
         return self.compute(*args)

@@ -81,7 +81,11 @@ class OpDefinition:
     # law(self, dtype, *numbers): of an op that fills its argument with random numbers: what the core's sampler takes
     law: ClassVar[Callable | None] = None
     is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
+    is_portable: ClassVar[bool] = False      # exported programs hold the call, as its body suits one processor
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
+    replays: ClassVar[bool] = False          # the body, or `run`, may become part of a plan: see op/replay.py
+    joins: ClassVar[str | None] = None       # "along" or "anew": the core puts tensors together by itself (csrc/join.h)
+    plan_per_shape: ClassVar[bool] = False   # where it replays: sizes decide too much for a plan to hold for others
     # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
     views: ClassVar[str | None] = None
     batch: ClassVar[str | None] = None       # how vmap runs it: see rules/batching.py
@@ -168,6 +172,8 @@ class OpDefinition:
 
     def overload(self) -> Any:
         """The core's object for this schema."""
+        if self.joins:
+            _C.set_join(self, self.joins == "anew")
         saved = self.saved_names()
         params = []
         for i, p in enumerate(self.spec.params):
@@ -186,7 +192,7 @@ class OpDefinition:
             sees_bits=self.is_view() or self.body or self.kind == KIND_POINTWISE,
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
-            keys_numbers=bool(self.compiled_in),
+            keys_numbers=bool(self.compiled_in), replays=self.replays and self.kind == KIND_PYTHON,
         )
 
     def result_views(self) -> int:

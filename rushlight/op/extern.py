@@ -7,6 +7,7 @@ are computed on the host and the results copied back, so a new device starts com
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -59,16 +60,24 @@ class Extern(OpDefinition):
         names = self.spec.return_names
         return result_type(self.spec.name, names)(outs) if names else outs
 
-    # elsewhere(out, *args): the same by other ops, for devices without an implementation of their own
+    # elsewhere(out, *args): the same by other ops, for devices without an implementation of their own, or whose own
+    # returns False for these arguments
     elsewhere: ClassVar[Callable | None] = None
 
     def implementation(self, device: Any) -> Any:
         if device.type == "cpu":
             return self.cpu
         handler = handlers[device.type]
-        if self.elsewhere is not None and handler.own(self.spec.name) is None:
-            return self.elsewhere
+        if self.elsewhere is not None:
+            own = handler.own(self.spec.name)
+            return self.elsewhere if own is None else functools.partial(self.own_or_elsewhere, own)
         return handler.own_or_report(self.spec.name) or self.through_host
+
+    def own_or_elsewhere(self, own: Callable, out: Any, *args: Any) -> None:
+        """By the device's function, unless it returns False: it does not take these arguments then."""
+        otherwise: Any = self.elsewhere
+        if own(out, *args) is False:
+            otherwise(out, *args)
 
     def through_host(self, out: Any, *args: Any) -> None:
         """Run on the host for a device that has no implementation of its own."""

@@ -90,10 +90,12 @@ def as_bits(numbers: Sequence[Any]) -> tuple[int, ...]:
 
 class DeviceUpdate:
     """An update rule on plugged-in devices: a launch for many parameters, or for each. With `has_table` the numbers are
-    on the device, behind the tensors of each parameter, which many may have only."""
+    on the device, behind the tensors of each parameter, which many may have only, as with `only_many`."""
 
-    def __init__(self, name: str, num_numbers: int, body: Body, has_table: bool = False, math: Any = None) -> None:
+    def __init__(self, name: str, num_numbers: int, body: Body, has_table: bool = False, math: Any = None,
+                 only_many: bool = False) -> None:
         self.name, self.num_numbers, self.body, self.has_table = name, num_numbers, body, has_table
+        self.only_many = only_many or has_table
         self.math = math      # the scalar vocabulary over tensors
         self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
         self.many_kernels: dict[tuple, Any] = {}
@@ -101,7 +103,7 @@ class DeviceUpdate:
     def many(self, tuples: list[tuple], numbers: Sequence[Any]) -> bool:
         """Update many parameters (with gradients and state) of the same types, with the same numbers."""
         if _C.records(tuples[0][0].device):
-            return not self.has_table and self.record(tuples, numbers)
+            return not self.only_many and self.record(tuples, numbers)
         own = tuples[0][:-1] if self.has_table else tuples[0]
         device, codes = own[0].device, tuple([t.dtype.code for t in own])
         key = (device.type, codes)
@@ -109,7 +111,7 @@ class DeviceUpdate:
             self.many_kernels[key] = self.load(device, codes, many=True)
         kernel = self.many_kernels[key]
         if kernel is None:
-            return not self.has_table and self.side_by_side(device, codes, tuples, numbers)
+            return not self.only_many and self.side_by_side(device, codes, tuples, numbers)
         return _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers), self.has_table)
 
     def side_by_side(self, device: Any, codes: tuple[str, ...], tuples: list[tuple], numbers: Sequence[Any]) -> bool:

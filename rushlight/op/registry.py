@@ -158,9 +158,10 @@ def find_op(name: str) -> _C.Op:
 
 
 def describe(op: _C.Op) -> str | None:
-    """The documentation of an op: schemas and promise of its first definition."""
-    first = type(op.overload_list[0].definition)
-    return f"{' | '.join(schemas_of(first))}\n\n{first.__doc__ or ''}" if hasattr(first, "schema") else None
+    """The documentation of an op: schemas and promise of its first definition, arguments, an example."""
+    from .help import help_of
+
+    return help_of(op)
 
 
 class LateSignature:

@@ -26,7 +26,7 @@ class Scan(OpDefinition):
 
     kind = KIND_PLANNED
     uses_index: ClassVar[bool] = False
-    adds: ClassVar[bool] = False              # results are plain sums
+    way: ClassVar[str] = ""                   # how elements are joined: "add", "mul", "max", "min", "logaddexp"
     divides_on_host: ClassVar[bool] = True    # False: only devices with many threads need it
 
     def types(self, input: Any, *args: Any) -> Types:
@@ -96,10 +96,10 @@ class Scan(OpDefinition):
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         code = input.dtype.code
-        plain = self.adds and types.read in (code, "i64" if code in ("b1", "i8", "i16", "i32") else code)
+        plain = self.way and types.read in (code, "i64" if code in ("b1", "i8", "i16", "i32") else code)
         walk = Walk(
             dim, compute, init, step, emit, merge if divides else None, single, body if plain else None,
-            self.rare(scalars, compute),
+            self.rare(scalars, compute), self.way,
         )
         return Lowered(
             self.spec.name,

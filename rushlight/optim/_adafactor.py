@@ -6,6 +6,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..base.descriptions import describe
 from ..base.dtype import finfo
 from ..op import find_op
 from .optimizer import Optimizer, ParamsT, _get_scalar_dtype
@@ -16,6 +17,17 @@ class Adafactor(Optimizer):
 
     `eps` is (least mean of squares, least relative size), `d` the size above which updates are clipped,
     and the means decay by 1 - step ** beta2_decay.
+
+    Example:
+        >>> w = rl.nn.Parameter(rl.tensor([[1.0, 2.0]]))
+        >>> optimizer = rl.optim.{name}([w], lr=0.1)
+        >>> for step in range(3):
+        ...     loss = (w * w).sum()
+        ...     optimizer.zero_grad()
+        ...     loss.backward()
+        ...     _ = optimizer.step()
+        >>> bool((w * w).sum() < 5)
+        True
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
@@ -130,3 +142,6 @@ def adafactor(params: list[Tensor], grads: list[Tensor], row_vars: list[Tensor |
 
 
 __all__ = ["Adafactor", "adafactor"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..base.descriptions import describe
 from ..op import find_op
 from .optimizer import Optimizer, ParamsT
 
@@ -49,7 +50,19 @@ def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
 
 class Muon(Optimizer):
     """Momentum whose singular values are all brought near 1 (Newton-Schulz, `ns_steps` of it),
-    with decoupled weight decay."""
+    with decoupled weight decay.
+
+    Example:
+        >>> w = rl.nn.Parameter(rl.tensor([[1.0, 2.0]]))
+        >>> optimizer = rl.optim.{name}([w], lr=0.1)
+        >>> for step in range(3):
+        ...     loss = (w * w).sum()
+        ...     optimizer.zero_grad()
+        ...     loss.backward()
+        ...     _ = optimizer.step()
+        >>> bool((w * w).sum() < 5)
+        True
+    """
 
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (DEFAULT_A, DEFAULT_B, DEFAULT_C),
@@ -123,3 +136,6 @@ def muon(params: list[Tensor], grads: list[Tensor], muon_momentum_bufs: list[Ten
 
 
 __all__ = ["Muon", "muon"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from .optimizer import ParamsT
+from ..base.descriptions import describe
+from .optimizer import Optimizer, ParamsT
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional_update
 
 
@@ -67,3 +68,6 @@ def adadelta(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor
 
 
 __all__ = ["Adadelta", "adadelta"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
+from ..base.descriptions import describe
 from ..op import find_op
-from .optimizer import ParamsT, _device_dtype_check_for_fused
+from .optimizer import Optimizer, ParamsT, _device_dtype_check_for_fused
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_fused, functional_update, new_scalar, skips
 
 
@@ -37,7 +38,11 @@ RULE = AdagradRule()
 
 class Adagrad(RuledOptimizer):
     """p -= lr * g / (sqrt(sum of g * g) + eps), with lr falling as 1 / (1 + lr_decay * step).
-    Sparse gradients touch their rows only."""
+    Sparse gradients touch their rows only.
+
+    Arguments:
+        fused: whether the step must be one kernel over all parameters; None leaves the choice
+    """
 
     _rule = RULE
     _later = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
@@ -118,3 +123,6 @@ def adagrad(params: list[Tensor], grads: list[Tensor], state_sums: list[Tensor],
 
 
 __all__ = ["Adagrad", "adagrad"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from .optimizer import ParamsT, _to_scalar
+from ..base.descriptions import describe
+from .optimizer import Optimizer, ParamsT, _to_scalar
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_betas, check_fused, functional_update
 
 
@@ -110,3 +111,6 @@ def adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_
 
 
 __all__ = ["Adam", "adam"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from .optimizer import ParamsT
+from ..base.descriptions import describe
+from .optimizer import Optimizer, ParamsT
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_betas, functional_update
 
 
@@ -66,3 +67,6 @@ def adamax(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], ex
 
 
 __all__ = ["Adamax", "adamax"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
+from ..base.descriptions import describe
 from .adam import Adam, adam
-from .optimizer import ParamsT
+from .optimizer import Optimizer, ParamsT
 
 
 class AdamW(Adam):
@@ -40,3 +41,6 @@ def adamw(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
 
 
 __all__ = ["AdamW", "adamw"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -6,14 +6,19 @@ import struct
 from typing import Any
 
 from .._C import Tensor, float32
+from ..base.descriptions import describe
 from ..op import find_op
-from .optimizer import ParamsT, _get_scalar_dtype
+from .optimizer import Optimizer, ParamsT, _get_scalar_dtype
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional_update, new_scalar
 
 
 class ASGDRule(Rule):
     """PyTorch's two forms differ by rounding: with `foreach`,
-    decays are added to the gradient and eta is computed in its state's dtype."""
+    decays are added to the gradient and eta is computed in its state's dtype.
+
+    Arguments:
+        alpha: how fast the step size falls: eta = lr / (1 + lambd * lr * step) ** alpha
+    """
 
     name = "asgd"
     scalars = ("step", "eta", "mu")
@@ -105,3 +110,6 @@ def asgd(params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list
 
 
 __all__ = ["ASGD", "asgd"]
+
+
+describe(globals(), Optimizer, __file__)

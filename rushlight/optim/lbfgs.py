@@ -8,6 +8,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..base.descriptions import describe
 from ..op import find_op
 from .optimizer import Optimizer, ParamsT, _to_scalar
 
@@ -125,7 +126,19 @@ def _strong_wolfe(obj_func: Callable, x: Any, t: Any, d: Tensor, f: float, g: Te
 
 class LBFGS(Optimizer):
     """Up to `max_iter` quasi-Newton steps per call, which evaluates `closure` again for each;
-    one group of parameters only."""
+    one group of parameters only.
+
+    Example:
+        >>> w = rl.nn.Parameter(rl.tensor([1.0, 2.0]))
+        >>> optimizer = rl.optim.LBFGS([w])
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (w * w).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure).item(), bool((w * w).sum() < 1e-6)
+        (5.0, True)
+    """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
                  tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
@@ -274,3 +287,6 @@ class LBFGS(Optimizer):
 
 
 __all__ = ["LBFGS"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from .optimizer import ParamsT
+from ..base.descriptions import describe
+from .optimizer import Optimizer, ParamsT
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_betas, functional_update, new_scalar
 
 
@@ -89,3 +90,6 @@ def nadam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
 
 
 __all__ = ["NAdam", "nadam"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -21,6 +21,7 @@ from .._C import Tensor
 from ..autograd.grad_mode import set_grad_enabled
 from ..autograd.hooks import RemovableHandle
 from ..autograd.labels import record_function
+from ..base.descriptions import describe
 from ..nn.parameter import Parameter
 from ..op import find_op
 from ..tensors.interop import from_dlpack
@@ -172,7 +173,19 @@ _HOOK_TABLES = (
 
 
 class Optimizer:
-    """What optimizers share. A subclass gives `defaults` to `__init__` and updates parameters in `step`."""
+    """What optimizers share. A subclass gives `defaults` to `__init__` and updates parameters in `step`.
+
+    Example:
+        >>> w = rl.nn.Parameter(rl.tensor([[1.0, 2.0]]))
+        >>> optimizer = rl.optim.SGD([w], lr=0.1)
+        >>> for step in range(3):
+        ...     loss = (w * w).sum()
+        ...     optimizer.zero_grad()
+        ...     loss.backward()
+        ...     _ = optimizer.step()
+        >>> bool((w * w).sum() < 5)
+        True
+    """
 
     OptimizerPreHook: TypeAlias = Callable[[Any, Args, Kwargs], "tuple[Args, Kwargs] | None"]
     OptimizerPostHook: TypeAlias = Callable[[Any, Args, Kwargs], None]
@@ -461,3 +474,6 @@ class Optimizer:
 
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from .optimizer import ParamsT
+from ..base.descriptions import describe
+from .optimizer import Optimizer, ParamsT
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional_update
 
 
@@ -94,3 +95,6 @@ def rmsprop(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor]
 
 
 __all__ = ["RMSprop", "rmsprop"]
+
+
+describe(globals(), Optimizer, __file__)

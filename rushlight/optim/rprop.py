@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
+from ..base.descriptions import describe
 from ..op import find_op
-from .optimizer import ParamsT
+from .optimizer import Optimizer, ParamsT
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional_update
 
 
@@ -71,3 +72,6 @@ def rprop(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], step_s
 
 
 __all__ = ["Rprop", "rprop"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -16,6 +16,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..base.descriptions import describe
 from ..op import find_op
 from ..op.multi_tensor import DeviceUpdate, multi_tensor_update
 from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_capturable_supported_devices, _get_scalar_dtype
@@ -423,7 +424,19 @@ def new_scalar(group: dict[str, Any], p: Tensor, value: float = 0.0) -> Tensor:
 
 
 class RuledOptimizer(Optimizer):
-    """An optimizer whose step is a rule. Subclasses give `_rule`, and `_later`: options that saved state may lack."""
+    """An optimizer whose step is a rule. Subclasses give `_rule`, and `_later`: options that saved state may lack.
+
+    Example:
+        >>> w = rl.nn.Parameter(rl.tensor([[1.0, 2.0]]))
+        >>> optimizer = rl.optim.{name}([w], lr=0.1)
+        >>> for step in range(3):
+        ...     loss = (w * w).sum()
+        ...     optimizer.zero_grad()
+        ...     loss.backward()
+        ...     _ = optimizer.step()
+        >>> bool((w * w).sum() < 5)
+        True
+    """
 
     _rule: Rule
     _later: dict[str, Any] = {}
@@ -505,3 +518,6 @@ class RuledOptimizer(Optimizer):
         if any(p.grad.is_sparse for p in params):
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
         return params
+
+
+describe(globals(), Optimizer, __file__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
+from ..base.descriptions import describe
 from ..op import find_op
-from .optimizer import ParamsT, _device_dtype_check_for_fused
+from .optimizer import Optimizer, ParamsT, _device_dtype_check_for_fused
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_fused, functional_update
 
 
@@ -120,3 +121,6 @@ def sgd(params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list
 
 
 __all__ = ["SGD", "sgd"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -6,13 +6,24 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..base.descriptions import describe
 from ..op import find_op
 from ._functional import sparse_adam
 from .optimizer import Optimizer, ParamsT
 
 
 class SparseAdam(Optimizer):
-    """`Adam` on the elements of sparse gradients; the means of others wait, undecayed."""
+    """`Adam` on the elements of sparse gradients; the means of others wait, undecayed.
+
+    Example:
+        >>> table = rl.nn.Embedding(3, 2, sparse=True)
+        >>> optimizer = rl.optim.SparseAdam(table.parameters(), lr=0.1)
+        >>> before = table.weight.detach().clone()
+        >>> table(rl.tensor([1])).sum().backward()
+        >>> _ = optimizer.step()
+        >>> (table.weight != before).any(1)
+        tensor([False,  True, False])
+    """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, maximize: bool = False) -> None:
@@ -60,3 +71,6 @@ class SparseAdam(Optimizer):
 
 
 __all__ = ["SparseAdam"]
+
+
+describe(globals(), Optimizer, __file__)

@@ -47,7 +47,21 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Load an object from a path or a seekable file object."""
+    """Load an object from a path or a seekable file object.
+
+    Arguments:
+        f: a path or a file object
+        map_location: where tensors go: a device, a dict of devices, or a function; None for where they were
+        pickle_module: what unpickles; needs `weights_only=False`
+        weights_only: whether only plain values are read, and no code runs; None for yes
+        mmap: whether tensors stay in the file until they are read
+        pickle_load_args: options of the unpickler
+
+    Example:
+        >>> rl.save({"x": rl.ones(2)}, "x.pt")
+        >>> rl.load("x.pt")
+        {'x': tensor([1., 1.])}
+    """
     weights_only = _is_weights_only(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
         raise RuntimeError("load: pickle_module needs weights_only=False")

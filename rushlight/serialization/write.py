@@ -40,7 +40,20 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Save an object to a path or a file object that has `write`."""
+    """Save an object to a path or a file object that has `write`.
+
+    Arguments:
+        obj: tensors, and lists, dicts and objects that hold them; a `state_dict()` is best
+        f: a path or a file object
+        pickle_module: what pickles
+        pickle_protocol: which protocol of pickle
+
+    Example:
+        >>> model = rl.nn.Linear(3, 2)
+        >>> rl.save(model.state_dict(), "model.pt")
+        >>> model.load_state_dict(rl.load("model.pt"))
+        <All keys matched successfully>
+    """
     _check_dill_version(pickle_module)
     if is_path(f):
         path = os.fspath(f)

@@ -61,7 +61,7 @@ class SparseSemiStructuredTensor(Tensor):
             cls._PROTOTYPE_WARNING_SHOWN = True
         like = packed if packed is not None else packed_t
         if like is None:
-            raise ValueError("At least one of packed or packed_t must be provided")
+            raise ValueError(f"{cls.__name__}: packed and packed_t are both None; give one of them")
         made: Any = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls, Size(shape), device=like.device, dtype=like.dtype, layout=like.layout, requires_grad=requires_grad
         )
@@ -92,7 +92,8 @@ class SparseSemiStructuredTensor(Tensor):
         rule = _RULES.get(name)
         if rule is None:
             raise NotImplementedError(
-                f"{cls.__name__} only supports a specific set of operations, can't perform requested op ({name})"
+                f"{cls.__name__}: no rule for {name}; there are rules for {', '.join(sorted(_RULES))}."
+                " Call to_dense() first"
             )
         return rule(*args, **(kwargs or {}))
 
@@ -120,8 +121,8 @@ class SparseSemiStructuredTensor(Tensor):
             raise RuntimeError(f"{of}.dtype {original_tensor.dtype} is not a supported dtype for {cls}!")
         least = cls._DTYPE_SHAPE_CONSTRAINTS[original_tensor.dtype][:2]
         if any(size < unit or size % unit for size, unit in zip(original_tensor.shape, least)):
-            raise RuntimeError(f"{of}.shape {original_tensor.shape} is not supported! Both dimensions must be larger or"
-                               f" equal than and a multiple of {tuple(least)}")
+            raise RuntimeError(f"{of}.shape: expected multiples of {tuple(least)}, neither of them 0,"
+                               f" got {tuple(original_tensor.shape)}")
 
     @classmethod
     def from_dense(cls, original_tensor: Tensor, alg_id: int = 0) -> SparseSemiStructuredTensor:

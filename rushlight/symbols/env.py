@@ -8,10 +8,12 @@ of a tensor) answers only what its checks said; other questions about it raise.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import enum
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..base import logs
@@ -24,6 +26,7 @@ from .real import Real, Truth, negation, real, real_number, truth, truth_symbol
 BEYOND = 2**48     # no size comes near: comparisons with such numbers are overflow checks, not decisions
 _PACKAGE = PACKAGE
 _OPS = tuple(os.path.join(_PACKAGE, name, "") for name in ("definitions", "op", "planners", "rules"))
+_KNOWLEDGE = ("_ranges", "_known", "_facts", "_replacements", "_products", "_exact")
 _PASSED = (os.path.join(_PACKAGE, "symbols", ""), os.path.join(_PACKAGE, "base", ""))
 
 
@@ -95,6 +98,18 @@ def _is_asked_by_op() -> bool:
     while frame is not None and frame.f_code.co_filename.startswith(_PASSED):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OPS)
+
+
+def _numbers_in(f: Formula) -> set[int]:
+    """The numbers that a formula compares with, or adds."""
+    if isinstance(f, Expression):
+        return {abs(n) for n in f.terms.values()} | {n for a in f.atoms() for x in a.arguments for n in _numbers_in(x)}
+    return {n for a in getattr(f, "arguments", ()) for n in _numbers_in(a)}
+
+
+def _equates(t: Truth) -> bool:
+    """Whether it makes one formula another."""
+    return t.relation == "==" or (t.relation in ("and", "or", "not") and any(_equates(a) for a in t.arguments))
 
 
 class SymbolTable:
@@ -348,6 +363,58 @@ class SymbolTable:
             self._bound(d - ONE if t.relation == "<" else d)
         elif t.relation == "!=":
             self._exclude(d)
+
+    @contextlib.contextmanager
+    def assuming(self, t: Truth) -> Iterator[None]:
+        """Inside, `t` is known to hold, and hints are sizes for which it does; what is assumed besides stays known.
+        Equalities are not put in: formulas outside go on without them."""
+        before = {name: copy.copy(getattr(self, name)) for name in _KNOWLEDGE}
+        guards, deferred = len(self.guards), len(self.deferred)
+        hints = dict(self.hints)
+        self.hints.update(self._hints_for(t))
+        if not _equates(t):
+            self.learn(t)
+        try:
+            yield
+        finally:
+            made = {name: r for name, r in self._ranges.items() if name not in before["_ranges"] and (
+                name in self.stand_ins or name in self.hints) and name not in {a.name for a in before["_replacements"]}}
+            for name, value in before.items():
+                setattr(self, name, value)
+            self.hints.update(hints)
+            self._ranges.update(made)
+            self._simplified.clear()
+            self.generation += 1
+            for guard in (*self.guards[guards:], *self.deferred[deferred:]):
+                self.learn(guard.truth)
+
+    def _hints_for(self, t: Truth) -> dict[str, Any]:
+        """Other hints for the sizes in `t`, for which it holds as all that was assumed before; none if the hints are
+        such already, or none are found."""
+        names = [n for n in t.names if n in self.hints]
+        values = {**self.stand_ins, **self.hints}
+        if t.evaluate(values):
+            return {}
+        near = sorted({*range(2, 33), *(k * n + d for n in _numbers_in(t) for k in (1, 2) for d in (-1, 0, 1))})
+        for name in names:
+            for n in near:
+                other = {**values, name: n}
+                if n >= 0 and t.evaluate(other) and all(g.holds(other) for g in self.guards if name in g.truth.names):
+                    return {name: n}
+        return {}
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Inside, questions may be asked; afterwards none was."""
+        before = {name: copy.copy(value) for name, value in vars(self).items()
+                  if isinstance(value, (dict, list, set, tuple))}
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+            self._simplified.clear()
+            self.generation += 1
 
     def _equate(self, d: Expression) -> None:
         """d == 0: one of its atoms becomes the others."""

@@ -106,6 +106,8 @@ def view_strides(sizes: Sizes, strides: Sizes, new: Sizes) -> tuple | None:
     if is_empty(sizes):
         equal = len(sizes) == len(new) and all(same(a, b) for a, b in zip(sizes, new, strict=True))
         return tuple(strides) if equal else contiguous_strides(new)
+    if not len(sizes):      # one element, and every size of the view is 1
+        return contiguous_strides(new)
     result: list[Any] = [1] * len(new)
     at = len(new) - 1
     base: Any = strides[-1] if len(sizes) else 1

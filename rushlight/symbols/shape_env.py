@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class ShapeEnv(SymbolTable):
     """The symbols of one computation, their hints, and the guards its rules asked for."""
 
+    merges_sizes = False      # whether a size that is one of two gets a symbol, where functions differ in it
+
     def create_symbol(
         self,
         hint: int,
@@ -55,6 +57,12 @@ class ShapeEnv(SymbolTable):
             if isinstance(known, SymBool):      # true of every such size: nothing to check
                 self.learn(known.expression)
         return result
+
+    def size_of_either(self, a: Dim, b: Dim) -> Any:
+        """A size that is one of two: only elements can tell which."""
+        bounds = [self.bounds(expression_of(n)) for n in (a, b)]
+        low, high = min(max(low or 0, 0) for low, _ in bounds), [high for _, high in bounds if high is not None]
+        return wrapped(self.unbacked_symbol(low, max(high) if len(high) == len(bounds) else None), self)
 
     def symbolic_shape(self, sizes: Sequence[int], policies: Sequence[DimDynamic], source: str) -> tuple:
         """The sizes of one tensor, each treated as its policy says."""

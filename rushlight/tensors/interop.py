@@ -74,7 +74,22 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new tensor holding a copy of `data`, never part of a graph."""
+    """A new tensor holding a copy of `data`, never part of a graph.
+
+    Arguments:
+        data: numbers, lists of them, an array
+        dtype: dtype of the result; None for the one that fits the data
+        device: where the result is made; None for the default one
+        requires_grad: whether operations on the result are recorded
+        pin_memory: whether the memory is one that a GPU reads directly
+
+    Example:
+        >>> rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> rl.tensor([1, 2], dtype=rl.float64)
+        tensor([1., 2.], dtype=rushlight.float64)
+    """
     if state.function_modes:
         options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "pin_memory": pin_memory}
         own = ask_modes(tensor, (data,), options)
@@ -126,7 +141,17 @@ def _moved(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
 
 
 def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing its memory and its history where possible."""
+    """`data` as a tensor, sharing its memory and its history where possible.
+
+    Arguments:
+        data: a tensor, an array, numbers or lists of them
+        dtype: dtype of the result; None for that of the data
+        device: where the result shall be; None for where the data are
+
+    Example:
+        >>> rl.as_tensor([1, 2, 3])
+        tensor([1, 2, 3])
+    """
     if state.function_modes:
         own = ask_modes(as_tensor, (data,), {"dtype": dtype, "device": device})
         if own is not NotImplemented:
@@ -150,7 +175,19 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor: shared where possible, unless `copy` says True;
-    an error if `copy` is False and it cannot be."""
+    an error if `copy` is False and it cannot be.
+
+    Arguments:
+        obj: a tensor, an array, a buffer, numbers or lists of them
+        dtype: dtype of the result; None for that of the data
+        device: where the result shall be; None for where the data are
+        copy: True for a copy, False for none, None for one where it must be
+        requires_grad: whether operations on the result are recorded
+
+    Example:
+        >>> rl.asarray([1, 2, 3])
+        tensor([1, 2, 3])
+    """
     if state.function_modes:
         options = {"dtype": dtype, "device": device, "copy": copy, "requires_grad": requires_grad}
         own = ask_modes(asarray, (obj,), options)
@@ -212,7 +249,19 @@ def read_foreign(obj: Any) -> Tensor | None:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """A tensor sharing the memory of a NumPy array."""
+    """A tensor sharing the memory of a NumPy array.
+
+    Arguments:
+        array: an array of NumPy
+
+    Example:
+        >>> import numpy
+        >>> array = numpy.zeros(2)
+        >>> x = rl.from_numpy(array)
+        >>> array[0] = 5
+        >>> x
+        tensor([5., 0.], dtype=rushlight.float64)
+    """
     if not _is_array(array):
         raise TypeError(f"expected np.ndarray (got {_type_name(array)})")
     result = _C.from_buffer(array)
@@ -291,7 +340,19 @@ def wrap_array(self: Tensor, array: Any, context: Any = None, return_scalar: boo
 def frombuffer(
     buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-D tensor over the bytes of an object with the buffer protocol, from `offset` bytes on."""
+    """A 1-D tensor over the bytes of an object with the buffer protocol, from `offset` bytes on.
+
+    Arguments:
+        buffer: bytes, a bytearray, an array, …
+        dtype: dtype of the elements
+        count: how many; -1 for as many as there are
+        offset: bytes that are left out at the beginning
+        requires_grad: whether operations on the result are recorded
+
+    Example:
+        >>> rl.frombuffer(bytearray([1, 2, 3]), dtype=rl.uint8)
+        tensor([1, 2, 3], dtype=rushlight.uint8)
+    """
     try:
         view = memoryview(buffer)
     except TypeError:
@@ -378,11 +439,12 @@ def cuda_array_of(self: Tensor) -> dict[str, Any]:
     """`__cuda_array_interface__`, version 2: where the elements of a CUDA tensor are."""
     if self.device.type != "cuda":
         raise AttributeError(
-            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.device}. Use tensor.cuda() first."
+            f"__cuda_array_interface__: expected a tensor on cuda, got one on {self.device}. Use .cuda() first."
         )
     if self.requires_grad:
         raise RuntimeError(
-            "Can't get __cuda_array_interface__ on Variable that requires grad. Use var.detach() first."
+            "__cuda_array_interface__: this tensor requires grad, and writes by others would not be recorded."
+            " Use .detach() first."
         )
     if self.dtype.name not in _ARRAY_TYPES:
         raise TypeError(f"__cuda_array_interface__: {self.dtype.name} has no such type")
@@ -412,7 +474,17 @@ def from_cuda_array(obj: Any) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of anything that exports DLPack, or of a capsule."""
+    """A tensor over the memory of anything that exports DLPack, or of a capsule.
+
+    Arguments:
+        ext_tensor: a tensor of any library that has `__dlpack__`, or a capsule
+        device: where the result shall be; None for where it is
+        copy: True for a copy, False for none, None for one where it must be
+
+    Example:
+        >>> rl.from_dlpack(rl.ones(2))
+        tensor([1., 1.])
+    """
     capsule = ext_tensor
     if hasattr(ext_tensor, "__dlpack__"):
         wanted: dict[str, Any] = {"max_version": (1, 0)}

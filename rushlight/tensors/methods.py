@@ -33,6 +33,12 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     return tensor_text(self, tensor_contents)
 
 
+def _page(self: Tensor) -> str:
+    from .pages import tensor_page  # for notebooks alone
+
+    return tensor_page(self)
+
+
 def _format(self: Tensor, spec: str) -> str:
     if self.ndim == 0 and not self.is_meta and type(self) is Tensor and self._wrapped is None:
         return format(self.item(), spec)
@@ -139,7 +145,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Give the tensor the sizes of `other`."""
-    return resize_(self, tuple(other.shape), memory_format=memory_format)
+    return self.resize_(tuple(other.shape), memory_format=memory_format)
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
@@ -261,6 +267,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 # --- installation -----------------------------------------------------------------------------------------------------
 
 _METHODS: dict[str, Any] = {
+    "_repr_html_": _page,
     "__repr__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
     "__complex__": _complex, "__dir__": _dir, "__array_priority__": 1000,
     "__array__": interop.array_of, "__array_wrap__": interop.wrap_array, "numpy": interop.numpy_of,

@@ -26,18 +26,42 @@ from .storages import TypedStorage
 
 
 def is_tensor(obj: Any, /) -> bool:
-    """Whether `obj` is a tensor."""
+    """Whether `obj` is a tensor.
+
+    Arguments:
+        obj: anything
+
+    Example:
+        >>> rl.is_tensor(rl.ones(2)), rl.is_tensor([1, 1])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether `obj` is a storage."""
+    """Whether `obj` is a storage.
+
+    Arguments:
+        obj: anything
+
+    Example:
+        >>> rl.is_storage(rl.ones(2).untyped_storage())
+        True
+    """
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 @overridable
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Whether the only element is not zero.
+
+    Arguments:
+        input: a tensor of one element
+
+    Example:
+        >>> rl.is_nonzero(rl.tensor([3.0]))
+        True
+    """
     if input.numel() != 1:
         what = "no values" if not input.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
@@ -45,7 +69,15 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def typename(obj: Any, /) -> str:
-    """The name of an object's type, tensors by their legacy name."""
+    """The name of an object's type, tensors by their legacy name.
+
+    Arguments:
+        obj: anything
+
+    Example:
+        >>> rl.typename(rl.ones(2))
+        'rushlight.FloatTensor'
+    """
     if isinstance(obj, Tensor):
         return legacy_types.type_name(obj)
     cls = obj if isinstance(obj, type) else type(obj)
@@ -79,7 +111,16 @@ BLOCK = 1 << 17     # elements compared before looking whether all were equal
 
 @overridable
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether sizes and all elements are equal."""
+    """Whether sizes and all elements are equal.
+
+    Arguments:
+        input: the first tensor
+        other: the second tensor
+
+    Example:
+        >>> rl.equal(rl.tensor([1, 2]), rl.tensor([1, 2]))
+        True
+    """
     for name, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
             raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(value).__name__}")
@@ -91,7 +132,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         return True
     if (input._keys | other._keys) & PRIVATE:
         return late.provided("private method")("equal", input, other)
-    if not all(is_dense_on_host(t) for t in (input, other)):
+    if input.numel() <= BLOCK // 64 or not all(is_dense_on_host(t) for t in (input, other)):
         return bool((input == other).all())
     # In blocks, small ones first: most of what differs does so at once, and the flags of a block stay in cache.
     a, b, start, count = input.detach().view(-1), other.detach().view(-1), 0, BLOCK // 64
@@ -109,7 +150,19 @@ def is_dense_on_host(t: Tensor) -> bool:
 
 @overridable
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether every element of `input` is within `atol + rtol * |other|` of the other."""
+    """Whether every element of `input` is within `atol + rtol * |other|` of the other.
+
+    Arguments:
+        input: the first tensor
+        other: the second tensor
+        rtol: the allowed difference as a share of the second
+        atol: the allowed difference beside that
+        equal_nan: whether NaN equals NaN
+
+    Example:
+        >>> rl.allclose(rl.tensor([1.0]), rl.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(find_op("isclose")(input, other, rtol, atol, equal_nan).all())
 
 
@@ -117,7 +170,15 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that tensors of all these shapes have when combined."""
+    """The shape that tensors of all these shapes have when combined.
+
+    Arguments:
+        shapes: sizes
+
+    Example:
+        >>> rl.broadcast_shapes((2, 1), (3,))
+        rushlight.Size([2, 3])
+    """
     given = [(s,) if isinstance(s, INTS) else tuple(s) for s in shapes]
     result = [1] * max(map(len, given), default=0)
     for shape in given:
@@ -136,7 +197,16 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @overridable
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Views of all tensors with their common shape."""
+    """Views of all tensors with their common shape.
+
+    Arguments:
+        tensors: the tensors
+
+    Example:
+        >>> a, b = rl.broadcast_tensors(rl.ones(2, 1), rl.ones(3))
+        >>> a.shape, b.shape
+        (rushlight.Size([2, 3]), rushlight.Size([2, 3]))
+    """
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     shape = broadcast_shapes(*(t.shape for t in given))
     return tuple(t.expand(shape) for t in given)
@@ -233,7 +303,16 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list = False) -> tuple[in
 
 @overridable
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same sizes."""
+    """Whether both tensors have the same sizes.
+
+    Arguments:
+        input: the first tensor
+        other: the second tensor
+
+    Example:
+        >>> rl.is_same_size(rl.ones(2, 3), rl.zeros(2, 3))
+        True
+    """
     return tuple(input.shape) == tuple(other.shape)
 
 

@@ -54,6 +54,20 @@ def set_printoptions(
     """Change how tensors print. `profile` is one of default, short and full; single options override it.
 
     `sci_mode` is set by every call: None lets the values decide.
+
+    Arguments:
+        precision: digits after the point
+        threshold: elements up to which all are shown
+        edgeitems: elements shown at each end of a longer dim
+        linewidth: characters in a line
+        profile: "default", "short" or "full"
+        sci_mode: whether numbers are written as 1.0000e+00
+
+    Example:
+        >>> rl.set_printoptions(precision=2)
+        >>> rl.tensor([3.14159])
+        tensor([3.14])
+        >>> rl.set_printoptions(profile="default")
     """
     options = _current[0]
     if profile is not None:
@@ -64,7 +78,12 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The current options, as keyword arguments for `set_printoptions`."""
+    """The current options, as keyword arguments for `set_printoptions`.
+
+    Example:
+        >>> rl.get_printoptions()["precision"]
+        4
+    """
     return dict(vars(_current[0]))
 
 

@@ -144,7 +144,8 @@ def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802 - PyTorch's name
 
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:  # noqa: N802 - PyTorch's name
-    casts = (DispatchKey.Autocast, DispatchKey.AutocastPrivateUse1)
+    casts = (DispatchKey.Autocast, DispatchKey.AutocastPrivateUse1, DispatchKey.AutocastCPU, DispatchKey.AutocastCUDA,
+             DispatchKey.AutocastXPU)
     graphs = (DispatchKey.Autograd, DispatchKey.AutogradPrivateUse1)
     if not all(key in (*casts, *graphs) for key in keys):
         raise NotImplementedError(

@@ -40,7 +40,17 @@ def saddmm(
 
 @overridable
 def smm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse and a dense matrix, as a sparse matrix."""
+    """The product of a sparse and a dense matrix, as a sparse matrix.
+
+    Arguments:
+        input: a sparse matrix
+        mat2: a dense matrix
+
+    Example:
+        >>> rl.smm(rl.eye(2).to_sparse(), rl.ones(2, 2)).to_dense()
+        tensor([[1., 1.],
+                [1., 1.]])
+    """
     _check_sparse("smm", input)
     return find_op("mm")(input, mat2).to_sparse()
 

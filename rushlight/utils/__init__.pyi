@@ -18,12 +18,15 @@ from . import benchmark as benchmark
 from . import bundled_inputs as bundled_inputs
 from . import checkpoint as checkpoint
 from . import checkpoint_policy as checkpoint_policy
+cmake_prefix_path: builtins.str
 from . import collect_env as collect_env
 from . import cpp_backtrace as cpp_backtrace
 from . import cpp_extension as cpp_extension
 from . import data as data
 from . import deterministic as deterministic
 from . import dlpack as dlpack
+from rushlight.utils.drawing import draw as draw
+from . import drawing as drawing
 from . import flop_counter as flop_counter
 from rushlight.utils.backend_registration import (
     generate_methods_for_privateuse1_backend as generate_methods_for_privateuse1_backend,
@@ -34,10 +37,12 @@ from . import mkldnn as mkldnn
 from . import mobile_optimizer as mobile_optimizer
 from . import model_zoo as model_zoo
 from . import module_tracker as module_tracker
+from . import progress as progress
 from rushlight.utils.backend_registration import rename_privateuse1_backend as rename_privateuse1_backend
 from . import serialization as serialization
 from rushlight.utils.naming import set_module as set_module
 from rushlight.utils.swapping import swap_tensors as swap_tensors
+from . import swapping as swapping
 from . import tensorboard as tensorboard
 from . import throughput_benchmark as throughput_benchmark
 from . import viz as viz

@@ -202,3 +202,17 @@ def test_functions_and_their_gradients(name: str, backend: str) -> None:
 
 def _tensors(result: Any) -> list[Any]:
     return [t for t in tree_leaves(result) if isinstance(t, rl.Tensor) and t.requires_grad]
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_third_derivatives_of_a_compiled_function(dynamic: bool) -> None:
+    def curvature(x: Any) -> Any:
+        (g,) = rl.autograd.grad((x.sin() * x).sum(), x, create_graph=True)
+        return rl.autograd.grad(g.sum(), x, create_graph=True)[0]
+
+    rl._dynamo.reset()
+    compiled = rl.compile(curvature, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for n in (3, 5):
+        x = rl.linspace(-1, 2, n).requires_grad_()
+        found, wanted = (rl.autograd.grad(f(x).sum(), x)[0] for f in (compiled, curvature))
+        rl.testing.assert_close(found, wanted)

@@ -349,3 +349,23 @@ def test_jvp_is_used_in_forward_mode() -> None:
         dual = fwad.make_dual(rl.tensor([3.0]), rl.tensor([2.0]))
         out = Square.apply(dual)
         assert fwad.unpack_dual(out).tangent.tolist() == [12.0]
+
+
+def test_outputs_without_a_gradient_reach_backward_as_zeros():
+    seen = []
+
+    class Marked(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            order, twice = x.argsort(), x * 2
+            ctx.mark_non_differentiable(order, twice)
+            return x * 3, order, twice, "no tensor"
+
+        @staticmethod
+        def backward(ctx, *grads):
+            seen.extend(grads)
+            return grads[0]
+
+    Marked.apply(rl.ones(2, requires_grad=True))[0].sum().backward()
+    assert seen[1].dtype is rl.int64 and seen[1].tolist() == [0, 0]
+    assert seen[2].dtype is rl.float32 and seen[2].tolist() == [0, 0] and seen[3] is None

@@ -135,9 +135,9 @@ class Asked(ReferenceDevice):
 
     def implementation(self, op: str):
         self.asked.append(op)
-        return self.own(op) if op in self.has else None
+        return self.by_the_host(op) if op in self.has else None
 
-    def own(self, op: str):
+    def by_the_host(self, op: str):
         def run(out, *args):
             self.ran.append(op)
             host = getattr(torch, op) if hasattr(torch, op) else torch.ops.aten.__getattr__(op)

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from pathlib import Path
 
 from rushlight._logging._internal import log_registry
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "debugging.md"
-
-
-def test_the_guide_runs() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 3
-    space: dict = {"__name__": "guide"}
-    for number, block in enumerate(blocks):
-        name = f"{GUIDE}:{number}"
-        linecache.cache[name] = len(block), None, block.splitlines(True), name
-        exec(compile(block, name, "exec"), space)
 
 
 def test_the_guide_names_all_artifacts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import operator
 import random
 from typing import Any
 
@@ -152,3 +153,42 @@ def test_numbers_drawn_by_python_break_the_graph_but_not_the_frame(function: Any
         found.append([run(torch.ones(3)) for _ in range(6)])
     torch.testing.assert_close(found[1], found[0])
     assert any("sin" in gm.code for gm in graphs)
+
+
+def test_methodcaller_on_an_object_of_the_program() -> None:
+    class Scale:
+        def by(self, x: Any, k: int = 2) -> Any:
+            return x * k
+
+    def scaled(x: Any) -> Any:
+        return operator.methodcaller("by", x)(Scale()) + operator.methodcaller("by", x, k=5)(Scale())
+
+    x = torch.ones(2)
+    assert torch.compile(scaled, backend="eager", fullgraph=True)(x).tolist() == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("bounds", [(-2.0, 2.0), (1.0, 1.4)])
+def test_truncated_numbers_are_drawn(bounds: Any, backend: str) -> None:
+    def drawn(x: Any) -> Any:
+        result = torch.zeros(3, 4)
+        torch.nn.init.trunc_normal_(result[0], 0.0, 1.0, *bounds)
+        return result + x
+
+    torch.manual_seed(0)
+    expected = drawn(1)
+    torch.manual_seed(0)
+    torch.testing.assert_close(torch.compile(drawn, backend=backend)(1), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_rows_of_a_table_are_shortened(backend: str) -> None:
+    def looked_up(i: Any, table: Any) -> Any:
+        return torch.nn.functional.embedding(i, table, max_norm=1.0)
+
+    given, i = torch.arange(18.0).view(6, 3), torch.tensor([4, 1, 1, 0])
+    tables = given.clone(), given.clone()
+    found, expected = torch.compile(looked_up, backend=backend, fullgraph=True)(i, tables[0]), looked_up(i, tables[1])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*tables)
+    assert expected.norm(dim=1).max() < 1.001 and torch.equal(tables[0][2], given[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -84,3 +85,44 @@ def test_writes_at_a_place_that_is_an_attribute(backend: str, wants_grad: bool) 
             x = torch.randn(n, 4)
             torch.testing.assert_close(compiled(x), plain(x))
             assert cached.count == plain.count and torch.equal(cached.rows, plain.rows)
+
+
+@pytest.mark.parametrize("name", ("linspace", "logspace"))
+def test_bounds_that_are_tensors(name: str) -> None:
+    make = getattr(torch, name)
+    low, high = torch.tensor(1.0), torch.tensor(3.0)
+    for a, b in ((low, high), (low, 4), (0, high)):
+        def between(x: Any, y: Any) -> Any:
+            return make(x, y, 5) * 2
+
+        compiled = torch.compile(between, backend="eager", fullgraph=True)
+        for sign in (1, -1):
+            torch.testing.assert_close(compiled(sign * a, b), between(sign * a, b), rtol=0, atol=0)
+
+
+@functools.lru_cache
+def falling(n: int) -> Any:
+    return torch.hann_window(n, dtype=torch.float64)
+
+
+def test_what_a_cached_function_keeps_is_for_every_caller() -> None:
+    falling.cache_clear()
+    x = torch.ones(8, dtype=torch.float64)
+
+    def windowed(x: Any) -> Any:
+        return x * falling(8)
+
+    compiled = torch.compile(windowed, backend="eager", fullgraph=True)
+    assert compiled(x).tolist() == torch.hann_window(8, dtype=torch.float64).tolist()
+    assert type(falling(8)) is torch.Tensor
+    assert falling(8).tolist() == compiled(x).tolist() and falling.cache_info().misses == 1
+
+
+def test_a_transform_of_rows_of_any_length() -> None:
+    def spectrum(x: Any) -> Any:
+        return torch.fft.irfft(torch.fft.rfft(x) * 2, n=x.shape[-1])
+
+    compiled = torch.compile(spectrum, dynamic=True, fullgraph=True)
+    for n in (8, 30, 12):
+        x = torch.randn(3, n)
+        torch.testing.assert_close(compiled(x), 2 * x)

@@ -224,3 +224,36 @@ def test_writes_of_custom_ops_are_results_of_decomposed_programs():
         before = run.sum.clone()
         assert rl.equal(run(rl.ones(2)), (before + rl.tensor([[2.0], [0.0]])) * 2)
         assert rl.equal(run.sum, before + rl.tensor([[2.0], [0.0]]))
+
+
+def to_two_rows(m, x):
+    y = x * 2
+    z = y.view(-1)
+    y.resize_(2, 2).add_(1)
+    return y, z
+
+
+def behind_the_first(m, x):
+    y = x * 2
+    part = y[1:]
+    part.resize_(2)
+    part.mul_(5)
+    return y
+
+
+def as_another(m, x):
+    return (x * 2).resize_as_(x.new_empty(2, 1)).t()
+
+
+@pytest.mark.parametrize("function", (to_two_rows, behind_the_first, as_another))
+def test_what_is_resized_has_its_new_sizes(function):
+    model, x = of(function), rl.arange(4.0)
+    program = export(model, (x,))
+    assert "aten.as_strided.default" in targets(program)
+    for version in (program, program.run_decompositions()):
+        rl.testing.assert_close(version.module()(x), model(x), rtol=0, atol=0)
+
+
+def test_memory_does_not_grow_in_a_graph():
+    with pytest.raises(NotImplementedError, match=r"resize_ to \[8\]"):
+        export(of(lambda m, x: (x * 2).resize_(8)), (rl.arange(4.0),))

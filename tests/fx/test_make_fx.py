@@ -19,6 +19,7 @@ from rushlight.fx.experimental.proxy_tensor import (
     get_isolated_graphmodule,
     get_proxy_mode,
     make_fx,
+    selective_decompose,
 )
 from rushlight.inductor import compile_graph
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -284,3 +285,53 @@ def test_calls_have_the_names_of_pytorch() -> None:
     result = compile_graph(graph, [x, w])([x, w])
     for got, wanted in zip(result, f(x, w), strict=True):
         rl.testing.assert_close(got, wanted)
+
+
+def sigmoid_of(x):
+    return x * rl.sigmoid(x)
+
+
+RULES = {rl.ops.aten.silu.default: sigmoid_of}
+
+
+def calls(graph):
+    return [n.target._opname for n in graph.graph.nodes if n.op == "call_function" and hasattr(n.target, "_opname")]
+
+
+def test_only_chosen_nodes_are_taken_apart():
+    x = rl.randn(3)
+    traced = make_fx(lambda x: nn.functional.silu(x) + nn.functional.silu(x * 2))(x)
+    last = [n for n in traced.graph.nodes if n.target is rl.ops.aten.silu.default][-1]
+    options = {"decomposition": RULES, "trace_joint_graph": False}
+    chosen = selective_decompose(traced, x, should_decompose=lambda n: n is last, **options)
+    assert calls(chosen) == ["silu", "mul", "sigmoid", "mul", "add"]
+    rl.testing.assert_close(chosen(x), traced(x))
+    none = selective_decompose(traced, x, should_decompose=lambda n: False, **options)
+    assert calls(none) == calls(traced)
+
+
+def test_nodes_of_functions_are_chosen_one_by_one_or_together():
+    x = rl.randn(3)
+    traced = make_fx(
+        lambda x: rl.cond(x.sum() > 0, lambda x: nn.functional.silu(nn.functional.silu(x)), lambda x: x.cos(), (x,))
+    )(x)
+    first = next(n for n in traced.true_graph_0.graph.nodes if n.target is rl.ops.aten.silu.default)
+    options = {"decomposition": RULES, "trace_joint_graph": False}
+    one = selective_decompose(traced, x, should_decompose=lambda n: n is first, **options)
+    assert calls(one.true_graph_0) == ["sigmoid", "mul", "silu"]
+    whole = selective_decompose(traced, x, should_decompose=lambda n: n.name == "cond", **options)
+    assert calls(whole.true_graph_0) == ["sigmoid", "mul", "sigmoid", "mul"]
+
+
+def test_joint_graphs_keep_the_names_of_their_arguments():
+    x, g = rl.randn(3), rl.ones(3)
+
+    def joint(primals, tangents):
+        return [nn.functional.silu(primals[0]) * primals[1], tangents[0] * primals[1]]
+
+    traced = make_fx(joint)([x, g], [g])
+    apart = selective_decompose(
+        traced, [x, g], [g], decomposition=RULES, should_decompose=lambda n: True, trace_joint_graph=True
+    )
+    assert [n.name for n in apart.graph.nodes if n.op == "placeholder"] == ["primals_1", "primals_2", "tangents_1"]
+    assert "silu" not in calls(apart)

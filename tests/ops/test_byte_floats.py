@@ -98,7 +98,7 @@ def test_conversions_are_pytorchs(name: str) -> None:
 
 def test_types_that_are_only_stored_are_refused_by_a_public_class() -> None:
     packed = rl.zeros(4, dtype=rl.uint8).view(rl.float4_e2m1fn_x2)
-    for call in (lambda: packed.to(rl.float32), lambda: rl.cat([packed, packed]), lambda: packed + packed):
+    for call in (lambda: packed.to(rl.float32), lambda: packed.sum(), lambda: packed + packed):
         with pytest.raises((NotImplementedError, RuntimeError)) as caught:
             call()
         assert caught.type.__module__ == "builtins"

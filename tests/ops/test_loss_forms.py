@@ -179,6 +179,30 @@ def test_linear_cross_entropy_in_chunks_is_the_whole_one() -> None:
         rl.nn.LinearCrossEntropyOptions(batch_chunk_size=0)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_linear_cross_entropy_in_chunks_trains_as_the_whole_one(compiled: bool) -> None:
+    """Gradients of gradients too, of frozen weights none, and with an upstream gradient that is not 1."""
+    options = rl.nn.LinearCrossEntropyOptions(batch_chunk_size=4)
+    target = rl.tensor([*range(10), -100])
+
+    def loss(x: Any, w: Any, options: Any = None) -> Any:
+        return G.linear_cross_entropy(x, w, target, options=options) ** 2 * 3
+
+    found = []
+    for one in (None, options):
+        run = rl.compile(lambda x, w, one=one: loss(x, w, one)) if compiled else loss
+        x, w = (ours(sample(*shape, seed=k)).requires_grad_() for k, shape in enumerate(((11, 3), (20, 3))))
+        given = (x, w) if compiled else (x, w, one)
+        grads = rl.autograd.grad(run(*given), (x, w), create_graph=not compiled)
+        kept = [*grads]
+        if not compiled:
+            kept += rl.autograd.grad(grads[0].square().sum() + grads[1].sum(), (x, w))
+        run(x, w.detach(), *given[2:]).backward()
+        found.append([*[t.detach() for t in kept], x.grad])
+    for whole, part in zip(*found, strict=True):
+        assert rl.allclose(part, whole)
+
+
 def test_gaussian_variance_floor_passes_gradients() -> None:
     x, y, v = sample(4, 3), sample(4, 3, seed=1), torch.tensor([[1e-9], [0.5], [2.0], [0.0]]).double()
     gradients_agree(

@@ -24,8 +24,8 @@ class Left:
 
     reason: str
     dtypes: str = ""     # of the check `dtypes`: those that differ, separated by spaces
-    # the kind of processor this may be so on, where PyTorch's own results depend on it; everywhere, and always,
-    # if empty
+    # the kind of processor this may be so on (`machines`), where PyTorch's own results depend on it; everywhere, and
+    # always, if empty
     machine: str = ""
 
 
@@ -52,11 +52,16 @@ _ERF = Left(
     " with the C library's to 6e-8",
     machine="aarch64",
 )
+_OVERFLOW = Left(
+    "PyTorch's products in float8 that are too large are NaN where tile registers multiply; ours are the largest"
+    " number, as casts have it",
+    machine="amx",
+)
 _SLICE = Left("a slice of a larger tensor here, dense in PyTorch")
 
 # check -> record -> why
 LEFT_OUT: dict[str, dict[str, Left]] = {
-    "forward": {"special.ndtr": _TAIL, "erf": _ERF},
+    "forward": {"special.ndtr": _TAIL, "erf": _ERF, "_scaled_mm": _OVERFLOW},
     "gradient": {
         "as_strided_scatter": _OVERWRITTEN,
         "nn.functional.hardsigmoid": Left("PyTorch's slope is a sixth rounded to float32, in float64 too"),
@@ -69,6 +74,7 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     },
     "variants": {
         "erf": _ERF,
+        "_scaled_mm": _OVERFLOW,
         "special.ndtr": _TAIL,
         "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none"),
     },
@@ -76,6 +82,7 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         "as_strided_scatter": Left(
             "elements between those of a spaced-out input are written over by PyTorch, and copied here"
         ),
+        "_scaled_mm": _OVERFLOW,
         "erf": _ERF,
         "special.ndtr": _TAIL,
     },
@@ -211,10 +218,15 @@ def is_certain(check: str, name: str) -> bool:
     return not LEFT_OUT[check][name].machine
 
 
+def machines() -> tuple[str, ...]:
+    """What this machine is called in `Left`: its kind of processor, and `amx` where that has tile registers."""
+    return ("", platform.machine(), *["amx"] * torch.cpu._is_amx_tile_supported())
+
+
 def reasons(check: str, name: str) -> dict[str, str]:
     """Why a record is left out of a check on this machine: dtype -> reason,
     with an empty dtype for checks that have but one."""
     left = LEFT_OUT[check].get(name)
-    if left is None or left.machine not in ("", platform.machine()):
+    if left is None or left.machine not in machines():
         return {}
     return dict.fromkeys(left.dtypes.split() or [""], left.reason)

@@ -6,7 +6,6 @@ what PyTorch 2.13 wrote; where it is installed it is asked again.
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,12 +45,3 @@ def test_a_back_end_and_a_device_of_our_own_side_by_side():
     assert said("beside", "-m", "rushlight", "run") == [
         "tally: [2, 2] tally", "npy: [3, 3] npy", "kernels: ['add npy']", "refused: RuntimeError",
         "taken: RuntimeError", "moved: [2, 2] npy", "back: [2, 2] tally", "more than pytorch: [3.0, 3.0]"]
-
-
-def test_the_guide_runs(tmp_path):
-    text = (ROOT / "docs" / "privateuse1.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    assert len(blocks) >= 5
-    program = tmp_path / "guide.py"
-    program.write_text("\n".join(blocks), encoding="utf-8")
-    assert said(str(program)[:-3], "-m", "rushlight", "run") == []

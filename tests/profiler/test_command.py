@@ -193,6 +193,7 @@ ENDS = """
     if how == "error":
         fail()
     if how == "interrupt":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)
     if how == "thread":

@@ -89,3 +89,22 @@ def test_the_answers_are_pytorchs(tmp_path: Path) -> None:
         assert printed == ANSWERS[name].strip(), name
         for words in SAYS[name]:
             assert words in said, name
+
+
+@rushlight.jit.script
+class Counted:
+    def __init__(self, n: int):
+        self.n = n
+
+    def is_like(self, other) -> bool:
+        return isinstance(other, self.__class__)
+
+    def is_like_itself(self) -> bool:
+        return isinstance(self, self.__class__)
+
+
+def test_the_class_of_a_value_is_a_type():
+    def asked(n: int) -> tuple[bool, bool]:
+        return Counted(n).is_like(rushlight.ones(1)), Counted(n).is_like_itself()
+
+    assert rushlight.jit.script(asked)(3) == (False, True)

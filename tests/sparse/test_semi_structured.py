@@ -70,7 +70,7 @@ def test_packed_tensors_multiply_and_refuse_the_rest():
     linear = rushlight.nn.functional.linear
     rushlight.testing.assert_close(linear(x, packed, bias), linear(x, dense, bias))
     assert rushlight.equal(packed.t().to_dense(), dense.t()) and packed.values().shape == (32, 32)
-    with pytest.raises(NotImplementedError, match="specific set of operations"):
+    with pytest.raises(NotImplementedError, match="no rule for"):
         packed + 1
     with pytest.raises(RuntimeError, match="Only CUDA tensors"):
         rushlight.sparse.to_sparse_semi_structured(dense)

@@ -1,4 +1,4 @@
-"""The code blocks of the guides run, one after the other, and so do the examples."""
+"""The code blocks of every page of docs/ run, page by page (tools/blocks.py), and so do the examples."""
 
 from __future__ import annotations
 
@@ -10,35 +10,52 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import blocks  # noqa: E402
+
+GUIDES = [str(page.relative_to(DOCS)) for page in blocks.pages()]
+LONG = ("checking_a_device.md", "distributed.md", "serving.md", "xla.md")      # more than five seconds
+CASES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in GUIDES]
 
 
-@pytest.mark.parametrize(
-    ("name", "least"),
-    [
-        ("amp.md", 3),
-        ("lazy.md", 4),
-        ("utilities.md", 9),
-        ("coming_from_pytorch.md", 2),
-        ("adding_an_op.md", 7),
-        ("adding_a_device.md", 8),
-        ("npu.md", 7),
-        ("checking_a_device.md", 5),
-        ("pruning.md", 3),
-        ("quantization.md", 6),
-        ("serving_language.md", 3),
-        ("helpers.md", 3),
-    ],
-)
-def test_the_guide_runs(name, least, capsys, monkeypatch):
-    monkeypatch.chdir(DOCS.parent)
-    monkeypatch.syspath_prepend(str(DOCS.parent))
-    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / name).read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) >= least
-    space: dict = {"__name__": "guide"}
-    for block in blocks:
-        exec(compile(block, name, "exec"), space)
-    capsys.readouterr()
+@pytest.mark.share(2, "pages")
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_runs(name: str) -> None:
+    page = DOCS / name
+    for module in blocks.missing(page):
+        pytest.importorskip(module)
+    done = blocks.run_page(page)
+    assert not done.error, done.error
+    assert len(done.printed) == sum(block.runs() for block in blocks.blocks_of(page))
+
+
+def test_few_blocks_are_exempt() -> None:
+    """Each exemption is a claim that nothing checks."""
+    assert sum(not block.runs() for page in blocks.pages() for block in blocks.blocks_of(page)) <= 10
+
+
+def test_every_guide_is_on_the_site_and_in_the_index() -> None:
+    """A page that neither names is a page that nobody finds."""
+    guides = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+    menu = set(re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    listed = set(re.findall(r"\]\((\w+\.md)[)#]", (DOCS / "index.md").read_text(encoding="utf-8")))
+    assert (guides - menu, guides - listed) == (set(), set())
+
+
+def test_commands_that_pages_name_exist() -> None:
+    """`python -m module` is a module that runs, `python -m rushlight word` a command of ours."""
+    texts = {page: page.read_text(encoding="utf-8") for page in (*DOCS.rglob("*.md"), *ROOT.glob("*.md"))}
+    ours = re.compile(r"python -m ((?:rushlight|tests|benchmarks|tools)(?:\.\w+)*)(?: (\w+))?")
+    named = {(page.name, *match) for page, text in texts.items() for match in ours.findall(text)}
+    words = set(re.findall(r'commands\.add_parser\(\s*"(\w+)"', (ROOT / "rushlight/__main__.py").read_text("utf-8")))
+    assert {"run", "learn", "mlir"} <= words and ("08_new_chip.md", "rushlight", "check") in named
+    for page, module, word in sorted(named):
+        path = ROOT.joinpath(*module.split("."))
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"{page}: python -m {module}"
+        assert module != "rushlight" or not word or word in words, f"{page}: python -m rushlight {word}"
 
 
 def run_example(folder: Path, name: str, *words: str) -> str:

@@ -231,13 +231,19 @@ class CompiledGraph:
         from ..capture import capture  # noqa: PLC0415
         from ..refused import NotCaptured  # noqa: PLC0415
 
+        forward = self.gm.forward
+        if self.config.joins_attention is not None and self.config.joins_attention():
+            from ..written_attention import with_attention  # noqa: PLC0415 - as above
+
+            stored = isinstance(self.gm, graph_data.StoredModule)
+            forward = with_attention(self.gm.module if stored else self.gm)
         apart = {i: t._taken_apart() for i, t in enumerate(inputs) if hasattr(type(t), "_taken_apart")}
         self.wholes = list(apart)
         inputs = [apart[i][0] if i in apart else t for i, t in enumerate(inputs)]
 
         def flat(values: list[Any]) -> list[Any]:
             values = [apart[i][1](v) if i in apart else v for i, v in enumerate(values)]
-            results = list(self.gm.forward(*values))
+            results = list(forward(*values))
             for i, r in enumerate(results):
                 if hasattr(type(r), "_taken_apart"):
                     results[i], self.rebuilt[i] = r._taken_apart()

@@ -31,7 +31,7 @@ from ...rules import levels
 from ..metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from . import data as graph_data
 
-FORMAT = 5
+FORMAT = 6
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
 counts: Counter[str] = Counter()
 frame_counts: Counter[str] = Counter()      # and to frames
@@ -75,7 +75,7 @@ def _told(what: str, why: str) -> None:
 def _refuse_registrations() -> None:
     """Rules of the program's own decide what our ops do, and nobody can name them."""
     name = next((name for name, _ in table.kernels if "::" not in name), None)
-    if name is not None or table.fallbacks or table.python_rules:
+    if name is not None or table.fallbacks:
         raise NotKept(f"the program registered rules of its own for {name or 'ops'}")
     if modes.dispatch_modes or modes.function_modes or levels.state.stack:
         raise NotKept("a mode or transform of the program's own sees the ops")

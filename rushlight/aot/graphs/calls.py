@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ..._higher_order_ops.core import HigherOrderOp, device_of
+from ..._higher_order_ops.core import HigherOrderOp, device_of, recording_mode
 from ...autograd.grad_mode import no_grad
 from ...dispatch.modes import disable_dispatch_modes
 from ...fake import FakeTensor, FakeTensorMode
@@ -39,6 +39,7 @@ class GraphCall(CustomOp):
         self.leaves, self.structure = pytree.tree_flatten(
             tuple(None if i in self.places else a for i, a in enumerate(arguments))
         )
+        self.plain["cpu"] = (None, self.run)      # nobody registers kernels for it: none has to be looked for
         self.batch = "random" if any(_holds_draws(g) for g in self.graphs.values()) else type(self).batch
 
     def tensors(self) -> list[Tensor]:
@@ -59,7 +60,7 @@ class GraphCall(CustomOp):
 
     def run(self, *args: Any) -> Any:
         (tensors,) = args
-        if any(t.is_meta and not isinstance(t, FakeTensor) for t in tensors):
+        if any([t.is_meta and not isinstance(t, FakeTensor) for t in tensors]):      # noqa: C419 - a list: in each call
             if self.is_fixed:
                 return [_C.empty(*layout, dtype, _C.device("meta")) for *layout, dtype in self.results]
             with FakeTensorMode() as mode:
@@ -72,13 +73,27 @@ class GraphCall(CustomOp):
 
     def called(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         given = iter(tensors)
-        leaves = [next(given) if leaf is _TENSOR else leaf for leaf in self.leaves]
-        arguments = list(pytree.tree_unflatten(leaves, self.structure))
-        is_fake = any(isinstance(t, FakeTensor) for t in tensors)
+        arguments = self.arranged([next(given) if leaf is _TENSOR else leaf for leaf in self.leaves])
+        is_fake = any([isinstance(t, FakeTensor) for t in tensors])      # noqa: C419 - a list: in each call
+        is_seen = is_fake or recording_mode() is not None
         for at, name in self.places.items():
-            arguments[at] = self.graphs[name] if is_fake else self.functions[name]
+            arguments[at] = self.graphs[name] if is_seen else self.functions[name]
         with no_grad():
-            return list(self.op(*arguments))
+            return list(self.op(*arguments) if is_seen else self.op.run(*arguments))
+
+    def arranged(self, leaves: list[Any]) -> list[Any]:
+        """The arguments of the op: leaves and lists of them, nearly always."""
+        arguments: list[Any] = []
+        start = 0
+        for child in self.structure._children:
+            if child.type is None:
+                arguments.append(leaves[start])
+            elif child.type in (list, tuple) and all(c.type is None for c in child._children):
+                arguments.append(child.type(leaves[start : start + len(child._children)]))
+            else:
+                return list(pytree.tree_unflatten(leaves, self.structure))
+            start += child.num_leaves
+        return arguments
 
 
 class _Tensor:
@@ -97,6 +112,7 @@ class _Compiled:
         self.compiled: Callable | None = None
         self.like = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
         self.layouts = [(tuple(t.shape), tuple(t.stride())) for t in self.like]
+        self.strides = [strides for _, strides in self.layouts]
         self.is_fixed = all(type(n) is int for layout in self.layouts for numbers in layout for n in numbers)
 
     def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
@@ -105,8 +121,9 @@ class _Compiled:
         if self.compiled is None:
             with disable_dispatch_modes():
                 self.compiled = self.compiler(self.graph, self.like)
-        given = [t if t.stride() == strides else t.new_empty_strided(sizes, strides).copy_(t)
-                 for t, (sizes, strides) in zip(tensors, self.layouts, strict=True)]
+        given = list(tensors) if [t.stride() for t in tensors] == self.strides else [
+            t if t.stride() == strides else t.new_empty_strided(sizes, strides).copy_(t)
+            for t, (sizes, strides) in zip(tensors, self.layouts, strict=True)]
         return self.compiled(given) if getattr(self.compiled, "_boxed_call", False) else self.compiled(*given)
 
 

@@ -7,13 +7,11 @@ Enters: a call by ATen's overload. Leaves: its result where a back end has a ker
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...autograd.grad_mode import no_grad
 from ...base.shape import preserve_format
 from ...devices import private_use
 from ...devices.private_use import PRIVATE
@@ -26,7 +24,6 @@ from ..words import aten
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        self.is_below = 0
         self.kernels: list[tuple[str, DispatchKey]] = []     # above autograd, on this thread's stack
 
 
@@ -54,21 +51,29 @@ def has_kernel(name: str, args: tuple) -> bool:
 
 def _above() -> tuple[DispatchKey, ...]:
     keys, excluded = _C.get_thread_keys()
-    below = () if _C.is_inference_mode_enabled() or _running.is_below else (DispatchKey.AutogradPrivateUse1,)
+    below = () if _C.is_inference_mode_enabled() or _C._is_below_autograd() else (DispatchKey.AutogradPrivateUse1,)
     if not keys & ~excluded & AUTOCAST or not is_autocast_enabled(private_use.state.name):
         return below
     return (DispatchKey.AutocastPrivateUse1, *below)
 
 
-@contextmanager
-def below_autograd() -> Iterator[None]:
-    """A region whose calls are not recorded, nor seen by a back end's kernels for autograd."""
-    _running.is_below += 1
-    try:
-        with no_grad():
-            yield
-    finally:
-        _running.is_below -= 1
+class BelowAutograd:
+    """A region whose calls are not recorded, nor seen by a back end's kernels for autograd. Kernels of extensions open
+    one in every call."""
+
+    def __enter__(self) -> None:
+        self.was_below = _C._set_below_autograd(True)
+        self.mode = _C.is_grad_enabled()
+        _C._set_grad_enabled(False)
+
+    def __exit__(self, *error: object) -> None:
+        _C._set_grad_enabled(self.mode)
+        _C._set_below_autograd(self.was_below)
+
+
+def below_autograd() -> BelowAutograd:
+    """Such a region."""
+    return BelowAutograd()
 
 
 def _guarded(call: tuple[str, DispatchKey], kernel: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -2,5 +2,6 @@
 
 from .printer import ALONE, Printer, strides_of, with_dims
 from .tables import OPENCL, PLAIN_C, Table
+from .wgsl import WGSL, WgslPrinter
 
-__all__ = ["ALONE", "OPENCL", "PLAIN_C", "Printer", "Table", "strides_of", "with_dims"]
+__all__ = ["ALONE", "OPENCL", "PLAIN_C", "WGSL", "Printer", "Table", "WgslPrinter", "strides_of", "with_dims"]

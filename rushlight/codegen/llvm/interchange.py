@@ -82,7 +82,7 @@ class _Interchange:
 
     def statement(self, s: Statement) -> Statement:
         if isinstance(s, For):
-            found = s.vector and _folding(s)
+            found = s.vector and not s.gathers and _folding(s)
             if found:
                 return self.tiles(s, found)
             if s.vector:

@@ -46,6 +46,10 @@ def is_mirrored(form: tuple[Value, Value] | None) -> bool:
     return form is not None and form[0].op == "const" and form[0].attr == -1
 
 
+# Types that wide vectors gather by an instruction.
+GATHERED = frozenset(("f32", "f64", "i32", "i64", "u32", "u64"))
+
+
 class Addressing:
     """The part of `Lowering` that knows operands and vector loops."""
 
@@ -216,11 +220,23 @@ class Addressing:
             return p.load(self.out, lines, part, pointer, 0)
 
         part = p.PARTS.get(code, code)
+        if at.lanes and self.target.vector_bits == 512 and code in GATHERED:
+            parts = [self.gathered(lines, operand, code, name, step_type, at.lanes) for name in at.parts]
+            return Reg(code, loop.lanes, parts, depth)
         parts = [self.by_lane(lines, part, at, name, one) for name in at.parts]
         if code not in p.PARTS:
             return Reg(code, loop.lanes, parts, depth)
         imag = [self.by_lane(lines, part, at, name, lambda w: one(w, p.SIZE[part])) for name in at.parts]
         return Reg(code, loop.lanes, parts, depth, imag=imag)
+
+    def gathered(self, lines: list[str], operand: int, code: str, index: str, step_type: str, lanes: int) -> str:
+        """Elements at the places of `index` by one instruction."""
+        out, pointers, ty = self.out, f"<{lanes} x ptr>", p.type_of(code, lanes)
+        name = f"@llvm.masked.gather.{p.mangle(ty)}.v{lanes}p0"
+        out.declared[name] = f"declare {ty} {name}({pointers}, i32, <{lanes} x i1>, {ty})"
+        at = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, <{lanes} x i64> {index}")
+        every = f"<{lanes} x i1> <{', '.join(['i1 true'] * lanes)}>"
+        return out.emit(lines, f"call {ty} {name}({pointers} {at}, i32 {p.SIZE[code]}, {every}, {ty} poison)")
 
     def by_lane(self, lines: list[str], code: str, index: Reg, part: str, one: Callable[[str], str]) -> str:
         """Apply a scalar function to each lane of `part`, a piece of `index`."""
@@ -445,7 +461,7 @@ class Addressing:
             unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
         # Operands of a plain element-by-element nest may have any stride: its single vectors are for those, too.
-        loop.gathers = (isinstance(s, Reduce) and s.gathers) or (so_far is not None and bool(self.nest.point))
+        loop.gathers = s.gathers or (so_far is not None and bool(self.nest.point))
         loop.transposed = isinstance(s, For) and s.transposed and s.stop.attr == lanes and unroll == 1
         top = self.out.label()
         scope = self.push(top, loop)

@@ -4,7 +4,7 @@ Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads 
 query heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward
 recomputes the weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu/attention.py,
 cpu/attention_backward.py); scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that
-causal attention hides are skipped.
+causal attention hides are skipped, forward also those that a mask hides from a group of rows.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ weighed by softmax(query @ key^T * scale); zeros for a token at a negative posit
 derivatives, sequences and pages that do not exist. On devices with an attention of their own over pages that one
 serves,
 
-    _paged_attention(out, query, keys, values, tables, rows, positions, window, scale)
+    _paged_attention(out, query, keys, values, tables, rows, positions, window, scale, cap)
 
 which fills its first argument or returns False; elsewhere keys and values are gathered.
 """
@@ -37,16 +37,17 @@ def expect(holds: bool, what: str) -> None:
 
 class PagedAttention(Library):
     """Attention of single tokens over the pages of their sequences. With a `window` above 0 a token sees as many of the
-    last positions, its own among them."""
+    last positions, its own among them. With a `cap` above 0 scores are bent so that they stay below it: cap *
+    tanh(score / cap)."""
 
     schema = (
         f"{NAME}(Tensor query, Tensor keys, Tensor values, Tensor tables, Tensor rows, Tensor positions, *, int"
-        " window=0, float? scale=None) -> Tensor"
+        " window=0, float? scale=None, float cap=0.) -> Tensor"
     )
     batch = "loop"
     function = method = out = differentiable = False
 
-    def meta(self, query, keys, values, tables, rows, positions, window, scale):
+    def meta(self, query, keys, values, tables, rows, positions, window, scale, cap):
         expect(query.ndim == 3, f"expected query [tokens, heads, width], got shape {list(query.shape)}")
         expect(
             keys.ndim == 4 and keys.shape == values.shape,
@@ -71,6 +72,7 @@ class PagedAttention(Library):
         wrong = [t.dtype.name for t in (tables, rows, positions) if t.dtype is not _C.int64]
         expect(not wrong, f"expected tables, rows and positions of dtype int64, got {wrong}")
         expect(window >= 0, f"window must not be negative, got {window}")
+        expect(0 <= cap < math.inf, f"cap must be 0 or a number above it, got {cap}")
         return Spec(tuple(query.shape), query.dtype)
 
     def is_planned(self, args):
@@ -81,22 +83,22 @@ class PagedAttention(Library):
         return whole and query.shape[2] <= WIDEST and keys.shape[1] <= LONGEST_PAGE and 0 not in keys.shape
 
     def launches(self, args):
-        query, keys, values, tables, _, _, window, scale = args
+        query, keys, values, tables, _, _, window, scale, cap = args
         sizes = (*query.shape[:2], keys.shape[2], query.shape[2], keys.shape[1], keys.shape[0], *tables.shape)
         strides = (*query.stride()[:2], *keys.stride()[:3], *values.stride()[:3])
         factor = 1.0 / math.sqrt(query.shape[2]) if scale is None else scale
-        return paged_schedule(query.dtype.code, sizes, strides, window, factor)
+        return paged_schedule(query.dtype.code, sizes, strides, window, factor, cap)
 
     def steps(self, args, room):
-        query, window, scale = args[0], *args[6:]
+        query, window, scale, cap = args[0], *args[6:]
         if query.device.type == "cpu":
             return super().steps(args, room)
         own = own_function(NAME, query.device)
         factor = 1.0 / math.sqrt(query.shape[2]) if scale is None else scale
 
         def run(*tensors: Any) -> None:
-            if not own(tensors[-1], *tensors[:-1], window, factor):
-                tensors[-1].copy_(gathered(*tensors[:-1], window, factor))
+            if not own(tensors[-1], *tensors[:-1], window, factor, cap):
+                tensors[-1].copy_(gathered(*tensors[:-1], window, factor, cap))
 
         return [Step(run, list(range(room.next)), [], 1, 1, -1)]
 
@@ -113,15 +115,16 @@ class PagedAttention(Library):
 
         return on_error
 
-    def run(self, query, keys, values, tables, rows, positions, window, scale):
+    def run(self, query, keys, values, tables, rows, positions, window, scale, cap):
         if 0 in query.shape or query.device.type == "meta":
             return query.new_empty(query.shape)
         factor = 1.0 / math.sqrt(query.shape[2]) if scale is None else scale
-        return gathered(query, keys, values, tables, rows, positions, window, factor)
+        return gathered(query, keys, values, tables, rows, positions, window, factor, cap)
 
 
 def gathered(
-    query: Any, keys: Any, values: Any, tables: Any, rows: Any, positions: Any, window: int, scale: float
+    query: Any, keys: Any, values: Any, tables: Any, rows: Any, positions: Any, window: int, scale: float,
+    cap: float = 0.0,
 ) -> Any:
     """The same by other ops, with the keys and values of every token side by side."""
     (tokens, _, width), (_, block, own, _) = query.shape, keys.shape
@@ -143,6 +146,7 @@ def gathered(
     if window > 0:
         seen = seen & (places > ends - window)
     scores = (query.to(wide).unsqueeze(2) * scale) @ of(keys).transpose(-2, -1)
+    scores = (scores / cap).tanh() * cap if cap else scores
     weights = find_op("_safe_softmax")(scores.masked_fill(~seen.reshape(tokens, 1, 1, length), -math.inf), -1)
     return (weights @ of(values)).squeeze(2).to(query.dtype)
 

@@ -4,7 +4,8 @@ Enters: query [..., L, E], key [..., S, E], value [..., S, Ev] of one floating t
 (floating) or says which of them count (bool). Leaves: softmax(query @ key^T * scale + mask) @ value. Refuses: what
 PyTorch refuses, and nothing else. The form that never holds all scores is in attention/flash.py; it serves calls
 without dropout and without a gradient for the mask. Dropout draws its noise over the scores, in PyTorch's order, or on
-devices with an attention of their own inside that (attention/dropped.py).
+devices with an attention of their own inside that (attention/dropped.py). On CUDA devices PyTorch's order is one of its
+own in single precision (`drops_in_order`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ...base.shape import reaches
 from ...op import Composite, Meta, find_op
 from ...op.extern import own_function
 from ...op.fused import decayed, in_rows
+from ...rules import levels
 from ..norm.rows import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
@@ -161,8 +163,11 @@ class ScaledDotProductAttention(Composite):
             result = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
             if result is not None:
                 return result
+        kept = None
+        if drops_in_order(query, key, value, dropout_p, enable_gqa):
+            kept = find_op("_kept_in_order")(query.detach(), (*query.shape[:3], key.shape[2]), dropout_p)
         return find_op("_scaled_dot_product_attention_math")(
-            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+            query, key, value, attn_mask, dropout_p, is_causal, kept, scale=scale, enable_gqa=enable_gqa
         )[0]
 
 
@@ -235,6 +240,22 @@ def drops_on_device(query: Any, key: Any, value: Any, mask: Any, dropout_p: floa
         and query.ndim == 4
         and query.shape[2] > 1
         and fits_flash(query, key, value, mask, enable_gqa)
+    )
+
+
+def drops_in_order(query: Any, key: Any, value: Any, dropout_p: float, enable_gqa: bool) -> bool:
+    """Whether PyTorch's memory-efficient form serves this call on CUDA devices: it draws the noise of dropout otherwise
+    than `dropout` does."""
+    given = (query, key, value)
+    return (
+        0 < dropout_p < 1
+        and EFFICIENT in ENABLED
+        and query.dtype is _C.float32
+        and not enable_gqa
+        and not levels.state.stack
+        and all(t.ndim == 4 and 0 not in t.shape and t.stride(3) == 1 and t.shape[3] % 4 == 0 for t in given)
+        and query.shape[:2] == key.shape[:2] == value.shape[:2]
+        and own_function("random_ordered", query.device) is not None
     )
 
 

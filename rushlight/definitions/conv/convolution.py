@@ -27,6 +27,7 @@ from ...op.step import Step
 from ...planners.convolutions.convolve import PLANNED, refuse_finish, weight_steps
 from ...planners.convolutions.plan import conv_steps, own_steps
 from ...planners.convolutions.walk import Walk, Window, array_of, forward_axes
+from ...planners.products.gemm import Matrix, tiled_steps
 from ...rules.levels import behind
 
 _HALF = (_C.float16, _C.bfloat16)
@@ -226,6 +227,9 @@ class Convolution(Library):
         kernels = input.device.type == "cpu" and input.dtype.code in PLANNED
         if not kernels or (bias is not None and not bias._is_contiguous()) or (transposed and has_gaps(window)):
             return None
+        product = pixel_rows_steps(input, weight, bias, (shape, strides), window, transposed, room)
+        if product is not None:
+            return product
         inputs, copies = room.inputs, []
         source, place = dense(input, 0, room, copies)
         rows = ordered_strides(shape, range(len(shape) - 1, -1, -1))
@@ -347,6 +351,54 @@ def dense(t: Any, slot: int, room: Room, copies: list[Step]) -> tuple[Any, int]:
     place = room.temp(t.dtype, shape)
     copies += copy_steps(room.device, t, slot, (place, 0), None)
     return out, place
+
+
+def pixel_rows_steps(
+    input: Any, weight: Any, bias: Any, result: tuple[tuple[int, ...], Any], window: Window, transposed: bool,
+    room: Room,
+) -> list[Step] | None:
+    """Windows of single pixels whose channels are neighbours: pixels are rows of a matrix, as they lie, and so are the
+    results. None for other windows and layouts, and where ops are to come behind."""
+    shape, strides = result
+    source = pixel_step(tuple(input.shape), input.stride())
+    target = pixel_step(shape, strides) if strides is not None else None
+    if source is None or target is None or room.wishes.finish is not None or room.wishes.form is not None:
+        return None
+    if not is_pixelwise(window) or prod(shape) < TURNED:
+        return None
+    (out, channel), pixels = weight.stride()[:2], shape[0] * prod(shape[2:])
+    if transposed:
+        out, channel = channel, out
+    found = tiled_steps(
+        input.dtype.code, room.device, Matrix(0, source, 1), Matrix(1, channel, out), Matrix(room.inputs, target, 1),
+        pixels, shape[1], input.shape[1], room.next, 1, None if bias is None else Matrix(2, 0, 1),
+    )
+    if found is None:
+        return None
+    room.temp(input.dtype, (found[1],))
+    return found[0]
+
+
+def is_pixelwise(window: Window) -> bool:
+    """Whether every result sees the one pixel at its own place."""
+    ones = (1,) * len(window.kernel)
+    return window.kernel == ones == window.stride and not any(window.padding) and window.groups == 1
+
+
+def pixel_step(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """How far apart pixels are, of all images, where channels are neighbours and pixels evenly apart."""
+    if 0 in shape or (shape[1] != 1 and strides[1] != 1):
+        return None
+    step = reach = None
+    for d in (*range(len(shape) - 1, 1, -1), 0):
+        if shape[d] == 1:
+            continue
+        if step is None:
+            step = reach = strides[d]
+        elif strides[d] != reach:
+            return None
+        reach *= shape[d]
+    return step if step is None or step >= shape[1] else None
 
 
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:

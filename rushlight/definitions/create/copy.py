@@ -59,6 +59,7 @@ class Clone(_Move):
     """A copy with memory of its own."""
 
     schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    replays = True
     layout = Layout.INPUT
 
     def expr(self, s, x, memory_format):
@@ -71,14 +72,13 @@ class Clone(_Move):
         return True
 
     def is_planned(self, args):
-        input, memory_format = args
-        return memory_format in (None, preserve_format) and input._is_dense()   # another layout: made below
+        return args[1] in (None, preserve_format)   # the order of the input, so that both are walked as they lie
 
     def run(self, input, memory_format):
         strides = strides_for(input, memory_format)
-        if reaches(input.numel(), LARGE):
-            in_long_rows = strides is None and input.stride()[-1] == 1 and reaches(input.shape[-1], LONG_ROW)
-            if not in_long_rows:
+        if strides is None or reaches(input.numel(), LARGE):
+            in_long_rows = strides is None and input.stride()[-1:] == (1,) and reaches(input.shape[-1], LONG_ROW)
+            if not in_long_rows or not reaches(input.numel(), LARGE):
                 return find_op("_laid_out")(input, strides)
         return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
 
@@ -241,10 +241,7 @@ class To(_Move):
         return memory_format in (None, preserve_format) and input.dtype is dtype and not copy
 
     def is_planned(self, args):
-        input, dtype, _, _copy, memory_format = args
-        if dtype is None or memory_format not in (None, preserve_format):
-            return False
-        return self.returns_itself(args) or input._is_dense() or input.is_meta
+        return args[1] is not None and args[4] in (None, preserve_format)
 
     def run(self, input, dtype, non_blocking, copy, memory_format):
         dtype = dtype or input.dtype
@@ -336,10 +333,13 @@ class Contiguous(Composite):
     """`input` itself if it is laid out as asked, else a copy that is."""
 
     schema = "contiguous(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    replays = True
     function = False
     out = False
 
     def compute(self, input, memory_format):
+        if memory_format is None and input._is_contiguous():
+            return input
         if memory_format is preserve_format:
             if input._is_contiguous():
                 return input
@@ -350,6 +350,8 @@ class Contiguous(Composite):
 
 def _cast(name: str, dtype: Any) -> type:
     def compute(self, input, memory_format):
+        if memory_format is None and input.dtype is dtype:
+            return input
         return input.to(dtype, memory_format=memory_format)
 
     return type(name.title(), (Composite,), {
@@ -374,6 +376,8 @@ class TypeAs(Composite):
     out = False
 
     def compute(self, input, other):
+        if input.device == other.device:
+            return input.to(other.dtype)
         return input.to(other.device, other.dtype)
 
 

@@ -317,7 +317,8 @@ class _FromTensors(Composite):
                     " dimensions"
                 )
         options = dict(zip([p.name for p in self.spec.params[3:]], rest, strict=True))
-        bounds = (t if not isinstance(t, _C.Tensor) else 0 if t.is_meta else t.item() for t in (start, end))
+        bounds = (t if not isinstance(t, _C.Tensor) else 0 if t.device.type == "meta" else t.item()
+                  for t in (start, end))     # of a fake tensor that is a symbol
         return find_op(self.name)(*bounds, steps, **options)
 
 
@@ -392,6 +393,7 @@ class _Like(Composite):
 
     method = False
     out = False
+    replays = True
 
     def fill(self, result: Any, *own: Any) -> Any:
         return result

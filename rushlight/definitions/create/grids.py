@@ -51,6 +51,7 @@ class CartesianProd(Composite):
     """Every choice of one element from each vector, as rows."""
 
     schema = "cartesian_prod(Tensor[] tensors) -> Tensor"
+    replays = True
     method = False
     out = False
     spread = True
@@ -93,6 +94,7 @@ class BlockDiag(Composite):
     """Matrices along the diagonal of a matrix of zeros; vectors count as rows, numbers as 1x1."""
 
     schema = "block_diag(Tensor[] tensors) -> Tensor"
+    replays = True
     method = False
     out = False
     spread = True
@@ -113,18 +115,18 @@ class BlockDiag(Composite):
         dtype = result_type_of(tensors)
         blocks = [t.to(dtype).reshape((1,) * (2 - t.ndim) + tuple(t.shape)) for t in tensors]
         width = sum(b.shape[1] for b in blocks)
-        cat, rows, left = find_op("cat"), [], 0
+        pad, rows, left = find_op("constant_pad_nd"), [], 0
         for b in blocks:
-            height, right = b.shape[0], width - left - b.shape[1]
-            rows.append(cat([b.new_zeros((height, left)), b, b.new_zeros((height, right))], 1))
+            rows.append(pad(b, (left, width - left - b.shape[1])))
             left += b.shape[1]
-        return cat(rows, 0)
+        return find_op("cat")(rows, 0)
 
 
 class Vander(Composite):
     """The powers of each element of a vector as rows, falling from N - 1 unless `increasing`."""
 
     schema = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor"
+    replays = True
     method = False
     out = False
 

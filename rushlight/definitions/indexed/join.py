@@ -29,6 +29,7 @@ class Cat(Loops):
     method = False
     own_out = True
     batch = "dim"
+    joins = "along"
 
     def settled(self, args: tuple) -> tuple[list[tuple[int, Any]], int, Any, list[int]]:
         """The tensors that add something, with their numbers; the dim, the dtype and the result's shape.
@@ -134,6 +135,7 @@ class Stack(Loops):
     method = False
     own_out = True
     batch = "new dim"
+    joins = "anew"
 
     def settled(self, args: tuple) -> tuple[int, Any, tuple[int, ...]]:
         """The new dim, the dtype and the shape; raises for what the op refuses."""
@@ -191,6 +193,7 @@ class HStack(Composite):
     """Tensors side by side: along dim 1, or dim 0 for vectors."""
 
     schema = "hstack(Tensor[] tensors) -> Tensor"
+    replays = True
     method = False
     own_out = True
 
@@ -204,6 +207,7 @@ class VStack(Composite):
     """Tensors as rows, one above another."""
 
     schema = "vstack(Tensor[] tensors) -> Tensor"
+    replays = True
     aliases = ("row_stack",)
     method = False
     own_out = True
@@ -217,6 +221,7 @@ class DStack(Composite):
     """Tensors along the third dim."""
 
     schema = "dstack(Tensor[] tensors) -> Tensor"
+    replays = True
     method = False
     own_out = True
 
@@ -229,6 +234,7 @@ class ColumnStack(Composite):
     """Vectors as the columns of a matrix; matrices side by side."""
 
     schema = "column_stack(Tensor[] tensors) -> Tensor"
+    replays = True
     method = False
     own_out = True
 

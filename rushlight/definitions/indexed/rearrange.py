@@ -51,6 +51,7 @@ class FlipLR(Composite):
     """The columns in reverse order."""
 
     schema = "fliplr(Tensor input) -> Tensor"
+    replays = True
 
     def compute(self, input):
         if input.ndim < 2:
@@ -73,6 +74,7 @@ class Rot90(Composite):
     """Turned `k` times by 90 degrees, from the first of `dims` towards the second."""
 
     schema = "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor"
+    replays = True
 
     def compute(self, input, k, dims):
         if len(dims) != 2:
@@ -127,6 +129,7 @@ class Roll(Composite):
     """The elements moved by `shifts` along `dims`, around the end; without dims, of the flattened input."""
 
     schema = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor"
+    replays = True
 
     def compute(self, input, shifts, dims):
         if not dims:
@@ -148,6 +151,7 @@ class Repeat(Composite):
     """The whole tensor repeated along each dim."""
 
     schema = "repeat(Tensor input, int[] repeats) -> Tensor"
+    replays = True
     function = False
 
     def compute(self, input, repeats):
@@ -172,6 +176,7 @@ class Tile(Composite):
     """The whole tensor repeated; missing dims count as 1."""
 
     schema = "tile(Tensor input, int[] dims) -> Tensor"
+    replays = True
 
     def compute(self, input, dims):
         return input.repeat((1,) * (input.ndim - len(dims)) + tuple(dims))
@@ -185,6 +190,7 @@ class RepeatInterleave(Composite):
         "repeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
         "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
     )
+    replays = True
 
     def compute(self, *args):
         if len(args) == 2:
@@ -393,11 +399,14 @@ class Diag(Composite):
     """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
 
     schema = "diag(Tensor input, int diagonal=0) -> Tensor"
+    replays = True
 
     def compute(self, input, diagonal):
         if input.ndim not in (1, 2):
             raise RuntimeError(f"diag: expected 1 or 2 dimensions, got {input.ndim}")
-        return input.diag_embed(diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
+        if input.ndim == 1:
+            return input.diag_embed(diagonal)
+        return input.diagonal(diagonal).clone(memory_format=contiguous_format)
 
 
 class DiagFlat(Composite):

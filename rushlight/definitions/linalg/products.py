@@ -22,6 +22,7 @@ class MatrixPower(Composite):
     """A multiplied with itself n times; negative powers are of the inverse."""
 
     schema = "linalg_matrix_power(Tensor A, int n) -> Tensor"
+    replays = True
     namespace = "linalg"
     method = False
 
@@ -118,18 +119,31 @@ class RootMatrixExp(Composite):
         return find_op("linalg_matrix_exp")(input)
 
 
+SHORT_ROW = 256      # elements of a row up to which writing it costs less than starting it
+
+
 class Kron(Composite):
     """Every product of an element of one with the whole other, laid out as blocks."""
 
     schema = "kron(Tensor input, Tensor other) -> Tensor"
+    replays = True
 
     def compute(self, input, other):
         count = max(input.ndim, other.ndim)
         left = [1] * (count - input.ndim) + list(input.shape)
         right = [1] * (count - other.ndim) + list(other.shape)
+        sizes = [x * y for x, y in zip(left, right, strict=True)]
+        if count and 1 < right[-1] < SHORT_ROW and len(sizes) > 1:      # the last dim of both as one long row
+            pair = (left[-1], right[-1])
+            a = input.unsqueeze(-1).expand((*input.shape, pair[1])).flatten(-2) if input.ndim else input
+            b = other.unsqueeze(-2).expand((*other.shape[:-1], *pair)).flatten(-2)
+            left, right = [*left[:-1], sizes[-1]], [*right[:-1], 1]
+            a = a.reshape([s for size in left for s in (size, 1)])
+            b = b.reshape([*[s for size in right[:-1] for s in (1, size)], sizes[-1], 1])
+            return (a * b).reshape(sizes)
         a = input.reshape([s for size in left for s in (size, 1)])
         b = other.reshape([s for size in right for s in (1, size)])
-        return (a * b).reshape([x * y for x, y in zip(left, right, strict=True)])
+        return (a * b).reshape(sizes)
 
 
 class LinalgCross(Composite):
@@ -156,6 +170,10 @@ class Cross(Composite):
     """Cross products along `dim`, by default the first dim of size 3."""
 
     schema = "cross(Tensor input, Tensor other, int? dim=None) -> Tensor"
+    replays = True
+
+    def is_planned(self, args):
+        return args[2] is not None      # without it every call warns
 
     def compute(self, input, other, dim):
         if dim is None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import reaches
 from ...op import Composite, Fused, Meta, find_op
+from ...op.extents import Outline
 from ...op.fused import column, decayed, pick
 from ...rules.levels import readable
 from .elements import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
 ONE_BLOCK = 1 << 16      # losses up to which one block of threads adds them in the time that a launch takes
+ONE_PASS = 1 << 12       # losses up to which one thread adds them as soon, and as exactly, as sums in blocks do
 
 
 class CrossEntropyRows(Fused):
@@ -73,7 +76,7 @@ class CrossEntropyRowsBackward(Fused):
 
 class CrossEntropyKeptRows(Fused):
     """As _cross_entropy_rows, with losses of 0 where the target is ignored, and 1 for rows that count, 0 for others.
-    Ops of their own for that would cost small inputs on a device more time than the loss does."""
+    Ops of their own for that would cost small inputs more time than the loss does."""
 
     schema = "_cross_entropy_kept_rows(Tensor input, Tensor target, int ignore_index) -> (Tensor, Tensor, Tensor)"
     function = method = False
@@ -91,7 +94,7 @@ class CrossEntropyKeptRows(Fused):
     def compute(self, input, target, ignore_index):
         ignored = target == ignore_index
         top = input.amax(-1, keepdim=True)
-        lse = (input - top).exp().sum(-1, keepdim=True).log() + top
+        lse = decayed(input - top).sum(-1, keepdim=True).log() + top
         loss = lse - pick(input, target.masked_fill(ignored, 0))
         return loss.masked_fill(ignored, 0.0), lse, (target != ignore_index).to(input.dtype)
 
@@ -125,7 +128,7 @@ class CrossEntropyKeptRowsBackward(Fused):
     def compute(self, grad, input, target, lse, ignore_index):
         ignored = target == ignore_index
         chosen = column(target.masked_fill(ignored, 0), input)
-        return (((input - lse).exp() - chosen) * grad).masked_fill(ignored, 0.0)
+        return ((decayed(input - lse) - chosen) * grad).masked_fill(ignored, 0.0)
 
     def vjp(self, g, grad, input, target, lse, ignore_index):
         ignored = target == ignore_index
@@ -198,9 +201,14 @@ def check_scores(name: str, input: Any, weight: Any) -> None:
         raise RuntimeError(f"{name}: expected a weight of dtype {input.dtype.name}, got {weight.dtype.name}")
 
 
+def is_seen(index: Any) -> bool:
+    """Whether targets may be looked at before anything runs: here, and not while a plan is written down."""
+    return not isinstance(index, Outline) and readable(index) and index.device.type == "cpu"
+
+
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
     """Raise for a target that is no class. On a device the kernels that use it find out: nothing is waited for here."""
-    if not readable(index) or index.device.type != "cpu" or not index.numel():
+    if not is_seen(index) or not index.numel():
         return
     wrong = (index < 0) | (index >= classes)
     if bool(wrong.any()):
@@ -212,14 +220,25 @@ def check_targets(name: str, index: Any, classes: int, error: type[Exception] = 
 def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
     """The index with some class where it is ignored, and which rows count; None where all do, if asking is free."""
     ignored = index == ignore_index
-    if not readable(index) or index.device.type != "cpu" or bool(ignored.any()):
+    if not is_seen(index) or bool(ignored.any()):
         return index.masked_fill(ignored, 0), ignored.logical_not()
     return index, None
 
 
 def is_bare(t: Any) -> bool:
-    """Whether a tensor has elements on a plugged-in device, and nobody looks at the ops that it goes through."""
-    return not t._keys and not any(_C.get_thread_keys()) and t.device.type not in ("cpu", "meta")
+    """Whether a tensor has elements, and nobody looks at the ops that it goes through."""
+    return isinstance(t, Outline) or not (t._keys or any(_C.get_thread_keys()) or t.is_meta)
+
+
+class ClassLoss(Loss):
+    """A loss of targets that name classes."""
+
+    replays = True
+
+    def is_planned(self, args: tuple) -> bool:
+        """A plan would warn of deprecated switches once."""
+        names = [p.name for p in self.spec.params]
+        return all(args[names.index(name)] is None for name in ("size_average", "reduce"))
 
 
 def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
@@ -245,7 +264,7 @@ def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape:
     return total / (rows if scale is None else scale.sum())
 
 
-class CrossEntropy(Loss):
+class CrossEntropy(ClassLoss):
     """-log softmax of the target class; targets are class indices or class probabilities."""
 
     schema = (
@@ -267,9 +286,13 @@ class CrossEntropy(Loss):
                 )
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
+        if input.ndim > 2 and not label_smoothing and input.device.type == "cpu" and is_bare(input) and is_bare(target):
+            # classes that lie apart are folded side by side: rows would have to be copied first
+            scores = find_op("log_softmax")(input, 1)
+            return find_op("nll_loss")(scores, target, weight, None, ignore_index, None, reduction)
         rows, index = as_rows(input, target.to(_C.int64))
         if weight is None and not label_smoothing and is_bare(rows) and is_bare(index):
-            return self.on_device(rows, index, ignore_index, reduction, target.shape)
+            return self.of_rows(rows, index, ignore_index, reduction, target.shape)
         index, keep = without_ignored(index, ignore_index)
         loss, lse = find_op("_cross_entropy_rows")(rows, index)
         plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
@@ -293,16 +316,20 @@ class CrossEntropy(Loss):
             smooth = smooth.sum() / (count if keep is None else count.masked_fill(keep.logical_not(), 0.0)).sum()
         return plain * (1 - label_smoothing) + smooth * spread
 
-    def on_device(self, rows: Any, index: Any, ignore_index: int, reduction: str, shape: Any) -> Any:
-        """The loss where launches cost more than what they do."""
+    def of_rows(self, rows: Any, index: Any, ignore_index: int, reduction: str, shape: Any) -> Any:
+        """The loss of plain targets, which the kernel checks as it meets them."""
         loss, _, kept = find_op("_cross_entropy_kept_rows")(rows, index, ignore_index)
         if reduction == "none":
             return loss.reshape(shape)
         if reduction == "sum":
             return loss.sum()
-        if loss.numel() <= ONE_BLOCK:
-            return find_op("_mean_of_kept")(loss, kept.detach())[0].squeeze()
-        return loss.sum() / kept.detach().sum()
+        kept = kept.detach()
+        if not reaches(loss.numel(), 1 + (ONE_PASS if loss.device.type == "cpu" else ONE_BLOCK)):
+            return find_op("_mean_of_kept")(loss, kept)[0].reshape(())
+        if loss.itemsize > 2:
+            return loss.sum() / kept.sum()
+        wide = _C.float32       # a half type counts no further than a few thousand
+        return (loss.sum(dtype=wide) / kept.sum(dtype=wide)).to(loss.dtype)
 
     def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
         if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
@@ -362,7 +389,7 @@ class NllRowsBackward(Composite):
         return {"grad": -g.gather(-1, index)}
 
 
-class NllLoss(Loss):
+class NllLoss(ClassLoss):
     """Minus the log probability of the target class."""
 
     schema = (
@@ -404,7 +431,7 @@ def check_margin_shapes(name: str, input: Any) -> None:
         )
 
 
-class MultiMarginLoss(Loss):
+class MultiMarginLoss(ClassLoss):
     """Mean over classes of max(0, margin - score of the target + score of the class) to the power p."""
 
     schema = (

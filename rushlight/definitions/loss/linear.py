@@ -1,8 +1,9 @@
 """cross_entropy of a linear layer, whole or in chunks of rows that never hold all logits at once.
 
 Enters: inputs [N, features], a weight [classes, ..., features] and targets. Leaves: the loss. The chunked form keeps
-one number per row and computes logits again for the gradient. Refuses: shapes that do not fit; options it cannot follow
-are named in a warning and the whole form is used, as in PyTorch.
+one number per row and computes logits again for the gradient; of a mean or sum that is learned from, gradients are
+found while the logits are there. Refuses: shapes that do not fit; options it cannot follow are named in a warning and
+the whole form is used, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ...autograd import is_grad_enabled
 from ...base.tracebacks import users_level
 from ...op import Composite, find_op
 from ...op.reduction import product
+from ...rules import levels
 from .elements import Loss, check_reduction, reduced
 
 
@@ -43,21 +45,60 @@ class LinearCrossEntropyRows(Composite):
     def vjp(self, g, input, linear_weight, linear_bias, target, scale, chunk, result):
         if g[0] is None:
             return {}
-        slopes = g[0] * scale
-        d_input, d_weight, d_bias = [], 0, 0
+        lse = None if is_grad_enabled() else result[1]
+        found = slopes(input, linear_weight, linear_bias, target, g[0] * scale, chunk, lse)
+        return dict(zip(("input", "linear_weight", "linear_bias"), found, strict=True))
+
+
+def slopes(input: Any, weight: Any, bias: Any, target: Any, grad: Any, chunk: int, lse: Any) -> tuple[Any, Any, Any]:
+    """Gradients of the rows' losses, times `grad`, for input, weight and bias: logits are computed again, and their
+    `lse` where it is None."""
+    d_input, d_weight, d_bias = [], 0, 0
+    for rows in range(0, max(1, input.shape[0]), chunk):
+        part = slice(rows, rows + chunk)
+        logits = find_op("linear")(input[part], weight, bias)
+        sums = logits.logsumexp(-1, keepdim=True) if lse is None else lse[part]
+        d_logits = find_op("_cross_entropy_rows_backward")(grad[part], logits, target[part], sums)
+        d_input.append(d_logits @ weight)
+        d_weight = d_logits.t() @ input[part] + d_weight
+        d_bias = d_logits.sum(0) + d_bias
+    return find_op("cat")(d_input), d_weight, None if bias is None else d_bias
+
+
+class LinearCrossEntropySum(Composite):
+    """The sum of such losses, and its gradients for input, weight and bias: they are found while a chunk's logits are
+    there, so that backward computes none again."""
+
+    schema = (
+        "_linear_cross_entropy_sum(Tensor input, Tensor linear_weight, Tensor? linear_bias, Tensor target, Tensor"
+        " scale, int chunk) -> (Tensor, Tensor, Tensor, Tensor)"
+    )
+    function = method = out = False
+
+    def compute(self, input, linear_weight, linear_bias, target, scale, chunk):
+        total, d_input, d_weight, d_bias = 0, [], 0, 0
         for rows in range(0, max(1, input.shape[0]), chunk):
             part = slice(rows, rows + chunk)
             logits = find_op("linear")(input[part], linear_weight, linear_bias)
-            lse = result[1][part] if not is_grad_enabled() else logits.logsumexp(-1, keepdim=True)
-            d_logits = find_op("_cross_entropy_rows_backward")(slopes[part], logits, target[part], lse)
+            loss, lse = find_op("_cross_entropy_rows")(logits, target[part])
+            total = (loss * scale[part]).masked_fill(scale[part] == 0, 0.0).sum() + total
+            d_logits = find_op("_cross_entropy_rows_backward")(scale[part], logits, target[part], lse)
             d_input.append(d_logits @ linear_weight)
             d_weight = d_logits.t() @ input[part] + d_weight
-            d_bias = d_logits.sum(0) + d_bias
-        return {
-            "input": find_op("cat")(d_input),
-            "linear_weight": d_weight,
-            "linear_bias": None if linear_bias is None else d_bias,
-        }
+            d_bias = d_bias if linear_bias is None else d_logits.sum(0) + d_bias
+        none = input.new_empty((0,))
+        return total, find_op("cat")(d_input), d_weight, none if linear_bias is None else d_bias
+
+    saved_results = (1, 2, 3)
+
+    def vjp(self, g, input, linear_weight, linear_bias, target, scale, chunk, result):
+        if g[0] is None:
+            return {}
+        if is_grad_enabled():      # of which gradients may be asked for
+            found = slopes(input, linear_weight, linear_bias, target, g[0] * scale, chunk, None)
+        else:
+            found = result[1] * g[0], result[2] * g[0], None if linear_bias is None else result[3] * g[0]
+        return dict(zip(("input", "linear_weight", "linear_bias"), found, strict=True))
 
 
 class LinearCrossEntropy(Loss):
@@ -146,8 +187,12 @@ class LinearCrossEntropy(Loss):
         if weight is not None:
             scale = weight.to(wide).index_select(0, index.reshape(-1)).unsqueeze(1) * scale
         parts = [None if t is None else t.to(wide) for t in (input, linear_weight, linear_bias)]
-        loss = find_op("_linear_cross_entropy_rows")(*parts, index, scale, chunk)[0].reshape(-1)
-        if reduction == "none":
-            return (loss if batched else loss.squeeze(0)).to(dtype)
-        total = reduced(loss, "sum")
+        learns = is_grad_enabled() and any(t is not None and t.requires_grad for t in parts)
+        if reduction != "none" and learns and not levels.state.stack:
+            total = find_op("_linear_cross_entropy_sum")(*parts, index, scale, chunk)[0]
+        else:
+            loss = find_op("_linear_cross_entropy_rows")(*parts, index, scale, chunk)[0].reshape(-1)
+            if reduction == "none":
+                return (loss if batched else loss.squeeze(0)).to(dtype)
+            total = reduced(loss, "sum")
         return (total / scale.sum() if reduction == "mean" else total).to(dtype)

@@ -18,7 +18,7 @@ from ... import _C
 from ...autograd import is_grad_enabled, no_grad
 from ...base.shape import is_below, reaches
 from ...op import Composite, Fused, Pointwise, Promote, find_op
-from ...op.layout import Layout
+from ...op.layout import Layout, prefers_channels_last
 from ...op.multi_tensor import DeviceUpdate
 from ...op.reduction import product
 from ...rules.levels import readable
@@ -225,6 +225,7 @@ class ChannelNorm(Composite):
     """input normalised by the statistics of each channel, and those: mean, 1 / deviation, variance."""
 
     schema = "_channel_norm(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    replays = True
     function = method = out = False
 
     def compute(self, input, weight, bias, eps):
@@ -493,6 +494,7 @@ class FunctionalBatchNorm(Composite):
         "batch_norm.functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor?"
         " bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor"
     )
+    replays = True
     namespace = "nn.functional"
     method = out = False
 
@@ -517,6 +519,7 @@ class InstanceNorm(Composite):
         "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool"
         " use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"
     )
+    replays = True
     method = out = False
 
     def compute(self, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
@@ -544,6 +547,7 @@ class FunctionalInstanceNorm(Composite):
         "instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor?"
         " weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor"
     )
+    replays = True
     views = "keep"
     namespace = "nn.functional"
     method = out = False
@@ -577,9 +581,14 @@ class GroupNormRows(Composite):
         if is_dense(input, weight, bias) and rows.fits(input.itemsize):
             result, mean, rstd, _ = find_op("_segment_norm")(input, weight, bias, *rows, eps)
             return result, mean.reshape(items, groups), rstd.reshape(items, groups)
-        mean, variance = moments(input.reshape(items * groups, channels // groups * length), (1,))
+        if prefers_channels_last(input) and length > 1:      # of each channel where it lies, then of the channels
+            mean, variance = (t.reshape(items, groups, channels // groups) for t in moments(input.flatten(2), (2,)))
+            mean, apart = moments(mean, (2,))
+            variance = variance.mean(2) + apart
+        else:
+            mean, variance = moments(input.reshape(items * groups, channels // groups * length), (1,))
+            mean, variance = mean.reshape(items, groups), variance.reshape(items, groups)
         rstd = (variance + eps).rsqrt()
-        mean, rstd = mean.reshape(items, groups), rstd.reshape(items, groups)
         scale = per_channel(rstd, channels)
         scale = scale if weight is None else scale * weight.reshape(-1, 1)
         over = [beside(t, input.ndim) for t in (per_channel(mean, channels), scale)]
@@ -754,6 +763,7 @@ class LocalResponseNorm(Composite):
     """input divided by a power of the mean square of neighbouring channels."""
 
     schema = "local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor"
+    replays = True
     namespace = "nn.functional"
     method = out = False
 

@@ -395,6 +395,7 @@ class LayerNorm(Composite):
         "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool"
         " cudnn_enable=True) -> Tensor"
     )
+    replays = True
     method = False
     out = False
 

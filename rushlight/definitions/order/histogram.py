@@ -64,6 +64,7 @@ class SearchSorted(Composite):
         "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, str?"
         " side=None, Tensor? sorter=None) -> Tensor"
     )
+    replays = True
     differentiable = False
     method = False
     exact_out = True
@@ -126,6 +127,7 @@ class Bucketize(Composite):
     """The bucket of each value between 1-D `boundaries`."""
 
     schema = "bucketize(Tensor|Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"
+    replays = True
     method = False
     exact_out = True
 

@@ -92,6 +92,7 @@ class MedianDim(Median):
     """The middle element along `dim` and where it is."""
 
     schema = "median(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    replays = True
 
     def compute(self, input, dim, keepdim):
         dim = wrap_dim(self.name, dim, input.ndim)
@@ -112,6 +113,7 @@ class KthValue(Composite):
     """The k-th smallest element along `dim`, counted from 1, and where it is."""
 
     schema = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    replays = True
     own_out = True
 
     def compute(self, input, k, dim, keepdim):
@@ -126,6 +128,8 @@ class Mode(Composite):
     """The most frequent element along `dim`, the smallest of equals, and its last position."""
 
     schema = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    replays = True
+    plan_per_shape = True
 
     def compute(self, input, dim, keepdim):
         dim = wrap_dim("mode", dim, input.ndim)
@@ -160,6 +164,7 @@ class Quantile(Composite):
         "quantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
         "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
     )
+    replays = True
     skips_nan = False
 
     def compute(self, input, q, dim, keepdim, interpolation):
@@ -228,4 +233,5 @@ class NanQuantile(Quantile):
             " Tensor"
         ),
     )
+    replays = True
     skips_nan = True

@@ -42,7 +42,7 @@ class CumSum(_Running):
     """Sums of the elements up to each one along `dim`."""
 
     schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor"
-    adds = True
+    way = "add"
 
     def types(self, input, dim, dtype):
         return accumulated_types(input, dtype)
@@ -74,6 +74,7 @@ class CumProd(_Running):
     """Products of the elements up to each one along `dim`."""
 
     schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor"
+    way = "mul"
 
     def types(self, input, dim, dtype):
         return accumulated_types(input, dtype)
@@ -117,6 +118,7 @@ class CumMax(Scan):
     """The largest element so far along `dim`, and where it is; of equals the last."""
 
     schema = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)"
+    way = "max"
 
     def types(self, input, dim):
         if input.dtype.is_complex:
@@ -181,6 +183,7 @@ class CumMin(CumMax):
     """The smallest element so far along `dim`, and where it is; of equals the last."""
 
     schema = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)"
+    way = "min"
 
     def init(self, s, code):
         return self.start(s, s.const(highest(code), code))
@@ -196,6 +199,7 @@ class LogCumSumExp(Scan):
     """Logarithms of running sums of exponentials along `dim`."""
 
     schema = "logcumsumexp(Tensor input, int dim) -> Tensor"
+    way = "logaddexp"
 
     def types(self, input, dim):
         if rank(input.dtype) < 2:

@@ -92,6 +92,7 @@ class AvgPool2d(AvgPool):
         "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool"
         " count_include_pad=True, int? divisor_override=None) -> Tensor"
     )
+    replays = True
     namespace = "nn.functional"
     count = 2
 
@@ -144,6 +145,7 @@ class AdaptiveAvgPool2d(AdaptiveAvgPool):
     """Adaptive means over two dims."""
 
     schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor"
+    replays = True
     namespace = "nn.functional"
     count = 2
 
@@ -192,6 +194,7 @@ class LPPool2d(LPPool):
         "lp_pool2d(Tensor input, float norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False) ->"
         " Tensor"
     )
+    replays = True
     count = 2
 
 

@@ -66,6 +66,7 @@ class MaxPool1d(MaxPool):
         "max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool"
         " ceil_mode=False, bool return_indices=False) -> Tensor"
     )
+    replays = True
     aliases = ("nn.functional.max_pool1d",)
     count = 1
 
@@ -77,6 +78,7 @@ class MaxPool2d(MaxPool):
         "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool"
         " ceil_mode=False, bool return_indices=False) -> Tensor"
     )
+    replays = True
     aliases = ("nn.functional.max_pool2d",)
     count = 2
 
@@ -88,6 +90,7 @@ class MaxPool3d(MaxPool):
         "max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool"
         " ceil_mode=False, bool return_indices=False) -> Tensor"
     )
+    replays = True
     aliases = ("nn.functional.max_pool3d",)
     count = 3
 

@@ -13,7 +13,7 @@ from ...autograd import is_grad_enabled, no_grad
 from ...base.promotion import result_type_of
 from ...loops.expr import Value
 from ...loops.lowered import Folding, Lowered, Memory, Number
-from ...op import Composite, Library, Loops, Spec, find_op
+from ...op import Composite, Library, Loops, Pointwise, Spec, find_op
 from ...op.pointwise import scalars
 from ...planners.distances import (
     LARGEST,
@@ -146,6 +146,7 @@ class CdistForward(Composite):
     """Distances between all rows of x1 and all rows of x2, batched."""
 
     schema = "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"
+    replays = True
     method = out = False
 
     def compute(self, x1, x2, p, compute_mode):
@@ -190,7 +191,17 @@ def wide(dtype: Any) -> Any:
 def by_product(x1: Any, x2: Any) -> Any:
     """Euclidean distances by |a|^2 + |b|^2 - 2ab, which is one matrix product."""
     squares = [(x * x).sum(-1, keepdim=True) for x in (x1, x2)]
-    return (squares[0] + squares[1].transpose(-2, -1) - 2 * x1.matmul(x2.transpose(-2, -1))).clamp_min(0).sqrt()
+    return find_op("_apart")(x1.matmul(x2.transpose(-2, -1)), squares[0], squares[1].transpose(-2, -1))
+
+
+class Apart(Pointwise):
+    """How far vectors are apart, from their products and their squares."""
+
+    schema = "_apart(Tensor product, Tensor first, Tensor second) -> Tensor"
+    function = method = inplace = out = False
+
+    def expr(self, s, product, first, second):
+        return s.sqrt(s.maximum(first + second - 2 * product, s.like(0, product)))
 
 
 def cdist_gradients(g: Any, x1: Any, x2: Any, p: float, distance: Any) -> tuple[Any, Any]:
@@ -247,6 +258,7 @@ class Cdist(Composite):
         "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
         "cdist.mode(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
     )
+    replays = True
     method = out = False
 
     def compute(self, x1, x2, p, compute_mode):
@@ -261,6 +273,7 @@ class Pdist(Composite):
     """Distances between all pairs of rows, as the upper triangle read row by row."""
 
     schema = "pdist(Tensor input, float p=2.0) -> Tensor"
+    replays = True
     aliases = ("nn.functional.pdist",)
     method = out = False
 
@@ -281,6 +294,7 @@ class PdistForward(Composite):
     """pdist with its derivative."""
 
     schema = "_pdist_forward(Tensor input, float p=2.0) -> Tensor"
+    replays = True
     function = method = out = False
 
     def compute(self, input, p):
@@ -311,6 +325,7 @@ class PairwiseDistance(Composite):
     """The p-norm of x1 - x2 along the last dim; `eps` keeps it away from 0."""
 
     schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor"
+    replays = True
     aliases = ("nn.functional.pairwise_distance",)
     method = out = False
 
@@ -322,6 +337,7 @@ class CosineSimilarity(Composite):
     """Cosine of the angle between x1 and x2 along `dim`; lengths count as at least `eps`."""
 
     schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"
+    replays = True
     aliases = ("nn.functional.cosine_similarity",)
     method = out = False
 
@@ -348,6 +364,7 @@ class Dist(Composite):
     """The p-norm of input - other, over all elements."""
 
     schema = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor"
+    replays = True
 
     def compute(self, input, other, p):
         return (input - other).norm(p)
@@ -357,6 +374,7 @@ class Renorm(Composite):
     """input with every slice along `dim` shortened to a p-norm of at most `maxnorm`."""
 
     schema = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor"
+    replays = True
     inplace = True
 
     def compute(self, input, p, dim, maxnorm):
@@ -386,6 +404,7 @@ class Normalize(Composite):
     """input divided by its p-norm along `dim`, or by `eps` where that is smaller."""
 
     schema = "normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor"
+    replays = True
     namespace = "nn.functional"
     method = False
 

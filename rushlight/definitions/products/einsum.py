@@ -13,7 +13,20 @@ from ...op import find_op
 
 @overridable
 def einsum(*args: Any) -> Any:
-    """einsum(equation, *operands), or einsum(operand, letters, ..., [letters of the output])."""
+    """einsum(equation, *operands), or einsum(operand, letters, ..., [letters of the output]).
+
+    Arguments:
+        args: the equation, such as "ij,jk->ik": a letter for each dim, those that the result lacks are summed over;
+          then the tensors
+
+    Example:
+        >>> a, b = rl.tensor([[1.0, 2.0], [3.0, 4.0]]), rl.eye(2)
+        >>> rl.einsum("ij,jk->ik", a, b)
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> rl.einsum("ii", a)
+        tensor(5.)
+    """
     if args and not isinstance(args[0], str):
         equation, tensors = from_sublists(args)
         return contract(equation, tensors)

@@ -22,6 +22,7 @@ from ...planners.products.gemm import (
     steps,
     tiled_contraction_steps,
     tiled_steps,
+    turned_steps,
     vector_steps,
 )
 from ...planners.products.groups import group_steps, has_dots
@@ -158,7 +159,7 @@ class _Product(Library):
             for size in result[1]:
                 room.temp(_C.int8, (size,))
             return result[0]
-        if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
+        if a.dtype in _HALF and m * n * k * count > 4096 and a.device.type == "cpu":
             return self.widening_steps(args, room, m, n, bm.col == 1)
         given = (a.dtype.code, a.device, am, bm, out, m, n, k)
         result = vector_steps(*given, count, room.slots, room.wishes)
@@ -170,7 +171,7 @@ class _Product(Library):
         if count == 1:
             packed = packed_steps(*given, 3, wishes=room.wishes)
         else:
-            packed = tiled_steps(*given, 3, count, wishes=room.wishes)
+            packed = tiled_steps(*given, 3, count, wishes=room.wishes) or turned_steps(*given, 3, count)
         if packed is None:
             return steps(*given, count)
         room.temp(a.dtype, (packed[1],))
@@ -447,6 +448,7 @@ class Outer(Composite):
     """Every product of an element of one vector with one of another."""
 
     schema = "outer(Tensor input, Tensor vec2) -> Tensor"
+    replays = True
     aliases = ("ger",)
 
     def compute(self, input, vec2):
@@ -459,6 +461,7 @@ class Tensordot(Composite):
     """Product summed over pairs of dimensions."""
 
     schema = "tensordot(Tensor a, Tensor b, any dims=2) -> Tensor"
+    replays = True
     views = "keep"
     method = False
 

@@ -235,6 +235,7 @@ class Addr(Composite):
     """beta * input + alpha * outer(vec1, vec2)."""
 
     schema = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+    replays = True
 
     def compute(self, input, vec1, vec2, beta, alpha):
         if any(isinstance(f, float) for f in (beta, alpha)) and not (
@@ -355,13 +356,23 @@ class Linear(_AddProduct):
                 "weight": right_gradient(g, input, weight),
                 "bias": None if bias is None else g.sum_to_size(bias.shape),
             }
-        rows = math.prod(g.shape[:-1])  # not -1: without features it could be any number
-        flat = g.reshape(rows, g.shape[-1])
+        flat, x, w = g, input, weight
+        if g.ndim != 2:
+            rows = math.prod(g.shape[:-1])  # not -1: without features it could be any number
+            flat, x = g.reshape(rows, g.shape[-1]), input.reshape(rows, input.shape[-1])
+        if weight.is_complex():
+            x, w = x.conj(), w.conj()
         return {
-            "input": g @ weight.conj() if input.requires_grad else None,
-            "weight": flat.t() @ input.reshape(rows, input.shape[-1]).conj() if weight.requires_grad else None,
-            "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
+            "input": g @ w if input.requires_grad else None,
+            "weight": flat.t() @ x if weight.requires_grad else None,
+            "bias": bias_gradient(flat, bias) if bias is not None and bias.requires_grad else None,
         }
+
+
+def bias_gradient(rows: Any, bias: Any) -> Any:
+    """What comes to the bias of every row."""
+    total = rows.sum(0)
+    return total if bias.ndim == 1 and bias.shape[0] == rows.shape[1] else total.sum_to_size(bias.shape)
 
 
 class AddmmActivation(Composite):

@@ -151,6 +151,24 @@ class KeptElements(Extern):
         draw("dropout", None, out, keep, reads=(input,))
 
 
+class KeptInOrder(Extern):
+    """Which elements of a tensor of these sizes are kept, each dropped with probability `p`: PyTorch's attention in
+    single precision draws so on CUDA devices, one number after the other."""
+
+    batch = "random"
+    schema = "_kept_in_order(Tensor input, SymInt[] size, float p) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, input, size, p):
+        return Spec(tuple(size), _C.bool)
+
+    def cpu(self, out, input, size, p):
+        fill_bernoulli(out, 1 - p, None)
+
+    def elsewhere(self, out, input, size, p):
+        draw("ordered", None, out, p)
+
+
 def scale_of(input: Any, p: float) -> float:
     """What kept elements are multiplied by, as precise as these are."""
     return 1.0 / (1 - p) if input.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))

@@ -18,6 +18,7 @@ class Diff(Composite):
     """The n-th differences of neighbours along `dim`."""
 
     schema = "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"
+    replays = True
 
     def compute(self, input, n, dim, prepend, append):
         if input.ndim == 0:
@@ -60,6 +61,7 @@ class NumericGradient(Composite):
     """Derivatives of sampled values along each of `dim`: central differences inside, one-sided at the edges."""
 
     schema = "gradient(Tensor input, *, any spacing=None, any dim=None, int edge_order=1) -> Tensor[]"
+    replays = True
     method = False
     out = False
 
@@ -209,6 +211,7 @@ class Trapezoid(_Trapezoids):
         "trapezoid(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
         "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
     )
+    replays = True
     aliases = ("trapz",)
 
     def compute(self, *args):

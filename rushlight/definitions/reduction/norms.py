@@ -122,6 +122,7 @@ class Norm(Composite):
     """The p-norm of the elements; the Frobenius norm by default."""
 
     schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, dtype? dtype=None) -> Tensor"
+    replays = True
 
     def compute(self, input, p, dim, keepdim, dtype):
         if p == "nuc":
@@ -138,6 +139,7 @@ class LogSumExp(Reduction):
 
     schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
     aliases = ("special.logsumexp",)
+    slow = True
 
     def is_planned(self, args):
         return not args[0].dtype.is_complex

@@ -114,6 +114,7 @@ class IsIn(Composite):
             " -> Tensor"
         ),
     )
+    replays = True
     method = False
     differentiable = False
 

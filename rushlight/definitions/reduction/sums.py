@@ -97,6 +97,7 @@ class NanMean(Composite):
     """Mean of the elements that are not NaN."""
 
     schema = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    replays = True
 
     def compute(self, input, dim, keepdim, dtype):
         if rank(input.dtype) < 2:
@@ -181,6 +182,7 @@ class Trace(Composite):
     """Sum of the diagonal of a matrix."""
 
     schema = "trace(Tensor input) -> Tensor"
+    replays = True
 
     def compute(self, input):
         if input.ndim != 2:

@@ -27,8 +27,12 @@ class GridSample(Composite):
         "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool?"
         " align_corners=None) -> Tensor"
     )
+    replays = True
     namespace = "nn.functional"
     method = out = False
+
+    def is_planned(self, args):
+        return args[4] is not None      # without it every call warns
 
     def compute(self, input, grid, mode, padding_mode, align_corners):
         mode, padding_mode = mode.strip("'"), padding_mode.strip("'")
@@ -56,6 +60,7 @@ class GridSamplerAny(Composite):
         "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->"
         " Tensor"
     )
+    replays = True
     method = out = False
 
     def compute(self, input, grid, interpolation_mode, padding_mode, align_corners):
@@ -76,8 +81,13 @@ class AffineGrid(Composite):
     """The grid of sampling coordinates of an affine map: [N, H, W, 2] or [N, D, H, W, 3]."""
 
     schema = "affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor"
+    replays = True
+    plan_per_shape = True
     namespace = "nn.functional"
     method = out = False
+
+    def is_planned(self, args):
+        return args[2] is not None      # without it every call warns
 
     def compute(self, theta, size, align_corners):
         if align_corners is None:
@@ -111,17 +121,20 @@ def check_theta(theta: Any, size: Sequence[int]) -> None:
 
 
 def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:
-    """Homogeneous coordinates of every output position, times the matrices."""
+    """Coordinates of every output position, times the matrices: a line's share of each axis, added where they cross.
+    Each result coordinate is computed by itself, in long rows."""
     n, _, *space = size
-    count = len(space)
-    check_memory((n, *space, count + 1), theta.dtype, theta.device)
-    lines = [
-        coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)]).expand(space)
-        for k, s in enumerate(space)
-    ]
-    ones = theta.new_ones(space)
-    base = find_op("stack")([*reversed(lines), ones], -1).reshape((1, -1, count + 1)).expand((n, -1, count + 1))
-    return base.matmul(theta.transpose(1, 2)).reshape((n, *space, count))
+    count, addcmul = len(space), find_op("addcmul")
+    check_memory((n, *space, count), theta.dtype, theta.device)
+    lines = [coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)])
+             for k, s in enumerate(space)]
+    planes = []
+    for row in theta.reshape((n, count, count + 1, *(1,) * count)).unbind(1):
+        *factors, plane = row.unbind(1)
+        for line, factor in zip(lines, reversed(factors), strict=True):      # coordinates go from the last axis on
+            plane = addcmul(plane, line, factor)
+        planes.append(plane)
+    return find_op("stack")(planes, -1)
 
 
 class AffineGridGenerator(Composite):

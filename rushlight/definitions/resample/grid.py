@@ -371,7 +371,7 @@ class GridSampler(GridOp):
             parts.append((load(0, var("image") + place, code), weight))
         store = Store(out, var("target") + var("x"), self.mixture(code, parts))
         image = (var("o.rest") * var("channels") + var("c")) * names.plane
-        samples = For("x", ZERO, names.row, (store,))
+        samples = For("x", ZERO, names.row, (store,), vector=True)
         return For("c", ZERO, var("channels"), (Local("image", image), Local("target", target), samples))
 
     def pixels(self, names: Names, code: str, out: int, target: Value) -> For:

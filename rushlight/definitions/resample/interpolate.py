@@ -104,6 +104,8 @@ class Interpolate(Composite):
         "interpolate(Tensor input, any size=None, any scale_factor=None, str mode='nearest', bool? align_corners=None,"
         " bool? recompute_scale_factor=None, bool antialias=False) -> Tensor"
     )
+    replays = True
+    plan_per_shape = True
     namespace = "nn.functional"
     method = out = False
 

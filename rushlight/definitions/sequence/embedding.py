@@ -40,6 +40,7 @@ class Embedding(Composite):
         "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)"
         " -> Tensor"
     )
+    replays = True
     method = False
 
     def compute(self, weight, indices, padding_idx, scale_grad_by_freq, sparse):
@@ -120,11 +121,10 @@ class EmbeddingRenorm(Composite):
 
     def compute(self, input, indices, max_norm, norm_type):
         check_table("embedding_renorm", input, indices)
-        if input.is_meta:
+        if input.device.type == "meta":      # and no fake, whose graph has to do it
             return input
         with no_grad():
-            table = input.detach()
-            used = find_op("unique")(indices.reshape(-1))
+            table, used = input.detach(), indices.reshape(-1)      # a row that is met again is given the same again
             rows = table.index_select(0, used)
             norms = rows.norm(norm_type, 1, keepdim=True)
             scale = find_op("where")(norms > max_norm, max_norm / (norms + 1e-7), norms.new_ones(()))
@@ -139,6 +139,7 @@ class FunctionalEmbedding(Composite):
         "_functional_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float"
         " norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
     )
+    replays = True
     namespace = "nn.functional"
     aliases = ("nn.functional.embedding",)
     method = out = False

@@ -72,7 +72,9 @@ class ConstantPad(Loops):
         around, shape = self.settled(input, pad)
         value = fitting(self.name, value, input.dtype)
         empty = any(n == 0 for n in input.shape)
-        changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
+        # What is computed of sizes may be 0 for some of them: it is not asked, the answer would hold for these alone.
+        is_fixed = all(type(n) is int for own in around for n in own)
+        changed = [d for d, own in enumerate(around) if not all(type(n) is int and n == 0 for n in own)]
         code = input.dtype.code
         given = [Number(f"before{d}", "i64", around[d][0]) for d in changed]
         reads = (
@@ -94,8 +96,9 @@ class ConstantPad(Loops):
         channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
         return Lowered(
             self.spec.name, (self.spec.name, tuple(changed), empty), shape, shape, (code,), reads, body, aligned=False,
-            through=frozenset(range(input.ndim)).difference(changed), pieces=(shown(input, around),),
-            background=1 if any(a > 0 or b > 0 for a, b in around) else None,
+            through=frozenset(range(input.ndim)).difference(changed),
+            pieces=(shown(input, around),) if is_fixed else None,
+            background=1 if is_fixed and any(a > 0 or b > 0 for a, b in around) else None,
             layout=channels_last_strides(shape) if channels else None,
         )
 
@@ -117,6 +120,7 @@ class Pad(Composite):
     """Padding by `mode` around the last dims."""
 
     schema = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor"
+    replays = True
     namespace = "nn.functional"
     method = out = False
 

@@ -45,6 +45,7 @@ class _Transform(Library):
     """What the three calls share: they transform `dim` and leave every other dim alone."""
 
     method = False
+    replays = True
 
     def is_planned(self, args: tuple) -> bool:
         return args[0].numel() > 0
@@ -328,6 +329,8 @@ class _Transform(Composite):
 
     namespace = "fft"
     method = False
+    replays = True
+    plan_per_shape = True
     body: Callable
     forward = True
 
@@ -514,6 +517,7 @@ class FftShift(Composite):
     """The spectrum with frequency 0 in the middle of `dim`, of all dims by default."""
 
     schema = "fftshift(Tensor input, int[]? dim=None) -> Tensor"
+    replays = True
     namespace = "fft"
     method = out = False
 
@@ -526,6 +530,7 @@ class InverseFftShift(Composite):
     """The inverse of `fftshift`."""
 
     schema = "ifftshift(Tensor input, int[]? dim=None) -> Tensor"
+    replays = True
     namespace = "fft"
     method = out = False
 

@@ -57,6 +57,7 @@ class SwapAxes(Composite):
     """`transpose`, in NumPy's words."""
 
     schema = "swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)"
+    replays = True
     out = False
 
     def compute(self, input, axis0, axis1):
@@ -84,6 +85,7 @@ class Movedim(Composite):
     """Some dimensions moved to other positions, the rest in their order."""
 
     schema = "movedim(Tensor(a) input, int[] source, int[] destination) -> Tensor(a)"
+    replays = True
     aliases = ("moveaxis",)
     out = False
 
@@ -208,6 +210,7 @@ class ExpandAs(Composite):
     """`input` expanded to the sizes of `other`."""
 
     schema = "expand_as(Tensor(a) input, Tensor other) -> Tensor(a)"
+    replays = True
     function = False
     out = False
 
@@ -219,6 +222,7 @@ class BroadcastTo(Composite):
     """`input` expanded to `size`."""
 
     schema = "broadcast_to(Tensor(a) input, int[] size) -> Tensor(a)"
+    replays = True
     out = False
 
     def compute(self, input, size):
@@ -235,10 +239,11 @@ class SumToSize(Composite):
     def compute(self, input, size):
         if not size:
             return input.sum()
-        lead = input.ndim - len(size)
-        if lead < 0 or any(w != 1 and not holds(w == h) for w, h in zip(size, input.shape[lead:], strict=True)):
-            raise RuntimeError(f"sum_to_size: size {list(size)} is not expandable to size {list(input.shape)}.")
-        dims = [*range(lead), *(lead + i for i, w in enumerate(size) if w == 1 and input.shape[lead + i] != 1)]
+        sizes = tuple(input.shape)      # a Size is sliced in Python
+        lead = len(sizes) - len(size)
+        if lead < 0 or any(w != 1 and not holds(w == h) for w, h in zip(size, sizes[lead:], strict=True)):
+            raise RuntimeError(f"sum_to_size: size {list(size)} is not expandable to size {list(sizes)}.")
+        dims = [*range(lead), *(lead + i for i, w in enumerate(size) if w == 1 and sizes[lead + i] != 1)]
         if not dims:      # of a size that is required to be another, the other is left
-            return input.reshape(size) if any(map(is_hidden, input.shape)) else input
+            return input.reshape(size) if any(map(is_hidden, sizes)) else input
         return input.sum(dims, keepdim=True).reshape(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ... import _C
@@ -116,9 +117,15 @@ class Reshape(Composite):
     """The same elements with other sizes: a view where possible, else a copy."""
 
     schema = "reshape(Tensor(a) input, int[] shape) -> Tensor(a)"
+    replays = True
     out = False
 
     def compute(self, input, shape):
+        if input._is_contiguous():
+            try:
+                return input.view(shape)
+            except RuntimeError:
+                pass    # refused below, by this op's name
         sizes = infer_size("reshape", shape, input.numel())
         if _C.view_strides(input, sizes) is None:
             return input.contiguous().view(sizes)
@@ -129,6 +136,7 @@ class ViewAs(Composite):
     """`input` viewed with the sizes of `other`."""
 
     schema = "view_as(Tensor(a) input, Tensor other) -> Tensor(a)"
+    replays = True
     function = False
     out = False
 
@@ -140,6 +148,7 @@ class ReshapeAs(Composite):
     """`input` reshaped to the sizes of `other`."""
 
     schema = "reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)"
+    replays = True
     function = False
     out = False
 
@@ -151,6 +160,7 @@ class Flatten(Composite):
     """Dimensions start_dim to end_dim made one."""
 
     schema = "flatten(Tensor(a) input, int start_dim=0, int end_dim=-1) -> Tensor(a)"
+    replays = True
     out = False
 
     def compute(self, input, start_dim, end_dim):
@@ -161,10 +171,8 @@ class Flatten(Composite):
             return input.reshape(1)
         if start == end:
             return input
-        merged = 1
-        for s in input.shape[start : end + 1]:
-            merged *= s
-        return input.reshape((*input.shape[:start], merged, *input.shape[end + 1 :]))
+        sizes = tuple(input.shape)      # a Size is sliced in Python
+        return input.reshape((*sizes[:start], math.prod(sizes[start : end + 1]), *sizes[end + 1 :]))
 
 
 class Ravel(Composite):
@@ -181,6 +189,7 @@ class Unflatten(Composite):
     """One dimension split into several."""
 
     schema = "unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)"
+    replays = True
     out = False
 
     def compute(self, input, dim, sizes):
@@ -213,6 +222,7 @@ class AtLeast2d(Composite):
     """At least two dimensions, new ones in front."""
 
     schema = "atleast_2d(Tensor(a) input) -> Tensor(a)"
+    replays = True
     method = False
     out = False
 
@@ -224,6 +234,7 @@ class AtLeast3d(Composite):
     """At least three dimensions, as NumPy places them."""
 
     schema = "atleast_3d(Tensor(a) input) -> Tensor(a)"
+    replays = True
     method = False
     out = False
 

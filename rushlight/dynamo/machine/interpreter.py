@@ -23,8 +23,11 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...aten.namespaces import OpOverloadPacket
 from ...base.sources import PACKAGE
 from ...dispatch.modes import below, state as mode_state
+from ...fx._lazy_graph_module import _LazyGraphModule
+from ...library import CustomOpDef
 from ...nn import Module
 from ...op import ops
 from ..frames import control
@@ -33,13 +36,14 @@ from ..record import marks
 from ..record.breaks import GraphBreak, Raised, StepsInside, WithoutSelect, shown
 from ..record.hidden import Origin, names_in, needs
 from ..record.machine import Machine
-from ..record.recorder import READS, Recorder, read_by
+from ..record.recorder import READS, Recorder, read_by, without_modes
 from ..rules import (
     arrays,
     checks,
     class_bodies,
     control_flow,
     custom_functions,
+    decided,  # noqa: F401 - its rule
     elements,
     function_modes,
     gradients,
@@ -50,6 +54,7 @@ from ..rules import (
     optimizers,
     selects,
     subclasses,
+    tensor_hooks,  # noqa: F401 - its rule
 )
 from ..rules.regions import Derivative, Transformed
 from ..values import floats, lists, locks
@@ -78,7 +83,7 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 _CAPTURE = _PACKAGE + "dynamo" + os.sep
 _WRITERS = frozenset(module.__file__ for module in (collections, dataclasses, typing))
 _NUMPY = f"{os.sep}numpy{os.sep}"
-_Op = type(Tensor.add)
+_OPS = (type(Tensor.add), OpOverloadPacket, CustomOpDef)      # fakes of users' ops are Python, and part of the op
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
 assert control.OPS and control_flow and custom_functions and elements and layouts and optimizers, (
     "instructions, and rules, in their tables")
@@ -252,7 +257,7 @@ class Interpreter(Operators):
                is_watched: bool = True) -> Any:
         """Run a function as it is; what it raises is the program's. Python of the program that it would call, unseen by
         the interpreter, breaks the graph."""
-        is_op = not is_watched or isinstance(function, _Op) or any(isinstance(a, Tensor) for a in args)
+        is_op = not is_watched or isinstance(function, _OPS) or any(isinstance(a, Tensor) for a in args)
         before = None if is_op else sys.getprofile()
         try:
             if is_op:
@@ -393,6 +398,8 @@ class Interpreter(Operators):
             return library_rules.referent(self, function)
         if kind is operator.attrgetter:
             return natives.get_attributes(self, function, args)
+        if kind is operator.methodcaller and len(args) == 1 and not kwargs:
+            return natives.call_named_method(self, function, args[0])
         if arrays.is_numpy(function):
             return arrays.call(self, function, args, kwargs)
         found = on_class(kind, "__call__")
@@ -409,7 +416,8 @@ class Interpreter(Operators):
         """A function whose results are kept: of plain arguments they are what they are; of others it is called."""
         if all(is_plain_key(a) for a in (*args, *kwargs.values())):
             try:
-                result = function(*args, **kwargs)
+                with without_modes():       # what it keeps is for every later caller: no fake tensors
+                    result = function(*args, **kwargs)
             except Exception as error:      # noqa: BLE001 - the program's own
                 raise Raised(error.with_traceback(None)) from None
             return self.outside.admit(result, Constant(result, function.__qualname__))
@@ -459,6 +467,8 @@ class Interpreter(Operators):
 
     def call_module(self, module: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """module(...): straight to forward where no hooks are."""
+        known = self.twin_of(module)
+        _LazyGraphModule.force_recompile(module if known is None else known.real)
         if natives.has_hooks(self, module):
             return self.call(self.load_attr(module, "_call_impl"), args, kwargs)
         return self.call(self.load_attr(module, "forward"), args, kwargs)

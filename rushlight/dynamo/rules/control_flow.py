@@ -382,7 +382,7 @@ def _map_over(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 def _slice(x: Tensor) -> Tensor:
     with without_modes():
-        return x.select(0, 0)
+        return core.member_like(x)
 
 
 def _steps(m: Machine, one: FunctionGraph, carried: Sequence[Tensor], rows: Sequence[Tensor], further: Sequence[Tensor]

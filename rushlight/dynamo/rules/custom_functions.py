@@ -39,7 +39,7 @@ _Make = Callable[[Sequence[Any], Any], Any]      # from the tensors that are lif
 @special(Function.apply.__func__)
 def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     kind, *rest = args
-    around = _Around(m, kind)
+    around = Surrounded(m, kind)
     methods = {}
     for name in _METHODS:
         method = inspect.getattr_static(kind, name, None)
@@ -65,7 +65,7 @@ def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.record(as_target(kind.__name__, call), (*around.lifted, *held), kwargs)
 
 
-class _Around:
+class Surrounded:
     """What the methods of one class find around them."""
 
     def __init__(self, m: Machine, kind: type) -> None:

@@ -628,6 +628,13 @@ def _method(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(types.MethodType, args)
 
 
+def call_named_method(m: Machine, caller: Any, owner: Any) -> Any:
+    """What an operator.methodcaller gives for one object."""
+    made, given = caller.__reduce__()      # by the class itself, or by a partial that has the keywords
+    name, *rest = (*getattr(made, "args", ()), *given)
+    return m.call(m.load_attr(owner, name), tuple(rest), dict(getattr(made, "keywords", {})))
+
+
 def get_attributes(m: Machine, f: operator.attrgetter, args: tuple) -> Any:
     """operator.attrgetter(...)(object)"""
     names = f.__reduce__()[1]

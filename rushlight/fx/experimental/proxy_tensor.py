@@ -35,7 +35,8 @@ from .._symbolic_trace import PH, Tracer
 from ..codegen import _snake_case
 from ..graph import Graph
 from ..graph_module import GraphModule
-from ..node import _draws, map_aggregate
+from ..interpreter import Interpreter
+from ..node import Node, _draws, map_aggregate
 from ..passes.shape_prop import _extract_tensor_metadata
 from ..proxy import Proxy
 from .symbolic_sizes import SYMBOLIC, SizeProxies
@@ -43,7 +44,7 @@ from .symbolic_sizes import SYMBOLIC, SizeProxies
 __all__ = [
     "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing",
     "dispatch_trace", "get_innermost_proxy_mode", "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch",
-    "maybe_disable_fake_tensor_mode", "make_fx",
+    "maybe_disable_fake_tensor_mode", "make_fx", "selective_decompose",
 ]
 
 py_sym_types = SYMBOLIC
@@ -245,15 +246,16 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             tracer = PythonKeyTracer()
             tracer.graph, tracer.tensor_attrs = Graph(tracer_cls=PythonKeyTracer), {}
             tracer.env, tracer.snapshots = self.tracer.env, fakes
-            given = [apart(t, fakes) for t in like]
-            for i, t in enumerate(given):
-                tracer.track(t, tracer.create_proxy("placeholder", f"arg{i}_1", (), {}))
-            with dispatching([fakes, self.mode_inside(tracer)]), symbolic_math():
-                results[name] = settled(op, name, arguments[at], given)
-            tracer.graph.output(tuple(tracer.proxy_of(t).node for t in results[name]))
-            check_draws(op, any(n.op == "call_function" and _draws(n.target) for n in tracer.graph.nodes))
-            graphs[name] = GraphModule(tracer.root, tracer.graph, name)
-            results[name] = [apart(t, fakes) for t in results[name]]
+            with op.assuming(name, arguments):
+                given = [apart(t, fakes) for t in like]
+                for i, t in enumerate(given):
+                    tracer.track(t, tracer.create_proxy("placeholder", f"arg{i}_1", (), {}))
+                with dispatching([fakes, self.mode_inside(tracer)]), symbolic_math():
+                    results[name] = settled(op, name, arguments[at], given)
+                tracer.graph.output(tuple(tracer.proxy_of(t).node for t in results[name]))
+                check_draws(op, any(n.op == "call_function" and _draws(n.target) for n in tracer.graph.nodes))
+                graphs[name] = GraphModule(tracer.root, tracer.graph, name)
+                results[name] = [apart(t, fakes) for t in results[name]]
         with dispatching([fakes]), symbolic_math():
             return graphs, op.imitated(arguments, results)
 
@@ -413,6 +415,52 @@ def _fake_mode_of(leaves: list[Any], tracing_mode: str) -> FakeTensorMode | None
     if given is not None or tracing_mode == "real":
         return given
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if tracing_mode == "symbolic" else None)
+
+
+class _Chosen(Interpreter):
+    """Runs a graph inside of a trace, which has rules for the nodes that are chosen, and none for the others."""
+
+    def __init__(self, module: GraphModule, rules: Mapping[Any, Callable], is_chosen: Callable[[Node], bool]) -> None:
+        super().__init__(module)
+        self.rules, self.is_chosen = rules, is_chosen
+
+    def run_node(self, n: Node) -> Any:
+        mode = get_proxy_mode()
+        if mode is None:
+            raise RuntimeError("selective_decompose: a node runs outside of the trace that records it")
+        if n.op != "call_function":
+            return super().run_node(n)
+        before, mode.decomposition_table = mode.decomposition_table, dict(self.rules) if self.is_chosen(n) else {}
+        try:
+            return super().run_node(n)
+        finally:
+            mode.decomposition_table = before
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        mode = get_proxy_mode()
+        if isinstance(target, HigherOrderOp) and mode is not None and not mode.decomposition_table:
+            args = tuple(_Chosen(a, self.rules, self.is_chosen).run if isinstance(a, GraphModule) else a for a in args)
+        return super().call_function(target, args, kwargs)
+
+
+def selective_decompose(
+    joint_gm: GraphModule,
+    *args: Any,
+    decomposition: Mapping[Any, Callable] | None,
+    should_decompose: Callable[[Node], bool],
+    trace_joint_graph: bool,
+) -> GraphModule:
+    """The graph traced again on `args`, with the rules of `decomposition` for nodes of which `should_decompose` holds;
+    of a node over functions that is not chosen, the nodes of its functions are asked about. `trace_joint_graph`: the
+    arguments are two lists, whose members are then called primals and tangents."""
+    chosen = _Chosen(joint_gm, decomposition or {}, should_decompose)
+    if not trace_joint_graph:
+        return make_fx(lambda *leaves: chosen.run(*leaves))(*args)
+
+    def joint(primals: Any, tangents: Any) -> Any:
+        return chosen.run(primals, tangents)
+
+    return make_fx(joint)(*args)
 
 
 # --- questions and switches -------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class SizeProxies:
 
     def __init__(self) -> None:
         self.seen: dict[str, tuple[Proxy, int | None]] = {}    # symbol -> the value that has it, and in which dim
+        self.whole: dict[Any, tuple[Proxy, int]] = {}          # formulas that are sizes of a value
         self.known: dict[Any, Any] = {}
         self.env: Any = None      # whose symbols they are
 
@@ -81,10 +82,14 @@ class SizeProxies:
         self.env = number.env
         if name is not None:
             self.seen.setdefault(name, (proxy, dim))
+        elif dim is not None:
+            self.whole.setdefault(number.formula, (proxy, dim))
 
     def proxy(self, number: Any) -> Any:
         """A proxy for a symbolic number; the number itself, with a guard, if nothing in the graph has the symbols."""
         formula = number.expression
+        if not formula.names <= set(self.seen) and formula in self.whole:
+            return self.size_of(*self.whole[formula])
         if not formula.names <= set(self.seen):
             return number.env.specialize(formula) if not isinstance(formula, Truth) else bool(number)
         return self.build(formula)
@@ -138,8 +143,9 @@ class SizeProxies:
 
     def symbol(self, name: str) -> Any:
         proxy, dim = self.seen[name]
-        if dim is None:
-            return proxy
+        return proxy if dim is None else self.size_of(proxy, dim)
+
+    def size_of(self, proxy: Proxy, dim: int) -> Any:
         return proxy.tracer.create_proxy(
             "call_function", find_op("sym_size").overload_list[0], (proxy, dim), {}, name="sym_size_int"
         )

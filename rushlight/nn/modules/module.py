@@ -534,6 +534,12 @@ class Module(State, Hooks):
                 waiting += [(child, False) for child in reversed(module._modules.values())]
         return texts[id(self)]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the modules in it, and how many parameters each has."""
+        from .pages import module_page  # for notebooks alone
+
+        return module_page(self)
+
     def _own_repr(self, texts: dict[int, str]) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []

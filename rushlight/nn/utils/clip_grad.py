@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ..._C import Tensor
+from ..._C import Tensor, float64
 from ...autograd.grad_mode import no_grad
 from ...op import find_op
 from ...tensors.interop import tensor
@@ -54,8 +54,11 @@ def _scale(grads: list[Tensor], factor: Tensor) -> list[Tensor]:
     """Multiply in one kernel for all; those it does not take are returned. A graph keeps the factor a tensor."""
     if is_compiling():
         return grads
-    if type(factor) is not Tensor or factor.device.type != "cpu" or len({id(g) for g in grads}) != len(grads):
+    if type(factor) is not Tensor or len({id(g) for g in grads}) != len(grads):
         return grads
+    if factor.device.type != "cpu":
+        table = factor.to(float64).reshape(1)
+        return [] if _device_scaling().many([(g, table) for g in grads], ()) else grads
     left = _scaling()(grads, grads, {}, factor.item())
     return [grads[i] for i in left or ()]
 
@@ -67,6 +70,14 @@ def _scaling() -> Any:
     return multi_tensor_update(
         "scale", (), (), 1, lambda factor: (factor,), lambda s, tensors, numbers: {0: tensors[0] * numbers[0]}
     )
+
+
+@functools.cache
+def _device_scaling() -> Any:
+    """The same where the factor is on a device: one launch, which reads it there."""
+    from ...op.multi_tensor import DeviceUpdate  # likewise
+
+    return DeviceUpdate("scale", 1, lambda s, tensors, numbers: {0: tensors[0] * numbers[0]}, has_table=True)
 
 
 def get_total_norm(

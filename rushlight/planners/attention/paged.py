@@ -40,7 +40,7 @@ TOGETHER = 4                         # keys whose scores, and whose values, are 
 WORK = 1 << 17                       # multiply-adds worth a chunk
 PARAMS = (
     "heads", "group", "block", "blocks", "sequences", "pages", "query.t", "query.h", "key.b", "key.s", "key.h",
-    "value.b", "value.s", "value.h", "window", "scale",
+    "value.b", "value.s", "value.h", "window", "scale", "cap",
 )
 QUERY, KEYS, VALUES, TABLES, ROWS, POSITIONS, OUT, WRONG, SCORES, SUMS = range(10)
 
@@ -48,7 +48,8 @@ QUERY, KEYS, VALUES, TABLES, ROWS, POSITIONS, OUT, WRONG, SCORES, SUMS = range(1
 class Pages:
     """Writes the nest for one type of elements."""
 
-    def __init__(self, code: str, width: int) -> None:
+    def __init__(self, code: str, width: int, capped: bool) -> None:
+        self.capped = capped
         self.code, self.compute, self.width = code, compute_code(code), const(width, "i64")
 
     def number(self, x: float) -> Value:
@@ -140,9 +141,13 @@ class Pages:
             lambda acc: [a + p for a, p in zip(acc, products, strict=True)],
             lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
         )
-        scale = cast(expr.bitcast(var("scale"), "f64"), self.compute)
-        stores = [Store(SCORES, first + const(n, "i64"), self.local(d) * scale) for n, d in enumerate(names)]
+        stores = [Store(SCORES, first + const(n, "i64"), self.score(self.local(d))) for n, d in enumerate(names)]
         return (sums, *stores)
+
+    def score(self, dot: Value) -> Value:
+        """A product of query and key as it counts."""
+        scale, cap = (cast(expr.bitcast(var(name), "f64"), self.compute) for name in ("scale", "cap"))
+        return scalars.tanh(dot * scale / cap) * cap if self.capped else dot * scale
 
     def weighed(self, group: Value, count: int) -> Value:
         """Values of `count` neighbouring keys, each by its power."""
@@ -156,17 +161,19 @@ class Pages:
         return total
 
 
-def paged_nest(code: str, width: int) -> Nest:
+def paged_nest(code: str, width: int, capped: bool) -> Nest:
     """Operands: query, keys, values, tables, sequences, positions, result, what was wrong. How wide heads are is known,
     so that short loops over them are written out."""
-    return Pages(code, width).nest()
+    return Pages(code, width, capped).nest()
 
 
-def paged_schedule(code: str, sizes: Sequence[int], strides: Sequence[int], window: int, scale: float) -> Schedule:
+def paged_schedule(
+    code: str, sizes: Sequence[int], strides: Sequence[int], window: int, scale: float, cap: float
+) -> Schedule:
     """`sizes`: tokens, heads, heads of keys, width, keys of a page, pages there are, sequences, pages of a table."""
     tokens, heads, own, width, block, blocks, sequences, pages = sizes
-    params = (heads, heads // own, block, blocks, sequences, pages, *strides, window, bits_of(scale))
+    params = (heads, heads // own, block, blocks, sequences, pages, *strides, window, bits_of(scale), bits_of(cap))
     grain = max(1, WORK // (pages * block * width))
-    nest = functools.partial(paged_nest, code, width)
-    launch = Launch(("paged", code, width), nest, tuple(range(8)), params, tokens * heads, grain, WRONG)
+    nest = functools.partial(paged_nest, code, width, cap > 0)
+    launch = Launch(("paged", code, width, cap > 0), nest, tuple(range(8)), params, tokens * heads, grain, WRONG)
     return Schedule((launch,), (Temp("i64", (1,)),))

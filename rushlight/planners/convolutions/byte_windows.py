@@ -21,7 +21,7 @@ from ...codegen.library.convolution.byte_depthwise import (
     forms_of,
     order_of,
 )
-from ...codegen.library.convolution.byte_finish import FINISHES
+from ...codegen.library.convolution.byte_finish import FINISHES, SUMS as SUMS
 from ...codegen.library.convolution.byte_windows import LONG, strip_forms, windows_kernel
 from ...codegen.library.products.byte_forms import ByteForm, host_form
 from ...loops.record import Record
@@ -91,12 +91,12 @@ def pack_weight(weight: Any, packing: Packing) -> Any:
     joined = packing.channels // channels
     # [groups, joined, outs of each, taps, channels of each]
     w = weight.flatten(2).transpose(1, 2).reshape(packing.groups, joined, -1, packing.taps, channels)
-    each, deep = packing.outs // joined, packing.deep * packing.form.group
-    rows = w.new_zeros((packing.groups, joined, each, packing.taps, joined, channels))
-    for j in range(joined):
-        rows[:, j, :, :, j] = w[:, j]
-    wide = w.new_zeros((packing.groups, packing.padded, packing.runs, deep))
-    wide[:, : packing.outs, :, : packing.run] = rows.reshape(packing.groups, packing.outs, packing.runs, packing.run)
+    deep = packing.deep * packing.form.group
+    if joined > 1:      # zeros where inputs of one group meet outputs of another
+        pad, before = find_op("constant_pad_nd"), [j * channels for j in range(joined)]
+        w = find_op("stack")([pad(w[:, j], [b, before[-1] - b]) for j, b in enumerate(before)], 1)
+    wide = w.reshape(packing.groups, packing.outs, packing.runs, packing.run)
+    wide = find_op("constant_pad_nd")(wide, [0, deep - packing.run, 0, 0, 0, packing.padded - packing.outs])
     width, strips = packing.form.width, []
     for first in range(0, packing.padded, width):
         part = wide[:, first : first + width]
@@ -107,9 +107,8 @@ def pack_weight(weight: Any, packing: Packing) -> Any:
 
 def spread_columns(values: Any, packing: Packing) -> Any:
     """One number for every output as the kernel reads it: zeros for columns that only fill vectors."""
-    wide = values.new_zeros((packing.groups, packing.padded))
-    wide[:, : packing.outs] = values.reshape(packing.groups, packing.outs)
-    return wide.flatten()
+    wide = values.reshape(packing.groups, packing.outs)
+    return find_op("constant_pad_nd")(wide, [0, packing.padded - packing.outs]).flatten()
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------
@@ -150,8 +149,7 @@ def blocks_of(groups: int, channels: int, outs: int, taps: int, form: ByteForm |
 def pack_blocks(weight: Any, blocks: Blocks) -> Any:
     """int8 weights [channels, 1, kernel...] as the kernel reads them: quads of taps of each column."""
     taps = weight.flatten(1)[blocks.order()]
-    wide = taps.new_zeros((taps.shape[0], blocks.quads * QUAD))
-    wide[:, : blocks.taps] = taps
+    wide = find_op("constant_pad_nd")(taps, [0, blocks.quads * QUAD - blocks.taps])
     # [blocks, columns of a block, quads, taps of a quad] -> quads before columns
     return wide.reshape(blocks.count, -1, blocks.quads, QUAD).transpose(1, 2).reshape(-1)
 

@@ -71,6 +71,7 @@ LONG_PRODUCT = 256       # channels up to which ops behind a product gain more i
 WHOLE_IMAGE = 128        # pixels from which several images are a product each: tiles cross from none into the next
 WIDE_IMAGE = 512         # the same for vectors of 64 bytes, which find fewer strips in an image
 WIDE_CHANNELS = 64       # channels from which they are: sums of fewer are over too soon
+WIDE_OUTS = 128          # outputs from which packed columns are used often enough, whatever the pixels
 # With vectors of 64 bytes: pixels up to which weights should be read seldom, pixels whose products take as long as
 # reading them does, what packing them costs in all products, and sums that keep a processor busy.
 FEW_PIXELS, AGAIN, PACKING, BUSY = 4096, 8, 2.0, 12
@@ -319,8 +320,12 @@ def suits_product(walk: Walk, pixels: int, size: int, wishes: Wishes) -> bool:
 def suits_wide_product(walk: Walk, pixels: int, weights: Weights, wishes: Wishes) -> bool:
     """The same for vectors of 64 bytes: columns are packed for every image once more; of few pixels, weights are as
     well read by rows where they lie (`placed_weights`)."""
+    if vector_bits() != 512 or walk.channels < WIDE_CHANNELS:
+        return False
+    if walk.outs >= WIDE_OUTS:
+        return walk.images == 1 or pixels >= WHOLE_IMAGE
     placed = weights.channel == 1 and walk.outs % FEW_CROWDED_ROWS == 0 and wishes.form is None
-    if vector_bits() != 512 or walk.channels < WIDE_CHANNELS or (placed and walk.pixels <= FEW_PIXELS):
+    if placed and walk.pixels <= FEW_PIXELS:
         return False
     return walk.images == 1 or pixels >= WIDE_IMAGE
 

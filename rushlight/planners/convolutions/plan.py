@@ -53,7 +53,7 @@ def conv_steps(
         if products is not None:
             return products
         if bias is None and leaves_gaps(code, window, sizes, shape[0]):
-            return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch, wishes)
+            return gapped_steps(code, source, sizes, result, tuple(shape), channels, window, weights, scratch, wishes)
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
@@ -72,12 +72,12 @@ def conv_steps(
 
 
 def gapped_steps(
-    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
-    weights: Weights, scratch: int, wishes: Wishes,
+    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], channels: int,
+    window: Window, weights: Weights, scratch: int, wishes: Wishes,
 ) -> tuple[list[Step], int]:
     """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
     refuse_finish(wishes.finish, "a result with gaps")
-    channels, outs = source.group // source.channel, shape[1]
+    outs = shape[1]
     used = shape[0] * outs * prod(sizes)
     dense_result = dense_array(scratch, outs, sizes)
     walk = Walk(plain_axes(sizes), source, dense_result, shape[0], 1, channels, outs)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ... import _C
 
-MOST = 32
+MOST, MOST_OF_QR = 32, 128
 Run = Callable[..., bool]
 
 
@@ -119,6 +119,17 @@ def triangular(run: Run, A: Any, B: Any, upper: bool, left: bool, unit: bool) ->
     return (result,) if run("triangular", a.shape[0], numbers, [a, b, out], (0, 1, 2)) else None
 
 
+def qr(run: Run, A: Any, mode: str) -> tuple | None:
+    (m, n), count = A.shape[-2:], math.prod(A.shape[:-2])
+    size = m if mode == "complete" else min(m, n)
+    q, flat_q = columns(A, m, size)
+    r, flat_r = columns(A, size, n)
+    tensors = [flat(A), flat_q, flat_r, one_each(A, A.dtype, n, m)]
+    if not run("qr", count, [m, n, size, int(mode != "r")], tensors, (0, 1, 2)):
+        return None
+    return (_C.empty((0,), None, A.dtype, A.device) if mode == "r" else q), r
+
+
 FORMS: dict[str, Callable[..., tuple | None]] = {
     "linalg_inv": inverse_alone, "inverse": inverse_alone, "linalg_lu_factor": lu_factor_alone,
     "linalg_inv_ex": lambda run, A, check: inverse(run, check, A),
@@ -126,7 +137,7 @@ FORMS: dict[str, Callable[..., tuple | None]] = {
     "_linalg_solve_same": solve, "_linalg_det": determinant,
     "linalg_cholesky": cholesky_alone, "cholesky": cholesky_alone,
     "linalg_cholesky_ex": lambda run, A, upper, check: cholesky(run, check, A, upper),
-    "_solve_triangular_same": triangular,
+    "_solve_triangular_same": triangular, "linalg_qr": qr,
 }
 
 
@@ -135,6 +146,8 @@ def attempt(run: Run | None, name: str, args: tuple) -> tuple | None:
     if run is None or name not in FORMS:
         return None
     A = args[0]
-    fits = A.dtype.code in ("f32", "f64") and 0 < A.shape[-1] <= MOST and A.shape[-1] == A.shape[-2]
+    sizes, most = A.shape[-2:], MOST_OF_QR if name == "linalg_qr" else MOST
+    fits = A.dtype.code in ("f32", "f64") and 0 < max(sizes) <= most
+    fits = fits and (name == "linalg_qr" or sizes[0] == sizes[1])
     whole = all(a.numel() and not a.is_conj() for a in args if isinstance(a, _C.Tensor))
     return FORMS[name](run, *args) if fits and whole else None

@@ -58,6 +58,8 @@ def direct_launch(
     last = input.ndim - 1
     if not input.ndim or not len(dim) or not input._is_contiguous() or input.device.type != "cpu":
         return None
+    shape = [int(n) if d in dim else n for d, n in enumerate(input.shape)]      # tables are made for one length
+    size = int(size)
     scaled = list(zip(dim, scales, strict=True))
     order: list[tuple[int, str, float]]
     if kind in ("forward", "inverse"):
@@ -68,8 +70,7 @@ def direct_launch(
         order = [*((d, "inverse", scale) for d, scale in scaled[:-1]), (last, kind, scales[-1])]
     else:
         order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(scaled[:-1]))]
-    code, shape = to_complex(input.dtype).code, list(input.shape)
-    outer = min(dim)
+    code, outer = to_complex(input.dtype).code, min(dim)
     images = math.prod(shape[:outer])
     each = images_at_once(images, math.prod(shape[outer:]), len(order), code)
     steps = Steps(code, input.numel() // shape[-1] // (images // each), size)

@@ -40,6 +40,7 @@ MANY_VECTORS = 2048             # and from which those of many vectors are sums,
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
 # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 SHARED = 1 << 27
+MASKED_FROM = 1 << 12           # multiply-adds from which columns that fill half a vector have tiles with masks
 
 SIZES = {"f32": 4, "f64": 8}
 # multiply-adds up to which a transposed right operand is packed here rather than by a BLAS
@@ -86,7 +87,8 @@ def steps(
         return None
     if device.type != "cpu" and k and (kernel := own_kernel(device, code)) is not None:
         return own_step(kernel, a, b, c, (m, n, k, batch), alpha, beta)
-    if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
+    fills = n >= 8 or (vector_bits() == 512 and m * n * k * batch >= MASKED_FROM and not is_tiny(m, n, k, batch))
+    if device.type == "cpu" and code in ("f32", "f64") and fills and 0 < m * n * k <= IN_CACHE:
         panel = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
         if panel is not None:
             explain(code, m, n, k, batch, "a panel kernel, since operands in the caches are not worth packing")
@@ -379,6 +381,28 @@ def vector_steps(
     return lowered_steps(lowered, device, _vector_kernels, slots)
 
 
+def turned_steps(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, batch: int
+) -> tuple[list[Step], int] | None:
+    """Products of many small matrices whose right ones have columns that are consecutive: these are turned first, to
+    be rows. Steps, and elements of slot `scratch`; None for other products."""
+    if device.type != "cpu" or code not in SIZES or b.row != 1 or b.col == 1 or not 0 < m * n * k <= IN_CACHE:
+        return None
+    if m == 1 or m * n * k * batch < MASKED_FROM:
+        return None
+    many = 1 if b.batch == 0 else batch
+    turned = Matrix(scratch, n, 1, 0 if b.batch == 0 else k * n)
+    product = panel_step(code, a, turned, c, m, n, k, batch, 1.0, 0.0)
+    if product is None:
+        return None
+    strips = -(-n // transpose.ROWS)
+    params = [n, k, b.col, n, strips, b.batch, k * n]
+    turn = Step(packer(transpose.transpose_kernel(SIZES[code]).address), [b.slot, scratch], params, many * strips,
+                max(1, 2048 // k), -1)
+    explain(code, m, n, k, batch, "a panel kernel over right operands that are turned first")
+    return [turn, product], many * k * n
+
+
 def in_rows(b: Matrix, n: int) -> bool:
     """Whether rows of a right operand fill vectors, so that the kernels for small products run along them."""
     return b.col == 1 and n >= 8
@@ -523,12 +547,11 @@ def generated(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float
 ) -> Step:
     """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
-    if device.type == "cpu" and code in SIZES and beta == 0.0 and n <= TINY and 0 < k <= TINY:
-        if batch >= MANY_TINY and m <= TINY:
+    if device.type == "cpu" and code in SIZES and beta == 0.0 and is_tiny(m, n, k, batch):
+        if batch != 1:
             return tiny_step(code, a, b, c, m, n, k, batch)
-        if batch == 1 and m >= MANY_TINY:    # its rows are products of their own
-            left, right = Matrix(a.slot, 0, a.col, a.row), Matrix(b.slot, b.row, b.col, 0)
-            return tiny_step(code, left, right, Matrix(c.slot, 0, c.col, c.row), 1, n, k, m)
+        left, right = Matrix(a.slot, 0, a.col, a.row), Matrix(b.slot, b.row, b.col, 0)
+        return tiny_step(code, left, right, Matrix(c.slot, 0, c.col, c.row), 1, n, k, m)
     key = (code, device.type, beta == 1.0, batch > 1)
     kernel = _small_kernels.get(key)
     if kernel is None and device.type != "meta":
@@ -536,6 +559,13 @@ def generated(
     params = [m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
     grain = max(1, CHUNK // max(1, n * k))
     return Step(kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)
+
+
+def is_tiny(m: int, n: int, k: int, batch: int) -> bool:
+    """Whether a product is one of many that a kernel has written out, or its rows are."""
+    if not (n <= TINY and 0 < k <= TINY):
+        return False
+    return bool(m >= MANY_TINY if batch == 1 else batch >= MANY_TINY and m <= TINY)
 
 
 def tiny_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int) -> Step:

@@ -221,6 +221,8 @@ class Conditions:
         """The classes of an isinstance."""
         if isinstance(tree, ast.Tuple):
             return [found for part in tree.elts for found in self._types(part, at)]
+        if isinstance(tree, ast.Attribute) and tree.attr == "__class__":      # the class of a value, self most often
+            return [self.value(tree.value).type_]
         return [self._annotation(tree)]
 
     def as_bool(self: Emitter, value: Value, at: Range) -> Value:  # type: ignore[misc]

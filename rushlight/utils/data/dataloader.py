@@ -76,6 +76,33 @@ class DataLoader(Generic[_T_co]):
     `batch_size` None turns batching off: samples come one by one, converted to tensors. `num_workers` processes load
     ahead, `prefetch_factor` batches each, and hand batches over in shared memory; `timeout` bounds the wait for one.
     `generator` seeds the order and the workers. docs/data.md says more.
+
+    Arguments:
+        dataset: what has samples: by index, or to be iterated
+        batch_size: samples in a batch; None for samples one by one
+        shuffle: whether each round has a new order
+        sampler: gives the indices in their order, in place of `shuffle`
+        batch_sampler: gives lists of indices, in place of `batch_size`, `shuffle`, `sampler` and `drop_last`
+        num_workers: processes that load ahead; 0 loads in this one
+        collate_fn: makes a batch of a list of samples; None stacks tensors
+        pin_memory: whether batches lie in memory that a GPU reads directly
+        drop_last: whether a last, smaller batch is left out
+        timeout: seconds to wait for a batch; 0 for ever
+        worker_init_fn: called in each worker with its number
+        multiprocessing_context: how workers are started: "fork", "spawn" or "forkserver"
+        generator: where the order comes from, and the seeds of the workers
+        prefetch_factor: batches that each worker loads ahead; None for 2
+        persistent_workers: whether workers live on after a round
+        pin_memory_device: the device whose pinned memory is meant
+        in_order: whether batches come in the order of their indices, even if a later one is ready
+
+    Example:
+        >>> data = rl.utils.data.TensorDataset(rl.arange(5.0), rl.arange(5) % 2)
+        >>> for x, y in rl.utils.data.DataLoader(data, batch_size=2):
+        ...     print(x, y)
+        tensor([0., 1.]) tensor([0, 1])
+        tensor([2., 3.]) tensor([0, 1])
+        tensor([4.]) tensor([0])
     """
 
     dataset: Dataset[_T_co]

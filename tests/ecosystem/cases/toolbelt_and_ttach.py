@@ -137,7 +137,7 @@ def case_losses_of_two_classes() -> dict:
 def case_losses_of_many_classes() -> dict:
     scores, target = torch.randn(2, 4, 6, 6), torch.randint(4, (2, 6, 6))
     found = {}
-    for loss in (losses.DiceLoss("multiclass"), losses.DiceLoss("multiclass", classes=[1, 2]),
+    for loss in (losses.DiceLoss("multiclass"), losses.DiceLoss("multiclass", classes=torch.tensor([1, 2])),
                  losses.JaccardLoss("multiclass"), losses.CrossEntropyFocalLoss(gamma=2.0),
                  losses.SoftCrossEntropyLoss(smooth_factor=0.1)):
         at = f"{len(found)} {type(loss).__name__}"
@@ -146,6 +146,41 @@ def case_losses_of_many_classes() -> dict:
     tempered = of_loss(losses.BiTemperedLogisticLoss(t1=0.8, t2=1.4, smoothing=0.05), torch.randn(5, 4),
                        torch.randint(4, (5,)))
     return found | {f"lovasz {k}": v for k, v in chances.items()} | {f"tempered {k}": v for k, v in tempered.items()}
+
+
+def summed(net: torch.nn.Module, *inputs: object) -> dict:
+    """Features, and gradients of their sum: of the first weights, which all of the network takes part in."""
+    found = net(*inputs)
+    features = list(found) if isinstance(found, (list, tuple)) else [found]
+    sum(f.square().mean() for f in features).backward()
+    first = next(p for p in net.parameters() if p.grad is not None)
+    return {**{f"feature {n}": f for n, f in enumerate(features)}, "gradient": first.grad}
+
+
+def case_encoders_of_the_toolbelt() -> dict:
+    from pytorch_toolbelt.modules import encoders as E
+
+    made = {"unet": E.UnetEncoder(out_channels=8, num_layers=3), "resnet": E.Resnet18Encoder(pretrained=False),
+            "squeezed": E.SqueezenetEncoder(pretrained=False)}
+    pictures, found = torch.randn(1, 3, 64, 64), {}
+    for name, net in made.items():
+        found |= {f"{name} {key}": value for key, value in summed(net.eval(), pictures).items()}
+    return found
+
+
+def case_decoders_of_the_toolbelt() -> dict:
+    from pytorch_toolbelt.modules import decoders as D
+    from pytorch_toolbelt.modules.interfaces import FeatureMapsSpecification
+
+    specified = FeatureMapsSpecification(channels=(8, 16, 24), strides=(4, 8, 16))
+    features = [torch.randn(1, c, 64 // s, 64 // s) for c, s in zip(specified.channels, specified.strides)]
+    made = {
+        "fpn": D.FPNDecoder(specified, out_channels=8),
+        "bifpn": D.BiFPNDecoder(specified, out_channels=8, num_layers=1),
+        "unet": D.UNetDecoder(specified, out_channels=[8, 16]), "can": D.CANDecoder(specified, out_channels=8),
+        "deeplab": D.DeeplabV3PlusDecoder(specified, out_channels=8, aspp_channels=8),
+    }
+    return {f"{name} {key}": value for name, net in made.items() for key, value in summed(net.eval(), features).items()}
 
 
 def case_ttach_segmentation() -> dict:

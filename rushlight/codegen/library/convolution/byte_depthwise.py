@@ -2,8 +2,7 @@
 
 Enters: activations and results whose channels lie last and densely, weights and columns in the order of `order_of`, and
 what byte_finish.py reads, followed by a pixel of padding. Leaves: a kernel with the usual ABI, whose results are
-requantized. Refuses: fewer channels
-than a block has (`block_of`).
+requantized, or sums. Refuses: fewer channels than a block has (`block_of`).
 
 A block of channels meets four taps at a time: bytes of the four are interleaved in registers, so that an instruction
 that adds up four products per lane adds up taps. Interleaving is done within 16 bytes, hence the order of columns; the
@@ -22,7 +21,7 @@ from ...text.writer import ABI, Reg, Writer, as_reg
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
-from .byte_finish import COLUMNS, Finish, has_packs, packs_declared
+from .byte_finish import COLUMNS, Finish, bytes_of, has_packs, packs_declared
 from .byte_windows import GEOMETRY
 
 QUAD = 4
@@ -81,7 +80,8 @@ def _object(kernel: ByteDepthwise) -> bytes:
 def module_text(kernel: ByteDepthwise, triple: str) -> str:
     """LLVM IR of the kernel."""
     declared = kernel.form.declared() + packs_declared(kernel.form)
-    return f'target triple = "{triple}"\n' + declared + "\n".join([pixels_text(kernel), rows_text()])
+    texts = pixels_text(kernel), rows_text(bytes_of(kernel.finish))
+    return f'target triple = "{triple}"\n' + declared + "\n".join(texts)
 
 
 def forms_of(form: ByteForm) -> list[ByteForm]:
@@ -108,7 +108,7 @@ def order_of(form: ByteForm) -> list[int]:
 # --- the walk ---------------------------------------------------------------------------------------------------------
 
 
-def rows_text() -> str:
+def rows_text(size: int) -> str:
     """Rows of the result: pixels all of whose taps are inside share the offsets of taps."""
     w = Writer("byte_depthwise", ABI)
     inner, own = w.scratch("i64", MOST_TAPS), w.scratch("i64", MOST_TAPS)
@@ -132,9 +132,9 @@ def rows_text() -> str:
             with w.loop(begin, end) as x:
                 start_x = w.sub(w.mul(x.i, w["stride_w"]), w["padding_w"])
                 own_offsets(w, own, inner, pixel_at(w, line, x.i), (start_z, start_y, start_x))
-                call_pixels(w, own, line, row.i, x.i, as_reg(1))
+                call_pixels(w, own, line, row.i, x.i, as_reg(1), size)
         with w.when(w.compare("slt", low, high)):
-            call_pixels(w, inner, line, row.i, low, w.sub(high, low))
+            call_pixels(w, inner, line, row.i, low, w.sub(high, low), size)
     return w.text()
 
 
@@ -144,13 +144,13 @@ def pixel_at(w: Writer, line: Reg, x: Reg) -> Reg:
     return bytes_after(w, w["source"], w.mul(w.add(line, start), w["channels"]))
 
 
-def call_pixels(w: Writer, offsets: Reg, line: Reg, row: Reg, x: Reg, count: Reg) -> None:
-    """`count` pixels of a row from `x` on."""
+def call_pixels(w: Writer, offsets: Reg, line: Reg, row: Reg, x: Reg, count: Reg, size: int) -> None:
+    """`count` pixels of a row from `x` on, `size` bytes to a result."""
     place = w.mul(w.add(w.mul(row, w["out_w"]), x), w["channels"])
     w.call(
         "pixels", pixel_at(w, line, x), offsets, w["weights"], w["columns"], w["head"],
-        bytes_after(w, w["result"], place), bytes_after(w, w["other"], place), w["channels"], w["blocks"], w["quads"],
-        w["apart"], count, w.mul(w["stride_w"], w["channels"]),
+        bytes_after(w, w["result"], w.mul(place, size)), bytes_after(w, w["other"], place), w["channels"], w["blocks"],
+        w["quads"], w["apart"], count, w.mul(w["stride_w"], w["channels"]),
     )
 
 
@@ -206,31 +206,48 @@ def own_offsets(w: Writer, table: Reg, inner: Reg, base: Reg, start: tuple[Reg, 
 
 def pixels_text(kernel: ByteDepthwise) -> str:
     """All channels of `count` neighbours of the result, whose first taps are `step` bytes apart."""
-    form, block = kernel.form, block_of(kernel.form)
+    form, block, size = kernel.form, block_of(kernel.form), bytes_of(kernel.finish)
     w = Writer("pixels", PIXEL, "internal ")
     finish = Finish(w, kernel.finish, form.lanes, w["head"])
     last = w.sub(w["channels"], block)
     each = w.mul(w["quads"], QUAD * block)
+    apart = w["step"], w.mul(w["channels"], size), w["channels"]
     with w.loop(0, w["blocks"]) as b:
         first = w.min(w.mul(b.i, block), last)
         weights = bytes_after(w, w["weights"], w.mul(b.i, each))
         known = w.at(w["columns"], w.mul(b.i, block), "i32")
         columns = [finish.columns(w.at(known, q * form.lanes, "i32"), w["apart"]) for q in range(QUAD)]
-        places = [bytes_after(w, w[name], first) for name in ("base", "result", "other")]
+        firsts = ("base", first), ("result", w.mul(first, size)), ("other", first)
+        places = [bytes_after(w, w[name], at) for name, at in firsts]
         with w.loop(0, w["count"], carry=places) as x:
             source, result, other = x.carry
             sums = pixel_sums(w, kernel, source, weights)
-            others: list[Reg | None] = [None] * QUAD
-            if kernel.finish == "late_sum":
-                others = spread(w, form, w.load(form.bytes, other, 1))
-            if has_packs(form):
-                numbers = [finish.number(sums[q], columns[q], others[q]) for q in range(QUAD)]
-                bytes_ = finish.packed(numbers, form.bytes)
+            if kernel.finish == "sums":
+                store_sums(w, form, [w.add(sums[q], columns[q][0]) for q in range(QUAD)], result)
             else:
-                bytes_ = joined(w, form, [finish.word(sums[q], columns[q], others[q]) for q in range(QUAD)])
-            w.store(bytes_, result, 1)
-            x.next = [bytes_after(w, p, w[by]) for p, by in zip(x.carry, ("step", "channels", "channels"), strict=True)]
+                w.store(finished(w, form, finish, sums, columns, other), result, 1)
+            x.next = [bytes_after(w, p, by) for p, by in zip(x.carry, apart, strict=True)]
     return w.text()
+
+
+def finished(
+    w: Writer, form: ByteForm, finish: Finish, sums: list[Reg], columns: list[tuple[Reg, ...]], other: Reg
+) -> Reg:
+    """The bytes of a block of channels of one pixel."""
+    others: list[Reg | None] = [None] * QUAD
+    if finish.finish == "late_sum":
+        others = spread(w, form, w.load(form.bytes, other, 1))
+    if has_packs(form):
+        return finish.packed([finish.number(sums[q], columns[q], others[q]) for q in range(QUAD)], form.bytes)
+    return joined(w, form, [finish.word(sums[q], columns[q], others[q]) for q in range(QUAD)])
+
+
+def store_sums(w: Writer, form: ByteForm, sums: list[Reg], result: Reg) -> None:
+    """The sums of a block of channels, back in the order of channels: four neighbours at a time."""
+    for q, total in enumerate(sums):
+        for lane in range(form.lanes // 4):
+            few = w.shuffle(total, total, list(range(4 * lane, 4 * lane + 4)))
+            w.store(few, bytes_after(w, result, 4 * (16 * lane + 4 * q)), 4)
 
 
 def pixel_sums(w: Writer, kernel: ByteDepthwise, source: Reg, weights: Reg) -> list[Reg]:

@@ -1,10 +1,13 @@
-"""From exact sums of a convolution of bytes to bytes of another scale, in the order of operations of PyTorch's engines.
+"""From exact sums of a convolution of bytes to bytes of another scale, in the order of operations of PyTorch's engines,
+or to nothing but the sums.
 
-Enters: vectors of sums, what is known of their columns and of the whole call. Leaves: vectors of bytes.
+Enters: vectors of sums, what is known of their columns and of the whole call. Leaves: vectors of bytes, or
+of sums.
 
     early       round((sum + added) * factor) + zero                      FBGEMM's
     late        round((sum * factor + added) * inverse + zero)            oneDNN's
     late_sum    the same, with a tensor of bytes added: (other - other's zero) * other's scale, before `inverse`
+    sums        sum, as integers of 32 bits
 
 Memory holds `COLUMNS`, one row after another: what is taken from the sums (the zero point of the activations times the
 sums of weights; a start), factors, and what is added. `HEAD` is what holds for all; `low` and `high` are the least and
@@ -20,7 +23,8 @@ COLUMNS = ("starts", "factors", "added")
 HEAD = ("zero", "inverse", "out_zero", "low", "high", "other_scale", "other_zero", "least")
 HEAD_WORDS = 8
 MAGIC = 12582912.0       # adding it leaves a number, rounded to even, in the lowest bits
-FINISHES = ("early", "late", "late_sum")
+FINISHES = ("early", "late", "late_sum", "sums")
+SUMS = FINISHES.index("sums")
 QUAD = 4                 # vectors of results that fill one of bytes
 # of x86, by lanes: rounding, and words to halves and halves to bytes with saturation, inside of 16 bytes
 ROUND = {16: "llvm.x86.avx512.mask.cvtps2dq.512", 8: "llvm.x86.avx.cvt.ps2dq.256", 4: "llvm.x86.sse2.cvtps2dq"}
@@ -31,6 +35,11 @@ QUARTER = {16: "llvm.x86.avx512.packuswb.512", 8: "llvm.x86.avx2.packuswb", 4: "
 def has_packs(form: ByteForm) -> bool:
     """Whether the instructions above are there."""
     return form.name.startswith(("vnni", "words"))
+
+
+def bytes_of(finish: str) -> int:
+    """Bytes of a result."""
+    return 4 if finish == "sums" else 1
 
 
 def packs_declared(form: ByteForm) -> str:
@@ -52,6 +61,9 @@ class Finish:
     def __init__(self, w: Writer, finish: str, lanes: int, head: Reg) -> None:
         self.w, self.finish, self.lanes = w, finish, lanes
         self.words, self.floats, self.bytes = (f"<{lanes} x {kind}>" for kind in ("i32", "float", "i8"))
+        self.head: dict[str, Reg] = {}
+        if finish == "sums":
+            return
         names = ("low", "high") if finish == "early" else ("inverse", "out_zero", "low", "high")
         names += ("other_scale", "other_zero") if finish == "late_sum" else ()
         self.head = {name: self._splat(head, name, "float") for name in names}
@@ -64,7 +76,7 @@ class Finish:
 
     def columns(self, place: Reg, apart: Number) -> tuple[Reg, ...]:
         """What is known of a vector of columns: `place` is the first's of `COLUMNS`, whose rows are `apart` words."""
-        kinds = (self.words, self.floats, self.floats)
+        kinds = (self.words, self.floats, self.floats)[: 1 if self.finish == "sums" else 3]
         return tuple([
             self.w.load(kind, self.w.at(place, self.w.mul(apart, k), "i32"), 4) for k, kind in enumerate(kinds)
         ])
@@ -106,6 +118,8 @@ class Finish:
 
     def result(self, total: Reg, columns: tuple[Reg, ...], other: Reg) -> Reg:
         """The bytes of a vector of sums; `other`: where the bytes that are added lie."""
+        if self.finish == "sums":
+            return self.w.add(total, columns[0])
         return self.w.new(self.bytes, f"trunc {self.word(total, columns, self.floats_at(other))} to {self.bytes}")
 
     def floats_at(self, other: Reg) -> Reg | None:

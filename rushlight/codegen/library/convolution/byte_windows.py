@@ -21,7 +21,7 @@ from ...text.writer import ABI, Number, Reg, Writer, as_reg
 from ...tiles.tiles import argument, bytes_after
 from ..products import byte_forms
 from ..products.byte_forms import ByteForm
-from .byte_finish import QUAD, Finish, has_packs, packs_declared
+from .byte_finish import QUAD, Finish, bytes_of, has_packs, packs_declared
 
 DECLARED = (
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -135,14 +135,15 @@ def windows_text(kernel: ByteWindows) -> str:
                 pack_windows(w, kernel.form, scratch, pixel, pixels)
             rows = w.select(in_place, bytes_after(w, w["source"], w.mul(pixel, w["pixel"])), scratch)
             pitch = w.select(in_place, w["pixel"], w["pitch"])
-            multiply_tiles(w, kernel.form, strips, rows, pitch, tile.i, count)
+            multiply_tiles(w, kernel, strips, rows, pitch, tile.i, count)
     return w.text()
 
 
 def multiply_tiles(
-    w: Writer, form: ByteForm, strips: tuple[Reg, Reg], rows: Reg, pitch: Reg, first: Reg, count: Reg
+    w: Writer, kernel: ByteWindows, strips: tuple[Reg, Reg], rows: Reg, pitch: Reg, first: Reg, count: Reg
 ) -> None:
     """Strips meet `count` tiles, whose windows begin at `rows`."""
+    form, size = kernel.form, bytes_of(kernel.finish)
     height, forms = form.height, strip_forms(form)
     strip = w.mul(w.mul(w["runs"], w["deep"]), form.width * form.group)
     stop = w.min(strips[1], w.mul(w["strips"], w.div(w["apart"], w["padded"])))
@@ -159,7 +160,8 @@ def multiply_tiles(
             given = [
                 bytes_after(w, windows, w.mul(w.mul(t.i, height), pitch)), pitch, weights, w["runs"], w["deep"],
                 w["next"], columns, w["apart"], w["head"], bytes_after(w, w["other"], out),
-                bytes_after(w, w["result"], out), w["row"], w.sub(w["pixels"], pixel), w.sub(w["outs"], column),
+                bytes_after(w, w["result"], w.mul(out, size)), w["row"], w.sub(w["pixels"], pixel),
+                w.sub(w["outs"], column),
             ]
             for some in forms:
                 with w.when(w.compare("sge" if some is forms[-1] else "eq", present, some.width)):
@@ -303,7 +305,8 @@ def tile_text(kernel: ByteWindows, form: ByteForm) -> str:
     """One tile, of which `rows` and `wanted` columns are written if they are fewer."""
     height, lanes = form.height, form.lanes
     w = Writer(f"tile_{form.vectors}", TILE, "internal ")
-    spill = w.scratch("i8", height * form.width)
+    size = bytes_of(kernel.finish)
+    spill = w.scratch("i8", height * form.width * size)
     full = w.both(w.compare("sge", w["rows"], height), w.compare("sge", w["wanted"], form.width))
     some = w.min(w["rows"], height), w.min(w["wanted"], form.width)
     other, other_row = w["other"], w["row"]
@@ -317,17 +320,18 @@ def tile_text(kernel: ByteWindows, form: ByteForm) -> str:
     others = [
         [bytes_after(w, other, w.mul(other_row, r), v * lanes) for v in range(len(known))] for r in range(height)
     ]
-    if has_packs(form) and height % (QUAD // form.vectors) == 0 and QUAD % form.vectors == 0:
+    if size == 1 and has_packs(form) and height % (QUAD // form.vectors) == 0 and QUAD % form.vectors == 0:
         results = packed_rows(w, form, finish, sums, known, others)
     else:
         results = [
             [finish.result(*given) for given in zip(sums[r], known, others[r], strict=True)] for r in range(height)
         ]
     with w.when(full):
-        store_rows(w, results, w["c"], w["row"])
+        store_rows(w, results, w["c"], w.mul(w["row"], size), size)
     with w.when(w.negate(full)):
-        store_rows(w, results, spill, form.width)
-        copy_rows(w, w["c"], w["row"], spill, form.width, some)
+        store_rows(w, results, spill, form.width * size, size)
+        some = some[0], w.mul(some[1], size)
+        copy_rows(w, w["c"], w.mul(w["row"], size), spill, form.width * size, some)
     return w.text()
 
 
@@ -378,13 +382,13 @@ def packed_rows(
     return result
 
 
-def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number) -> None:
-    """Vectors of bytes, row by row."""
+def store_rows(w: Writer, results: list[list[Reg]], target: Reg, row: Number, size: int) -> None:
+    """Vectors of results of so many bytes, row by row."""
     for r, vectors in enumerate(results):
         at = 0
         for value in vectors:
             w.store(value, bytes_after(w, target, w.mul(row, r), at), 1)
-            at += int(value.type.strip("<").split()[0])
+            at += int(value.type.strip("<").split()[0]) * size
 
 
 def copy_rows(

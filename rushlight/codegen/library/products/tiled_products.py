@@ -8,7 +8,8 @@ nothing, but expects: rows of the right operand and of the result consecutive in
 A BLAS packs its operands first, which costs more than it gains while they fit the caches. Here a tile of results stays
 in registers while k runs; rows of the right operand are loaded as vectors, elements of the left one multiply them,
 taken from lanes of a vector where the processor's multiply-add can (AArch64),
-and broadcast from memory where that is free (x86).
+and broadcast from memory where that is free (x86). Columns that fill no tile have narrower ones, or, where masks cost
+nothing (AVX-512), one whose last vector has them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ....loops.record import Record
 from ...stored import cache
 from ...stored.cache import Kernel
 from ...text.targets import vector_bits
-from ...text.writer import ABI, Reg, Writer, declarations
+from ...text.writer import ABI, Reg, Writer, declarations, mask_declarations
 
 PARAMS = (
     "m",
@@ -41,7 +42,7 @@ PARAMS = (
     "batch_d",
 )
 ELEMENTS, SIZES = {"f32": "float", "f64": "double"}, {"f32": 4, "f64": 8}
-ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
+ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 2, 1)}  # rows of a register tile, for each width of vectors
 TILE = [
     ("ptr", "a"),
     ("ptr", "b"),
@@ -53,6 +54,15 @@ TILE = [
     ("i64", "ldc"),
     ("i64", "ldd"),
 ]
+
+
+class Width(Record):
+    """Columns of a register tile: so many vectors of so many lanes; one lane is a tile of scalars. `partly`: a run-time
+    number of columns, of which the last vector has the rest."""
+
+    lanes: int
+    vectors: int
+    partly: bool = False
 
 
 class PanelProduct(Record):
@@ -84,8 +94,8 @@ def kernel_name(transposed: bool, whole: tuple[bool, bool]) -> str:
 def are_whole(code: str, rows: Any, columns: Any) -> tuple[bool, bool]:
     """Whether so many rows and columns are whole tiles; sizes that vary are not."""
     bits = vector_bits()
-    lanes, vectors = column_tiles(bits // 8 // SIZES[code])[0]
-    units = ((rows, ROWS[bits][0]), (columns, lanes * vectors))
+    widest = column_tiles(bits // 8 // SIZES[code])[0]
+    units = ((rows, ROWS[bits][0]), (columns, widest.lanes * widest.vectors))
     return tuple([isinstance(size, int) and size % unit == 0 for size, unit in units])
 
 
@@ -102,43 +112,50 @@ def module_text(code: str, transposed: bool, whole: tuple[bool, bool] = (False, 
     bits = vector_bits()
     heights, widths = ROWS[bits], column_tiles(bits // 8 // size)
     heights, widths = heights[:1] if whole[0] else heights, widths[:1] if whole[1] else widths
-    tiles = [
-        tile_text(element, size, rows, width, vectors, transposed, bits == 128)
-        for rows in heights
-        for width, vectors in widths
-    ]
+    tiles = [tile_text(element, size, rows, width, transposed, bits == 128) for rows in heights for width in widths]
     declared = "".join(
         dict.fromkeys(
-            line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()
+            line + "\n"
+            for width in widths
+            if width.lanes > 1
+            for line in (declarations(width.lanes, element) + "\n" + mask_declarations(width.lanes, element)
+                         if width.partly else declarations(width.lanes, element)).splitlines()
         )
     )
     driver = driver_text(kernel_name(transposed, whole), element, size, heights, widths, transposed)
     return declared + "\n".join(tiles) + "\n" + driver + "\n"
 
 
-def column_tiles(lanes: int) -> list[tuple[int, int]]:
-    """Tiles from wide to narrow: (lanes, vectors). One column is a tile of scalars."""
-    result = [(lanes, 2), (lanes, 1)]
+def column_tiles(lanes: int) -> list[Width]:
+    """Tiles from wide to narrow, in the order a row has them."""
+    if vector_bits() == 512:
+        return [Width(lanes, 2), Width(lanes, 2, True), Width(lanes, 1, True)]
+    result = [Width(lanes, 2), Width(lanes, 1)]
     while lanes > 4:
         lanes //= 2
-        result.append((lanes, 1))
-    return [*result, (1, 1)]
+        result.append(Width(lanes, 1))
+    return [*result, Width(1, 1)]
 
 
-def tile_name(rows: int, lanes: int, vectors: int) -> str:
-    return f"tile{rows}x{vectors}x{lanes}"
+def tile_name(rows: int, width: Width) -> str:
+    return f"tile{rows}x{width.vectors}x{width.lanes}{'_partly' if width.partly else ''}"
 
 
-def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, transposed: bool, by_lane: bool) -> str:
+def tile_text(element: str, size: int, rows: int, width: Width, transposed: bool, by_lane: bool) -> str:
     """One tile of results; strides in bytes."""
-    w = Writer(tile_name(rows, lanes, vectors), [*TILE, (element, "alpha"), (element, "beta")], "internal ")
+    lanes, vectors = width.lanes, width.vectors
+    more = [("i64", "columns")] if width.partly else []
+    w = Writer(tile_name(rows, width), [*TILE, (element, "alpha"), (element, "beta"), *more], "internal ")
     vector = f"<{lanes} x {element}>" if lanes > 1 else element
+    mask = w.lanes_in(0, w.sub(w["columns"], (vectors - 1) * lanes), lanes) if width.partly else None
     zero = Reg("zeroinitializer" if lanes > 1 else "0.0", vector)
     lines = [w["a"] if r == 0 or transposed else w.at(w["a"], w.mul(w["lda"], r), "i8") for r in range(rows)]
     group = 16 // size    # elements of a 16-byte vector, whose lanes multiply-add can take
 
     def multiply(sums: list[Reg], row: Reg, factors: list[Reg]) -> list[Reg]:
-        right = [w.load(vector, w.at(row, v * lanes, element), size) for v in range(vectors)]
+        right = [w.load(vector, w.at(row, v * lanes, element), size) for v in range(vectors - (mask is not None))]
+        if mask is not None:
+            right.append(w.load_some(vector, w.at(row, (vectors - 1) * lanes, element), mask, size))
         return [w.fma(right[v], factors[r], sums[r * vectors + v]) for r in range(rows) for v in range(vectors)]
 
     def broadcast(address: Reg) -> Reg:
@@ -176,7 +193,7 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, tran
         done = w.sub(w["k"], w.rem(w["k"], group))
         sums, row = steps(0, done, sums, row, group)
     sums, row = steps(done, w["k"], sums, row, 1)
-    write_tile(w, sums, element, size, lanes, vectors)
+    write_tile(w, sums, element, size, width, mask)
     return w.text()
 
 
@@ -192,8 +209,9 @@ def left_vectors(
     return [w.load(kind, w.at(line, k, element), align) for line in lines]
 
 
-def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, vectors: int) -> None:
-    """alpha * sums, plus beta times the addend unless beta is 0."""
+def write_tile(w: Writer, sums: list[Reg], element: str, size: int, width: Width, mask: Reg | None) -> None:
+    """alpha * sums, plus beta times the addend unless beta is 0; of the last vectors what the mask has."""
+    lanes, vectors = width.lanes, width.vectors
     alpha, beta = (w.splat(w[n], lanes) if lanes > 1 else w[n] for n in ("alpha", "beta"))
     results = [w.binary("fmul", alpha, s) for s in sums]
     adds = w.new("i1", f"fcmp une {w['beta']}, 0.0")
@@ -204,16 +222,23 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
         ]
         for x in "cd"
     )
+    some = [mask if i % vectors == vectors - 1 else None for i in range(len(sums))]
     with w.when(adds):
-        for place, addend, value in zip(places, added, results, strict=True):
-            w.store(w.fma(beta, w.load(value.type, addend, size), value), place, size)
+        for place, addend, value, part in zip(places, added, results, some, strict=True):
+            if part is None:
+                w.store(w.fma(beta, w.load(value.type, addend, size), value), place, size)
+            else:
+                w.store_some(w.fma(beta, w.load_some(value.type, addend, part, size), value), place, part, size)
     with w.when(w.negate(adds)):
-        for place, value in zip(places, results, strict=True):
-            w.store(value, place, size)
+        for place, value, part in zip(places, results, some, strict=True):
+            if part is None:
+                w.store(value, place, size)
+            else:
+                w.store_some(value, place, part, size)
 
 
 def driver_text(
-    name: str, element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool
+    name: str, element: str, size: int, row_tiles: tuple[int, ...], widths: list[Width], transposed: bool
 ) -> str:
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
     w = Writer(name, ABI)
@@ -236,12 +261,26 @@ def driver_text(
                 left = w.at(bases[0], w.mul(i.i, size if transposed else lda), "i8")
                 line, addend = w.at(bases[2], w.mul(i.i, ldc), "i8"), w.at(bases[3], w.mul(i.i, ldd), "i8")
                 start: Reg | int = 0
-                for lanes, vectors in widths:
-                    width = lanes * vectors
-                    stop = p["n"] if width == 1 or len(widths) == 1 else w.sub(p["n"], w.rem(p["n"], width))
-                    with w.loop(start, stop, width) as j:
-                        places = [w.at(x, j.i, element) for x in (bases[1], line, addend)]
-                        w.call(tile_name(rows, lanes, vectors), left, *places, p["k"], lda, ldb, ldc, ldd, *scales)
+                given = (left, (bases[1], line, addend), (p["k"], lda, ldb, ldc, ldd, *scales))
+                for width in widths:
+                    columns = width.lanes * width.vectors
+                    if width.partly:     # once, where so many columns are left, and no fewer
+                        rest = w.sub(p["n"], start)
+                        fewer = w.compare("sle", rest, columns)
+                        with w.when(w.both(w.compare("sgt", rest, columns - width.lanes), fewer)):
+                            call_tile(w, rows, width, element, start, *given, rest)
+                        continue
+                    stop = p["n"] if columns == 1 or len(widths) == 1 else w.sub(p["n"], w.rem(p["n"], columns))
+                    with w.loop(start, stop, columns) as j:
+                        call_tile(w, rows, width, element, j.i, *given)
                     start = stop
             first = past
     return w.text()
+
+
+def call_tile(
+    w: Writer, rows: int, width: Width, element: str, column: Reg | int, left: Reg, lines: tuple, given: tuple,
+    *more: Reg,
+) -> None:
+    """A tile from a column on, of rows that begin at `lines`."""
+    w.call(tile_name(rows, width), left, *[w.at(x, column, element) for x in lines], *given, *more)

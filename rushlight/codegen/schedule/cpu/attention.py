@@ -268,7 +268,30 @@ class _Forward(Attention):
             Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
             Local("seen", visible),
             Local("state", var("g") * number(self.state_pitch)),
-            *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
+            *((If(gt(var("seen"), ZERO), work),) if self.causal else self.where_shown(work)),
+        )
+
+    def where_shown(self, work: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """`work`, unless the mask hides all of the block's keys from all rows of the group. The first block of keys
+        begins the sums, and the first group packs the keys: these always do it, and so do those that see their
+        corner, without a look at the rest."""
+        if self.mask is None:
+            return work
+        code, low = self.code, const(-math.inf, self.code)
+
+        def shown(row: Value, column: Value) -> Value:
+            extra = load(3, self.at("mask", "h", row) + (var("j0") + column) * var("mask.c"), self.mask)
+            return expr.select(extra, const(0, code), low) if self.mask == "b1" else cast(extra, code)
+
+        first = var("i0") + var("r0")
+        begins = or_(eq(var("j"), ZERO), eq(var("g"), ZERO))
+        of_row = fold("shows", var("some"), low, shown(first + var("w"), var("shows.j")), [], max_)
+        return (
+            Local("corner", shown(first, ZERO)),
+            Local("asked", expr.select(or_(begins, ne(var("corner", code), low)), ZERO, var("tall"))),
+            For("w", ZERO, var("asked"), (of_row, Store(self.newer, var("w"), var("shows", code)))),
+            fold("shown", var("asked"), low, load(self.newer, var("shown.j"), code), [], max_),
+            If(or_(eq(var("asked"), ZERO), ne(var("shown", code), low)), work),
         )
 
     def scores_of_slice(self) -> tuple[Statement, ...]:

@@ -10,6 +10,7 @@ folded ranges, and is read once, where the result is stored.
 
 from __future__ import annotations
 
+from ....base.shape import is_below
 from ....loops.expr import const, idiv, irem, min_, var
 from ....loops.lowered import Fold, Lowered
 from ....loops.nest import For, Local, Nest, operands, rows
@@ -31,6 +32,7 @@ from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of,
 
 ROW_CHUNK = 65536        # elements of one partial result along a contiguous dim
 STRIDED_CHUNK = 2048     # the same where elements are folded one by one: bounds the rounding error of sums
+SHORT_ROW = 32           # elements below which rows of slow folds go side by side
 COLUMN_CHUNK = 256       # rows of one partial result when lanes are columns
 
 
@@ -44,7 +46,7 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     outputs = product(a.size for a in kept)
     if outputs == 0:
         return Schedule(())
-    lane = lane_axis(kept, folded, lead)
+    lane = lane_axis(kept, folded, lead) or (row_axis(kept, folded, lead) if folding.fold.slow else None)
     per_chunk = chunk_length(folding.fold, folding.compute, kept, folded, lane, lead)
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
     inner = (
@@ -86,6 +88,13 @@ def schedule_fold(lowered: Lowered) -> Schedule:
         ),
         tuple([Temp(code, (chunks * outputs,)) for code in codes]),
     )
+
+
+def row_axis(kept: list[Axis], folded: list[Axis], lead: int) -> Axis | None:
+    """The kept dim whose rows go side by side on lanes, where there are many and they are short."""
+    if len(folded) != 1 or not folded[0].strides or not is_below(folded[0].size, SHORT_ROW):
+        return None
+    return next((a for a in reversed(kept) if a.strides[lead] not in (0, 1) and a.size >= SHORT_ROW), None)
 
 
 def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis], lane: Axis | None, lead: int) -> int:
@@ -171,7 +180,8 @@ class CpuFoldNest(FoldNest):
         fold, accs = self.loops(0, lanes, bounds)
         at = var("out") + (var("v") if self.shape.dense else var("v") * var("lane_out"))
         last = min_(var("first") + var("width"), var("lanes"))
-        inner = For("v", var("first"), last, (*fold, *self.stores(accs, at, lanes)), vector=True)
+        inner = For("v", var("first"), last, (*fold, *self.stores(accs, at, lanes)), vector=True,
+                    gathers=self.spaced)
         return Nest(
             f"{self.lowered.name}_columns",
             operands(self.codes, self.outs),

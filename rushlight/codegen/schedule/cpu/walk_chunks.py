@@ -44,7 +44,7 @@ def is_long(lowered: Lowered) -> bool:
 def is_plain_sum(lowered: Lowered) -> bool:
     """Whether elements are added up as they are in float64, and registers hold enough of them to add within one."""
     past, code = lowered.walk, lowered.memories[0].code
-    plain = past.sums is not None and past.sums is lowered.body and not given_names(lowered)
+    plain = past.way == "add" and past.plain is lowered.body and not given_names(lowered)
     return plain and WIDE and code in ("f32", "f64") and past.compute == "f64" and lowered.outs == (code,)
 
 

@@ -133,6 +133,8 @@ def launch_numbers(
                 + [a.strides[r] for a in folded]
                 + ([] if lane is None else [lane.strides[r]])
             )
+    if lane is not None and reads and lane.strides[lead] != 1:
+        params.append(lane.strides[lead])
     return (*params, *given_bits(lowered)), extent, grain_of(work)
 
 
@@ -165,7 +167,8 @@ class FoldNest:
         self.kept_sizes, self.sizes = names("k", others), names("r", shape.folded)
         self.kept_strides = [names("ks" if r == lead else f"ks{r}.", others) for r in range(len(self.codes))]
         self.strides = [names("rs" if r == lead else f"rs{r}.", shape.folded) for r in range(len(self.codes))]
-        self.lane_strides = [None if r == lead else f"ls{r}" for r in range(len(self.codes))]
+        self.spaced = bool(shape.apart) and shape.apart[lead] is None     # lanes of the leading read are no neighbours
+        self.lane_strides = [None if r == lead and not self.spaced else f"ls{r}" for r in range(len(self.codes))]
         self.bases = ["base" if r == lead else f"base{r}" for r in range(len(self.codes))]
         self.index_strides = names("ri", shape.folded) if self.fold.uses_index else []
         main = [] if not self.codes else [self.kept_strides[lead], self.strides[lead]]
@@ -184,6 +187,8 @@ class FoldNest:
         for r in range(len(self.codes)):
             if r != self.lead:
                 outs += [*self.kept_strides[r], *self.strides[r], *([self.lane_strides[r]] if self.shape.lanes else [])]
+        if self.codes and self.shape.lanes and (step := self.lane_strides[self.lead]) is not None:
+            outs.append(step)
         return [*outs, *given_names(self.lowered)]
 
     def chunk_bounds(self, chunk: Value) -> tuple[Value, Value]:

@@ -68,7 +68,7 @@ def background(lowered: Lowered) -> Launch:
 
 def boxed(piece: Piece, layout: Sequence[int]) -> list[list[int]]:
     """[size, stride in the tensor, stride in the result] of every loop, outermost first, joined where both allow it."""
-    steps = [-s if d in piece.backwards else s for d, s in enumerate(layout)]
+    steps = [-s if d in piece.backwards else s for d, s in enumerate(layout if piece.steps is None else piece.steps)]
     return joined_axes(zip(piece.sizes, piece.strides, steps, strict=True))
 
 

@@ -1,0 +1,60 @@
+"""Copies of tensors with gaps: `clone` and `to` keep the order of what they copy, whatever was copied before."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import rushlight as rl
+
+
+def strided(dtype):
+    """Tensors with gaps, and the strides of their copies."""
+    x = (rl.arange(240) % 2 if dtype is rl.bool else rl.arange(240)).reshape(4, 6, 10).to(dtype)
+    return [
+        (x[:, :, ::2], (30, 5, 1)), (x[:, 1:3], (20, 10, 1)), (x[..., 3], (6, 1)), (x[1:, 0, 2:4].t(), (1, 2)),
+        (x[:, :, :4].permute(2, 0, 1), (1, 24, 4)), (x[:1].expand(4, 6, 10), (60, 10, 1)),
+        (x[:, :1, :1].expand(4, 6, 10), (60, 10, 1)), (x[0].diagonal(), (1,)), (x.view(-1)[7], ()),
+        (x.view(-1).as_strided((4, 5), (1, 2)), (1, 4)), (x[:0, :, ::2], None), (x[:, 2:2], None),
+        (x.view(2, 2, 6, 10)[:, :, :, 1:].permute(0, 3, 1, 2), (108, 1, 54, 9)),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.int64, rl.bool, rl.complex64], ids=str)
+def test_copies_have_the_elements_and_the_order(dtype):
+    for x, strides in strided(dtype):
+        wider = rl.complex128 if dtype is rl.complex64 else rl.float64
+        for copy in (x.clone(), x.to(dtype, copy=True), x.to(wider)):
+            assert copy.shape == x.shape and copy.tolist() == x.tolist()
+            assert strides is None or copy.stride() == strides
+            assert copy.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
+def test_numbers_that_are_none_pass_unchanged():
+    bits = rl.tensor([0x7FC00001, -0x400001, 0x7F800000, -0x80000000] * 2, dtype=rl.int32)
+    x = bits.view(rl.float32)[::2]
+    assert x.clone().view(rl.int32).tolist() == bits[::2].tolist()
+    assert x.to(rl.float64).isnan().tolist() == [True, False, True, False]
+
+
+def test_copies_of_gaps_run_without_python():
+    x = rl.randn(6, 10)[:, ::3]
+    others = x[1:], x.t(), x[:, 1], rl.randn(3, 1).expand(3, 4)
+    for _ in range(3):
+        x.clone(), x.to(rl.float64)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, arg: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        copies = [(t.clone(), t.to(rl.float64)) for t in others]
+    finally:
+        sys.setprofile(None)
+    assert set(called) <= {"<listcomp>"}
+    for t, (copy, wider) in zip(others, copies, strict=True):
+        assert copy.tolist() == wider.tolist() == t.tolist()
+
+
+def test_gradients_pass_through_copies_of_gaps():
+    x = rl.randn(4, 6, requires_grad=True)
+    (x[:, ::2].clone() + x[:, 1::2].to(rl.float64)).sum().backward()
+    assert x.grad.tolist() == rl.ones(4, 6).tolist()
