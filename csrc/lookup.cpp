@@ -29,6 +29,7 @@ struct Family {
   int traces;
   bool met;                            // a first call had its plan made in the plain way: most ops see one shape only
   bool given_up;
+  bool refused;                        // given up for what the rule raised: undone where the call itself is refused
   uint64_t once[32];                   // shapes met once; the second time they get a plan of their own
 };
 PyTypeObject* FamilyType;
@@ -143,6 +144,7 @@ PlanObject* trace(Overload* op, PyObject** args, Family* family) {
   GradModeGuard no_grad(false);
   family->traces++;
   Ref plan(PyObject_CallFunctionObjArgs(tracer, op->definition, tuple.p, nullptr));
+  family->refused = !plan && family->traces < kMaxTraces;
   if (!plan) PyErr_Clear();       // the plain way will say what is wrong
   bool traced = plan && Py_TYPE(plan.p) == PlanType && reinterpret_cast<PlanObject*>(plan.p)->generic &&
                 reinterpret_cast<PlanObject*>(plan.p)->generic->program.registers() <= kMaxRegisters;
@@ -201,6 +203,17 @@ Family* find_family(Overload* op, PyObject** args) {
   return family;
 }
 
+// A call that is refused says nothing of others: its family goes on.
+void forgive(Overload* op, PyObject** args) {
+  KeyBuilder key;
+  key.detail = Detail::Ranks;
+  if (!op->families || !build_key(op, args, key)) return;
+  auto* family = reinterpret_cast<Family*>(table(op->families)->find(key, hash_words(key.words, key.n)));
+  if (!family || !family->refused) return;
+  family->given_up = family->refused = false;
+  family->traces--;
+}
+
 // A plan from the call's family. A shape that comes back gets a plan of its own, which is found sooner.
 PyObject* plan_by_family(Overload* op, PyObject** args, const KeyBuilder& key, uint64_t hash) {
   Ref family(Py_XNewRef(as_object(find_family(op, args))));   // a rule that is traced may forget all plans
@@ -257,7 +270,7 @@ PyObject* find_plan(Overload* op, PyObject** args) {
   }
   if (!cacheable && op->replays) return nullptr;   // its body runs sooner than it is written down
   Ref plan(ask_python(op, args));
-  if (!plan) return nullptr;
+  if (!plan) return forgive(op, args), nullptr;
   bool known = Py_TYPE(plan.p) == PlanType || Py_TYPE(plan.p) == PointwisePlanType;
   // That there is none is known as well: asking anew takes as long as making one.
   bool may_be_none = (op->kind == Kind::Planned || op->replays) && key.detail == Detail::Exact;

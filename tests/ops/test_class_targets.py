@@ -77,14 +77,19 @@ def test_halves_are_added_as_wider_numbers():
         assert found.dtype is rl.float16 and rl.allclose(found.float(), wanted, rtol=1e-3)
 
 
-@pytest.mark.parametrize("empty_before", [False, True])
-def test_a_loss_that_nobody_records_runs_without_python(empty_before):
-    rows = 13 if empty_before else 4
+@pytest.mark.parametrize("before", ["nothing", "empty", "refused"])
+def test_a_loss_that_nobody_records_runs_without_python(before):
+    rows = {"nothing": 4, "empty": 13, "refused": 17}[before]
     x, target = rl.randn(rows, 5), rl.arange(rows) % 5
-    if empty_before:
+    if before != "nothing":
         for _ in range(3):
             F.cross_entropy(rl.randn(7, 5), target[:7])
+    if before == "empty":
         F.cross_entropy(x[:0], target[:0])
+    if before == "refused":
+        for wrong, named in ((target[:3], "batch"), (target.int(), "dtype"), (target + 5, "is out of bounds")):
+            with pytest.raises((IndexError, RuntimeError, ValueError), match=named):
+                F.cross_entropy(x, wrong)
     for _ in range(3):
         F.cross_entropy(x, target), F.nll_loss(x, target), F.multi_margin_loss(x, target)
     called: list[str] = []

@@ -49,7 +49,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         **COMMON, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True,
         "decoder_sparse_step": 2, "mlp_only_layers": [0], "use_sliding_window": True, "sliding_window": 20}),
     "mistral": ("Mistral", {**COMMON, "sliding_window": 24}),
-    "ministral": ("Ministral", {**COMMON, "sliding_window": 24, "layer_types": [
+    "ministral": ("Ministral", {**COMMON, "head_dim": 16, "sliding_window": 24, "layer_types": [
         "full_attention", "sliding_attention", "full_attention"]}),
     "mixtral": ("Mixtral", {**COMMON, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
     "gemma": ("Gemma", {**COMMON, "head_dim": 32, "num_key_value_heads": 1}),
