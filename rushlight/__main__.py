@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -257,7 +258,15 @@ def run_processes(chosen: argparse.Namespace) -> int:
 
 def command() -> int:
     """What the installed command `rushlight` calls."""
-    return main(sys.argv[1:])
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:   # whoever reads the answer, such as `head`, has seen enough
+        if sys.argv[1:2] in (["run"], ["profile"]):   # the program's own affair
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
 
 
 if __name__ == "__main__":

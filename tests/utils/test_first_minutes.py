@@ -29,6 +29,15 @@ def test_alone_it_says_what_to_do_first() -> None:
     assert done.returncode == 0 and "rushlight demo" in done.stdout and "import rushlight" in done.stdout
 
 
+def test_a_reader_who_has_seen_enough_gets_no_traceback() -> None:
+    words = [sys.executable, "-m", "rushlight", "compat", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout and process.stderr
+        assert process.stdout.read(1) == "{"
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait() == 1
+
+
 def test_info_names_devices_the_cache_and_what_to_install(capsys) -> None:
     assert __main__.main(["info"]) == 0
     text = capsys.readouterr().out
