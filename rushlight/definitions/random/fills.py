@@ -17,14 +17,17 @@ from typing import Any
 from ... import _C
 from ...base.bits import BITS
 from ...base.dtype import finfo, iinfo
+from ...base.shape import reaches
 from ...base.tracebacks import users_level
 from ...op import Composite, OpDefinition, Spec, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import Factory, check_options, check_sizes, device_or_default
+from ...op.step import Step
 from ...rules import levels
 from ...rules.out import resize_output
 from ...rules.random_level import draw_into
 
+FEW = 1024      # numbers from which on other threads run meanwhile
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 # Up to this power of two a type counts every integer.
 DIGITS = {_C.float16: 11, _C.bfloat16: 8, _C.float32: 24, _C.float64: 53}
@@ -134,6 +137,9 @@ def bernoulli_law(dtype: Any, p: float) -> tuple:
 
 def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
+    if _C.is_unseen(out) and not out.dtype.is_complex:
+        _C.sample(generator, law[0], (out,), *law[1:])
+        return out
     if levels.state.stack or out._wrapped is not None:
         return draw_into(law[0], out, lambda t: _draw_law(law, t, generator))
     if out._keys & BITS:
@@ -148,6 +154,17 @@ def _draw_law(law: tuple, out: Any, generator: Any) -> Any:
     return out
 
 
+def drawing_step(law: tuple, slot: int, dtype: Any, numel: Any) -> Step:
+    """The step of a plan that fills dense rows by a law: the core draws a few numbers by itself, and more with the
+    interpreter's lock released, which takes Python to ask for."""
+    name, *numbers = law
+    if not reaches(numel, FEW):
+        address, sampler, kind = _C.drawing_step(name, dtype.code)
+        bits = [struct.unpack("<q", struct.pack("<d", x))[0] for x in (*numbers, 0.0, 0.0)[:2]]
+        return Step(address, [slot], [sampler, kind, *bits, 1, numel, dtype.itemsize], 1, 1, -1)
+    return Step(lambda target: _C.sample(None, name, (target,), *numbers), [slot], [], 1, 1, -1)
+
+
 def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
     """Normal numbers."""
     return draw_law(normal_law(out.dtype, mean, std), out, generator)
@@ -155,8 +172,8 @@ def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
 
 def fill_bernoulli(out: Any, p: float, generator: Any, one: float = 1.0) -> Any:
     """`one` with probability p, else zero."""
-    bernoulli_law(out.dtype, p)
-    return draw("bernoulli", generator, out, p, one)
+    name, p, _ = bernoulli_law(out.dtype, p)
+    return draw_law((name, p, one), out, generator)
 
 
 def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
@@ -165,6 +182,9 @@ def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
         refuse_dtype("bernoulli_", out.dtype)
     if p.dtype not in FLOATS:
         refuse_dtype("bernoulli_: p", p.dtype)
+    if _C.is_unseen(out, p) and p.shape == out.shape:
+        _C.sample(generator, "bernoulli_tensor", (out, p))
+        return out
     return draw("bernoulli_tensor", generator, out, reads=(p.detach().expand(out.shape),))
 
 
@@ -288,6 +308,16 @@ class Fill(OpDefinition):
         super().__init__(schema)
         self.is_inplace = True
 
+    def plan(self, args: tuple) -> Any:
+        """Of laws: dense rows are filled from the default generator without Python."""
+        input, *numbers, generator = args
+        if generator is not None or input.device.type != "cpu" or input.dtype.is_complex or not input.numel():
+            return None
+        if not input._is_contiguous():
+            return None
+        step = drawing_step(self.law(input.dtype, *numbers), 0, input.dtype, input.numel())
+        return _C.Plan(1, input.device, [("arg", None, (), None, 0, 0)], [step])
+
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
 
@@ -296,6 +326,7 @@ class UniformFill(Fill):
     """Overwrite with uniform numbers in [from, to)."""
 
     schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
+    replays = True
 
     def law(self, dtype, low, high):
         return uniform_law(dtype, low, high)
@@ -308,6 +339,7 @@ class NormalFill(Fill):
     """Overwrite with normal numbers."""
 
     schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
+    replays = True
 
     def law(self, dtype, mean, std):
         return normal_law(dtype, mean, std)
@@ -368,6 +400,7 @@ class BernoulliFill(Fill):
     """Overwrite with ones of probability p, and zeros."""
 
     schema = "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
+    replays = True
 
     def law(self, dtype, p):
         return bernoulli_law(dtype, p)
@@ -501,6 +534,9 @@ LIKE_OPTIONS = (
 )
 
 
+UNASKED = (None, None, None, False, False, None)      # the options behind `generator`, where a call gives none
+
+
 class RandomFactory(Factory):
     """A new tensor (or `out`) filled by a law. Own parameters come first, `size` being the last of them.
 
@@ -630,8 +666,10 @@ class RandomLike(Composite):
     batch = "random"
     is_composite = False     # drawing is no op of the body: recorders must see this one
 
-    def compute(self, *args: Any) -> Any:
-        input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args
+    def compute(self, input: Any, *rest: Any) -> Any:
+        if rest[-6:] == UNASKED and _C.is_unseen(input):
+            return draw_law(self.law(input.dtype, *rest[:-7]), find_op("empty_like")(input), rest[-7])
+        *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = rest
         check_options(self.name, layout, pin_memory)
         target = find_op("empty_like")(
             input.detach(), dtype=dtype, device=device, pin_memory=pin_memory, memory_format=memory_format
@@ -642,6 +680,15 @@ class RandomLike(Composite):
             draw_law(self.law(target.dtype, *own), target, generator)
         return target.requires_grad_() if requires_grad else target
 
+    def plan(self, args: tuple) -> Any:
+        input, *own = args[:-7]
+        if args[-7] is not None or args[-6:] != UNASKED or input.device.type != "cpu" or input.dtype.is_complex:
+            return None
+        if not (input.numel() and input._is_contiguous()):
+            return None
+        step = drawing_step(self.law(input.dtype, *own), 1, input.dtype, input.numel())
+        return _C.Plan(1, input.device, [("new", input.dtype, tuple(input.shape), input.stride(), -1, 0)], [step])
+
     def fill(self, target: Any, *own: Any, generator: Any) -> Any:
         """The same draw as an op on its target."""
         raise NotImplementedError
@@ -651,6 +698,7 @@ class RandLike(RandomLike):
     """Uniform numbers in [0, 1), shaped like `input`."""
 
     schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    replays = True
     law = Rand.law
 
     def fill(self, target, *, generator):
@@ -661,6 +709,7 @@ class RandnLike(RandomLike):
     """Normal numbers, shaped like `input`."""
 
     schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    replays = True
     law = Randn.law
 
     def fill(self, target, *, generator):

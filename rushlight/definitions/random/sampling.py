@@ -14,10 +14,13 @@ from ...base.dtype import finfo
 from ...op import Composite, OpDefinition, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import fresh
+from ...op.step import Step
 from ...rules import levels
 from .fills import (
     FLOATS,
+    bernoulli_law,
     draw,
+    drawing_step,
     empty_target,
     fill_bernoulli,
     fill_bernoulli_tensor,
@@ -33,6 +36,29 @@ class Sampling(OpDefinition):
     batch = "random"
     method = False
     out = False
+    replays = True
+
+    def drawing(self, input: Any, *numbers: float) -> Step | None:
+        """The step that fills slot 1; None: `run` says why there is none."""
+        return None
+
+    def plan(self, args: tuple) -> Any:
+        input, *numbers, generator = args
+        if generator is not None or input.device.type != "cpu" or not (input.numel() and input._is_contiguous()):
+            return None
+        step = self.drawing(input, *numbers)
+        slots = [("new", input.dtype, tuple(input.shape), None, -1, 0)]
+        return None if step is None else _C.Plan(1, input.device, slots, [step])
+
+
+def reading(name: str) -> Step:
+    """The step that fills slot 1 by a sampler that reads slot 0."""
+    return Step(lambda input, target: _C.sample(None, name, (target, input)), [0, 1], [], 1, 1, -1)
+
+
+def rows_like(t: Any) -> Any:
+    """Memory for samples, one for each element of a tensor, in dense rows."""
+    return fresh(t, tuple(t.shape), None, t.dtype, t.device)
 
 
 def joint_shape(name: str, a: Any, b: Any) -> tuple[int, ...]:
@@ -96,9 +122,10 @@ class Bernoulli(Sampling):
     method = True
 
     def run(self, input, generator):
-        return fill_bernoulli_tensor(
-            fresh(input, tuple(input.shape), None, input.dtype, input.device), input, generator
-        )
+        return fill_bernoulli_tensor(rows_like(input), input, generator)
+
+    def drawing(self, input):
+        return reading("bernoulli_tensor") if input.dtype in FLOATS else None
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -128,7 +155,10 @@ class BernoulliP(Sampling):
     method = True
 
     def run(self, input, p, generator):
-        return fill_bernoulli(fresh(input, tuple(input.shape), None, input.dtype, input.device), p, generator)
+        return fill_bernoulli(rows_like(input), p, generator)
+
+    def drawing(self, input, p):
+        return drawing_step(bernoulli_law(input.dtype, p), 1, input.dtype, input.numel())
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -142,8 +172,10 @@ class Poisson(Sampling):
     def run(self, input, generator):
         if input.dtype not in FLOATS:
             refuse_dtype("poisson", input.dtype)
-        out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
-        return draw("poisson", generator, out, reads=(input,))
+        return draw("poisson", generator, rows_like(input), reads=(input,))
+
+    def drawing(self, input):
+        return reading("poisson") if input.dtype in FLOATS else None
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
