@@ -14,12 +14,11 @@ from typing import Any
 from ... import _C
 from ...base.promotion import rank, result_type as common_dtype
 from ...base.shape import holds
-from ...codegen.schedule.forms.launch import Launch, Schedule
 from ...loops.expr import cast, const, ge, gt, lt, min_, select
 from ...op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type
 from ...op.indexed import Indexed
 from ...op.pointwise import compute_code
-from ...planners.order.counts import counts_schedule, few_counts_nest, has_counts
+from ...planners.order.counts import counts_schedule, few_counts_schedule, has_counts
 from ...rules.levels import shape_is_enough
 
 
@@ -230,8 +229,7 @@ class FewCounts(Library):
 
     def launches(self, args):
         numbers, length = args
-        code = numbers.dtype.code
-        return Schedule((Launch((code,), lambda: few_counts_nest(code), (0, 1), (numbers.numel(), length), 1, 1),))
+        return few_counts_schedule(numbers.dtype.code, numbers.numel(), length)
 
 
 def is_few(t: Any) -> bool:

@@ -17,17 +17,15 @@ from typing import Any
 from ... import _C
 from ...base.bits import BITS
 from ...base.dtype import finfo, iinfo
-from ...base.shape import reaches
 from ...base.tracebacks import users_level
 from ...op import Composite, OpDefinition, Spec, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import Factory, check_options, check_sizes, device_or_default
-from ...op.step import Step
+from ...planners.draws import Drawn
 from ...rules import levels
 from ...rules.out import resize_output
 from ...rules.random_level import draw_into
 
-FEW = 1024      # numbers from which on other threads run meanwhile
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 # Up to this power of two a type counts every integer.
 DIGITS = {_C.float16: 11, _C.bfloat16: 8, _C.float32: 24, _C.float64: 53}
@@ -152,17 +150,6 @@ def _draw_law(law: tuple, out: Any, generator: Any) -> Any:
     if not _C.sample(generator, law[0], (target,), *law[1:]):
         draw(law[0], generator, target, *law[1:])
     return out
-
-
-def drawing_step(law: tuple, slot: int, dtype: Any, numel: Any) -> Step:
-    """The step of a plan that fills dense rows by a law: the core draws a few numbers by itself, and more with the
-    interpreter's lock released, which takes Python to ask for."""
-    name, *numbers = law
-    if not reaches(numel, FEW):
-        address, sampler, kind = _C.drawing_step(name, dtype.code)
-        bits = [struct.unpack("<q", struct.pack("<d", x))[0] for x in (*numbers, 0.0, 0.0)[:2]]
-        return Step(address, [slot], [sampler, kind, *bits, 1, numel, dtype.itemsize], 1, 1, -1)
-    return Step(lambda target: _C.sample(None, name, (target,), *numbers), [slot], [], 1, 1, -1)
 
 
 def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
@@ -308,25 +295,14 @@ class Fill(OpDefinition):
         super().__init__(schema)
         self.is_inplace = True
 
-    def plan(self, args: tuple) -> Any:
-        """Of laws: dense rows are filled from the default generator without Python."""
-        input, *numbers, generator = args
-        if generator is not None or input.device.type != "cpu" or input.dtype.is_complex or not input.numel():
-            return None
-        if not input._is_contiguous():
-            return None
-        step = drawing_step(self.law(input.dtype, *numbers), 0, input.dtype, input.numel())
-        return _C.Plan(1, input.device, [("arg", None, (), None, 0, 0)], [step])
-
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
 
 
-class UniformFill(Fill):
+class UniformFill(Fill, Drawn):
     """Overwrite with uniform numbers in [from, to)."""
 
     schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
-    replays = True
 
     def law(self, dtype, low, high):
         return uniform_law(dtype, low, high)
@@ -335,11 +311,10 @@ class UniformFill(Fill):
         return draw_law(uniform_law(input.dtype, low, high), input, generator)
 
 
-class NormalFill(Fill):
+class NormalFill(Fill, Drawn):
     """Overwrite with normal numbers."""
 
     schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
-    replays = True
 
     def law(self, dtype, mean, std):
         return normal_law(dtype, mean, std)
@@ -396,11 +371,10 @@ class GeometricFill(Fill):
         return draw("geometric", generator, input, p)
 
 
-class BernoulliFill(Fill):
+class BernoulliFill(Fill, Drawn):
     """Overwrite with ones of probability p, and zeros."""
 
     schema = "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
-    replays = True
 
     def law(self, dtype, p):
         return bernoulli_law(dtype, p)
@@ -680,36 +654,27 @@ class RandomLike(Composite):
             draw_law(self.law(target.dtype, *own), target, generator)
         return target.requires_grad_() if requires_grad else target
 
-    def plan(self, args: tuple) -> Any:
-        input, *own = args[:-7]
-        if args[-7] is not None or args[-6:] != UNASKED or input.device.type != "cpu" or input.dtype.is_complex:
-            return None
-        if not (input.numel() and input._is_contiguous()):
-            return None
-        step = drawing_step(self.law(input.dtype, *own), 1, input.dtype, input.numel())
-        return _C.Plan(1, input.device, [("new", input.dtype, tuple(input.shape), input.stride(), -1, 0)], [step])
-
     def fill(self, target: Any, *own: Any, generator: Any) -> Any:
         """The same draw as an op on its target."""
         raise NotImplementedError
 
 
-class RandLike(RandomLike):
+class RandLike(Drawn, RandomLike):
     """Uniform numbers in [0, 1), shaped like `input`."""
 
     schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
-    replays = True
+    keeps_strides = True
     law = Rand.law
 
     def fill(self, target, *, generator):
         return target.uniform_(generator=generator)
 
 
-class RandnLike(RandomLike):
+class RandnLike(Drawn, RandomLike):
     """Normal numbers, shaped like `input`."""
 
     schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
-    replays = True
+    keeps_strides = True
     law = Randn.law
 
     def fill(self, target, *, generator):

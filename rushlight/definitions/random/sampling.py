@@ -14,13 +14,12 @@ from ...base.dtype import finfo
 from ...op import Composite, OpDefinition, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import fresh
-from ...op.step import Step
+from ...planners.draws import Drawn
 from ...rules import levels
 from .fills import (
     FLOATS,
     bernoulli_law,
     draw,
-    drawing_step,
     empty_target,
     fill_bernoulli,
     fill_bernoulli_tensor,
@@ -36,24 +35,6 @@ class Sampling(OpDefinition):
     batch = "random"
     method = False
     out = False
-    replays = True
-
-    def drawing(self, input: Any, *numbers: float) -> Step | None:
-        """The step that fills slot 1; None: `run` says why there is none."""
-        return None
-
-    def plan(self, args: tuple) -> Any:
-        input, *numbers, generator = args
-        if generator is not None or input.device.type != "cpu" or not (input.numel() and input._is_contiguous()):
-            return None
-        step = self.drawing(input, *numbers)
-        slots = [("new", input.dtype, tuple(input.shape), None, -1, 0)]
-        return None if step is None else _C.Plan(1, input.device, slots, [step])
-
-
-def reading(name: str) -> Step:
-    """The step that fills slot 1 by a sampler that reads slot 0."""
-    return Step(lambda input, target: _C.sample(None, name, (target, input)), [0, 1], [], 1, 1, -1)
 
 
 def rows_like(t: Any) -> Any:
@@ -115,17 +96,18 @@ class Normal(Composite):
         return target + sum((t * 0).sum() for t in followed) if followed else target
 
 
-class Bernoulli(Sampling):
+class Bernoulli(Sampling, Drawn):
     """Ones, of the probability `input` gives each element, and zeros."""
 
     schema = "bernoulli(Tensor input, *, Generator? generator=None) -> Tensor"
     method = True
+    reads = "bernoulli_tensor"
 
     def run(self, input, generator):
         return fill_bernoulli_tensor(rows_like(input), input, generator)
 
-    def drawing(self, input):
-        return reading("bernoulli_tensor") if input.dtype in FLOATS else None
+    def is_planned(self, args):
+        return args[0].dtype in FLOATS
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -148,7 +130,7 @@ class BernoulliOut(Composite):
         return out
 
 
-class BernoulliP(Sampling):
+class BernoulliP(Sampling, Drawn):
     """Ones of probability p and zeros, shaped like `input`."""
 
     schema = "bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor"
@@ -157,25 +139,26 @@ class BernoulliP(Sampling):
     def run(self, input, p, generator):
         return fill_bernoulli(rows_like(input), p, generator)
 
-    def drawing(self, input, p):
-        return drawing_step(bernoulli_law(input.dtype, p), 1, input.dtype, input.numel())
+    def law(self, dtype, p):
+        return bernoulli_law(dtype, p)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
 
 
-class Poisson(Sampling):
+class Poisson(Sampling, Drawn):
     """Counts of the Poisson distribution with the given rates."""
 
     schema = "poisson(Tensor input, Generator? generator=None) -> Tensor"
+    reads = "poisson"
 
     def run(self, input, generator):
         if input.dtype not in FLOATS:
             refuse_dtype("poisson", input.dtype)
         return draw("poisson", generator, rows_like(input), reads=(input,))
 
-    def drawing(self, input):
-        return reading("poisson") if input.dtype in FLOATS else None
+    def is_planned(self, args):
+        return args[0].dtype in FLOATS
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}

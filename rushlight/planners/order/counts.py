@@ -44,3 +44,8 @@ def few_counts_nest(code: str) -> Nest:
     once = If(inside, (Store(1, at, load(1, at, "i64") + const(1, "i64")),))
     walk = For("j", zero, var("numel"), (Assign("at", cast(load(0, var("j"), code), "i64")), once))
     return Nest("few_counts", operands([code], ["i64"]), ("numel", "length"), rows(Local("at", zero), clear, walk))
+
+
+def few_counts_schedule(code: str, numel: int, length: int) -> Schedule:
+    """How often each number from 0 up to `length` occurs among a few of a type."""
+    return Schedule((Launch((code,), lambda: few_counts_nest(code), (0, 1), (numel, length), 1, 1),))
