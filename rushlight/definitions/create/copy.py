@@ -23,7 +23,7 @@ from ...rules import batching
 from ...rules.levels import behind
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
-LONG_ROW = 32  # elements from which on rows are copied as well by the kernel for any layout
+LONG_ROW = 512 # elements from which on rows are copied as well by the kernel for any layout
 
 
 class _Move(Pointwise):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....loops.expr import arg, cast, const, idiv, irem, load, min_, var
+from ....loops.expr import arg, cast, const, idiv, load, min_, var
 from ....loops.inline import row_major
 from ....loops.lowered import Lowered, Piece, number_value
 from ....loops.nest import For, Nest, Store, operands, pointwise_nest, rows
@@ -100,16 +100,21 @@ def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) 
     )
 
 
-def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
-    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
+def copy_nest(source: str, target: str, rank: int, backwards: bool = False, inside: bool = False) -> Nest:
+    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one.
+    `inside`: an iteration has a run of rows, whose places need no division."""
     sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
     last = var("i" if rank == 1 and not backwards else "j")
     read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
-    item = var("i")
+    item, row, runs = var("i"), var("r"), var("runs")
+    first = (item - idiv(item, runs) * runs) * var("run") if inside else ZERO
+    item = idiv(item, runs) if inside else item
     for d in range(rank - 2, -1, -1):
-        at = irem(item, var(sizes[d])) if d else item
+        at = row if inside and d == rank - 2 else item
+        if at is item and d:
+            item = idiv(at, var(sizes[d]))
+            at = at - item * var(sizes[d])
         read, store = read + at * var(reads[d]), store + at * var(stores[d])
-        item = idiv(item, var(sizes[d])) if d else item
     move = Store(1, store, cast(load(0, read, source), target))
     if rank == 1 and backwards:
         first = var("i") * BACKWARDS
@@ -122,5 +127,8 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
             if backwards
             else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
         )
+        if inside:
+            inner = [For("r", first, min_(first + var("run"), var(sizes[-2])), tuple(inner))]
         body = rows(*inner)
-    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
+    params = (*sizes, *reads, *stores, *(["run", "runs"] if inside else []))
+    return Nest("copy", operands([source], [target]), params, body)
