@@ -351,6 +351,18 @@ def test_copies_read_nothing_behind_the_last_element(code):
         memory.close()
 
 
+@pytest.mark.parametrize("code", ["f32", "f16", "b1", "c64"])
+def test_rows_that_are_copied_backwards(code):
+    move = For("j", ZERO, n, (Store(1, n - 1 - j, e.load(0, j * e.var("step"), code)),), vector=True)
+    nest = Nest("turned", operands([code], [code]), ("n", "step"), rows(move))
+    for size in (*range(1, 20), 31, 32, 33, 63, 64, 65, 127, 129, 200):
+        for step in (1, 2, 3, 5):
+            a, out = RNG.integers(0, 2, size * step).astype(NUMPY[code]), np.zeros(size + 2, NUMPY[code])
+            run_nest(nest, [a, out[1:]], [size, step], 0, 1)
+            np.testing.assert_array_equal(out[1:-1], a[::step][::-1])
+            assert not out[0] and not out[-1]
+
+
 def test_rows_copied_over_themselves_go_in_order():
     move = For("j", ZERO, n, (Store(1, j, e.load(0, j * e.var("step"), "f32")),), vector=True)
     nest = Nest("copy", operands(["f32"], ["f32"]), ("n", "step"), rows(move))

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.schedule.forms.pieces import boxed
+from rushlight.loops.lowered import Piece
 
 
 def strided(dtype):
@@ -85,3 +87,22 @@ def test_many_rows_put_in_another_order_by_several_threads(threads):
         assert wider.is_contiguous() and wider.equal(copy.to(rl.int64))
     finally:
         rl.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.uint8, rl.bool, rl.complex64], ids=str)
+def test_elements_the_other_way_round(dtype):
+    for shape in ((3, 1, 5), (2, 3, 17), (2, 2, 70), (2, 1, 9000)):
+        x = (rl.arange(shape[0] * shape[1] * shape[2]) % 97).to(dtype).reshape(shape)
+        for seen in (x, x.transpose(1, 2), x.permute(2, 1, 0), x[:, :, ::2]):
+            for dims in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
+                places = [[n - 1 - i if d in dims else i for i in range(n)] for d, n in enumerate(seen.shape)]
+                want = seen
+                for d, place in enumerate(places):
+                    want = want.index_select(d, rl.tensor(place))
+                assert seen.flip(dims).equal(want), (shape, seen.stride(), dims)
+
+
+def test_boxes_are_walked_as_the_result_lies():
+    turned = Piece(0, (0, 0), (3000, 50), (1, 3000), 0, frozenset({0}))
+    assert boxed(turned, (1, 3000), True) == [[50, 3000, 3000], [3000, 1, -1]]
+    assert boxed(turned.but(backwards=frozenset({0, 1})), (1, 3000), True) == [[150000, 1, -1]]

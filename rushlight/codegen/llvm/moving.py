@@ -17,6 +17,7 @@ from ...loops.nest import For
 from ..text import primitives as p
 from ..text.registers import NotVector, Reg, Scope, VectorLoop
 from .atomics import Atomics
+from .vectorize import is_mirrored
 from .widths import choose_width
 
 DISTANCES = (1, 2, 3, 4, 0)   # from one element to the next; from 5 on most of what is read would be thrown away
@@ -94,6 +95,8 @@ class Moving(Atomics):
             for at in (loop.start, stop):
                 moved = out.emit(lines, f"mul i64 {at.parts[0]}, {step}")
                 ends.append(out.emit(lines, f"getelementptr i8, ptr {row}, i64 {moved}"))
+        if written[1][0] == "-":
+            ends[2:] = ends[:1:-1]
         before = out.emit(lines, f"icmp ule ptr {ends[1]}, {ends[2]}")
         behind = out.emit(lines, f"icmp ule ptr {ends[3]}, {ends[0]}")
         return out.emit(lines, f"or i1 {before}, {behind}")
@@ -106,21 +109,26 @@ class Moving(Atomics):
         row = self.out.emit(loop.guard.lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {start.parts[0]}")
         return row, step
 
-    def spaced_pointer(
-        self, operand: int, form: tuple[Value, Value] | None, unit: int, step_type: str, loop: VectorLoop
-    ) -> str:
-        """Where the vector of a turn is written: the elements there must lie one after another."""
+    def spaced_write(
+        self, operand: int, index: Value | None, form: tuple[Value, Value] | None, unit: int, step_type: str, reg: Reg
+    ) -> None:
+        """The vector of a turn: its elements must lie one after another, or one before another."""
+        here, out = self.scopes[-1], self.out
+        loop, code = here.loop, self.nest.operands[operand].code
         if form is None:
             raise NotVector
-        size = p.SIZE[self.nest.operands[operand].code]
+        size, is_backwards = p.SIZE[code], index is not None and is_mirrored(form)
         row, _ = self.row_of(operand, form, step_type, loop)
-        if form[0].op != "const":
+        if is_backwards:
+            reg = self.mirrored(reg, here.lines)
+            row, size = self.offset_pointer(loop.guard.lines, row, size), -size
+        elif form[0].op != "const":
             self.require(loop, form[0], unit, allow_zero=False)
         elif form[0].attr != unit:
             raise NotVector
         loop.stores.append((row, str(size)))
-        lines = self.scopes[-1].lines
-        return self.out.emit(lines, f"getelementptr i8, ptr {row}, i64 {self.times(lines, loop.counter, size)}")
+        at = out.emit(here.lines, f"getelementptr i8, ptr {row}, i64 {self.times(here.lines, loop.counter, size)}")
+        self.store_parts(code, reg, [self.offset_pointer(here.lines, at, loop.lanes * min(size, 0))])
 
     def times(self, lines: list[str], value: str, factor: int | str) -> str:
         return self.out.emit(lines, f"mul i64 {value}, {factor}")

@@ -268,7 +268,7 @@ class Addressing:
             self.strided_write(operand, code, form, unit, step_type, reg)
             return
         if loop.distances:
-            self.store_parts(code, reg, [self.spaced_pointer(operand, form, unit, step_type, loop)])
+            self.spaced_write(operand, index, form, unit, step_type, reg)
             return
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=True)
         if pointers:

@@ -58,7 +58,7 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
     if library and (short := short_rows_launch(source, target, axes, places)):
         return short
     backwards = axes[-1][1:] == [1, -1]
-    inside = len(axes) > 2 and not backwards
+    inside = len(axes) > 2
     if inside:
         axes = with_long_runs(axes)
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
