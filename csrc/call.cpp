@@ -14,6 +14,7 @@
 #include "scan.h"
 #include "tape.h"
 #include "transcript.h"
+#include "unchanged.h"
 
 namespace rl {
 
@@ -151,6 +152,17 @@ static PyObject* run_with(Overload* op, PyObject** args, uint32_t keys, PyObject
   return PyObject_Vectorcall(runner, args, op->params->size(), nullptr);
 }
 
+static PyObject* replayed(Overload* op, PyObject** args, uint32_t keys);
+
+// The same, or the plan that stands for it where no gradient is recorded.
+static PyObject* run_inplace(Overload* op, PyObject** args, bool record, uint32_t keys, PyObject* runner) {
+  if (op->replays && !record && !runner && !tls.noting) {
+    PyObject* done = replayed(op, args, keys);
+    if (done || PyErr_Occurred()) return done;
+  }
+  return run_with(op, args, keys, runner);
+}
+
 static PyObject* call_inplace(Overload* op, PyObject** args, bool record, uint32_t keys, PyObject* runner) {
   Tensor* self = as_tensor(args[0]);
   PyObject* kept = nullptr;
@@ -166,7 +178,7 @@ static PyObject* call_inplace(Overload* op, PyObject** args, bool record, uint32
   }
   Ref holder(kept);
   uint32_t before = self->current_version();
-  Ref result(run_with(op, args, keys, runner));
+  Ref result(run_inplace(op, args, record, keys, runner));
   if (!result) return nullptr;
   bool counted = runner && self->current_version() != before;   // a handler that wrote to self itself
   if (!(self->flags & kInference) && !counted) tensor_bump(self);
@@ -225,10 +237,12 @@ static PyObject* replayed(Overload* op, PyObject** args, uint32_t keys) {
   Ref plan(find_plan(op, args));
   if (!plan) return nullptr;
   Ref result(run_plan(op, reinterpret_cast<PlanObject*>(plan.p), args));
-  bool may_be_view = op->results == ResultViews::Kept && is_tensor(args[0]);
-  if (!result || !may_be_view || !is_tensor(result.p)) return result.release();
-  bool is_view = result.p != args[0] && as_tensor(result.p)->storage == as_tensor(args[0])->storage;
-  return is_view && !mark_views(args, result.p) ? nullptr : result.release();
+  if (!result || op->results != ResultViews::Kept || !is_tensor(result.p)) return result.release();
+  Tensor* first;
+  if (!gather_tensors(op, args, &first, 1)) return result.release();
+  PyObject* base = as_object(first);
+  bool is_view = result.p != base && as_tensor(result.p)->storage == first->storage;
+  return is_view && !mark_views(&base, result.p) ? nullptr : result.release();
 }
 
 // Below the keys: autograd and the backend.
@@ -333,6 +347,7 @@ static PyObject* call_from(Overload* op, PyObject** args, const CallSite* site) 
     }
     return call_off_path(op, args, site, scan, leave, overridden);
   }
+  if (op->unchanged && !scan.keys && meets(*op->unchanged, args)) return Py_NewRef(args[0]);
   return call_recorded(op, args, scan.requires_grad, scan.keys);
 }
 

@@ -70,6 +70,7 @@ struct Overload {
   void* table;                       // plans by the whole of a call's shapes
   void* families;                    // plans for many shapes, by ranks and types
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then
+  struct Conditions* unchanged;      // when the op gives its first argument as it is (unchanged.h); null: never
   struct Registered* registered;     // kernels of `library` that the core calls itself (registered.h), or null
 };
 extern PyTypeObject* OverloadType;

@@ -37,6 +37,18 @@ bool is_channels_last(const int64_t* sizes, const int64_t* strides, int ndim) {
   return true;
 }
 
+bool prefers_channels_last(const int64_t* sizes, const int64_t* strides, int ndim) {
+  if ((ndim != 4 && ndim != 5) || !strides[1]) return false;
+  int order[5] = {1, ndim - 1, ndim - 2, ndim - 3 > 1 ? ndim - 3 : 0, 0};
+  int64_t reach = 0;
+  for (int k = 0; k < ndim; k++) {
+    int64_t size = sizes[order[k]], stride = strides[order[k]];
+    if (!size || stride < reach || (order[k] == 0 && reach == strides[1])) return false;
+    reach = stride * size;
+  }
+  return true;
+}
+
 // Dims of size > 1 by rising stride.
 static int sorted_dims(const int64_t* sizes, const int64_t* strides, int ndim, int* order) {
   int n = 0;

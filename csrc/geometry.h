@@ -9,6 +9,8 @@ constexpr int kMaxDims = 128;   // of a tensor: PyTorch has no bound, and refuse
 void contiguous_strides(const int64_t* sizes, int ndim, int64_t* strides);
 bool is_contiguous(const int64_t* sizes, const int64_t* strides, int ndim);
 bool is_channels_last(const int64_t* sizes, const int64_t* strides, int ndim);   // 4-d or 5-d
+// Whether strides alone say channels last; sizes of one leave it open, and then the answer is no.
+bool prefers_channels_last(const int64_t* sizes, const int64_t* strides, int ndim);
 bool is_dense_nonoverlapping(const int64_t* sizes, const int64_t* strides, int ndim);
 // Two different indices reach one element: writing is an error. Exact for expanded dims, conservative otherwise.
 bool has_internal_overlap(const int64_t* sizes, const int64_t* strides, int ndim);

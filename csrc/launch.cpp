@@ -256,25 +256,11 @@ Tensor* allocate_like(Tensor* t, DType dtype, Device device) {
   return allocate_ordered(t->sizes(), t->ndim, perm, dtype, device);
 }
 
-// Whether strides alone say channels last; sizes of one leave it open, and then the answer is no.
-bool prefers_channels_last(Tensor* t) {
-  int ndim = t->ndim;
-  if ((ndim != 4 && ndim != 5) || !t->strides()[1]) return false;
-  int order[5] = {1, ndim - 1, ndim - 2, ndim - 3 > 1 ? ndim - 3 : 0, 0};
-  int64_t reach = 0;
-  for (int k = 0; k < ndim; k++) {
-    int64_t size = t->sizes()[order[k]], stride = t->strides()[order[k]];
-    if (!size || stride < reach || (order[k] == 0 && reach == t->strides()[1])) return false;
-    reach = stride * size;
-  }
-  return true;
-}
-
 Tensor* allocate_result(PointwisePlanObject* plan, Tensor* first, const int64_t* sizes, int ndim, const int* perm,
                         DType dtype, Device device) {
   if (plan->layout == ResultLayout::Operands || !first) return allocate_ordered(sizes, ndim, perm, dtype, device);
   if (plan->layout == ResultLayout::First) return allocate_like(first, dtype, device);
-  if (plan->layout == ResultLayout::Rows || !prefers_channels_last(first))
+  if (plan->layout == ResultLayout::Rows || !prefers_channels_last(first->sizes(), first->strides(), first->ndim))
     return tensor_empty(sizes, nullptr, ndim, dtype, device);
   int order[5] = {1, ndim - 1, ndim - 2, ndim - 3 > 1 ? ndim - 3 : 0, 0};
   return allocate_ordered(sizes, ndim, order, dtype, device);

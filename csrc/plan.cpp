@@ -10,6 +10,7 @@
 #include "device.h"
 #include "geometry.h"
 #include "pool.h"
+#include "tape.h"
 #include "unlocked.h"
 
 namespace rl {
@@ -210,6 +211,11 @@ Tensor* make_slot(const Slot& slot, Tensor** all, Device device, bool requires_g
   return t;
 }
 
+bool is_view_of_base(const PlanObject* plan, const Slot& slot) {
+  int own = slot.source - plan->num_inputs;
+  return slot.kind == SlotKind::View && own >= 0 && (*plan->slots)[own].kind == SlotKind::Base;
+}
+
 bool make_results(PlanObject* plan, Tensor** all, Tensor** given) {
   for (size_t i = 0; i < plan->slots->size(); i++) {
     const Slot& slot = (*plan->slots)[i];
@@ -220,6 +226,7 @@ bool make_results(PlanObject* plan, Tensor** all, Tensor** given) {
     } else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad))) {
       return false;
     }
+    if (is_view_of_base(plan, slot) && !tls.inference && !tape_set_view(made, all[slot.source], false)) return false;
   }
   return true;
 }
@@ -240,18 +247,20 @@ bool free_temporaries(const Step& step, Tensor** slots) {
 
 }  // namespace
 
+static bool is_returned(const Slot& slot) { return slot.kind != SlotKind::Temp && slot.kind != SlotKind::Base; }
+
 static PyObject* plan_result(PlanObject* plan, Tensor** made) {
   int count = 0;
-  for (const Slot& slot : *plan->slots) count += slot.kind != SlotKind::Temp;
+  for (const Slot& slot : *plan->slots) count += is_returned(slot);
   if (plan->single) {
     for (size_t i = 0; i < plan->slots->size(); i++)
-      if ((*plan->slots)[i].kind != SlotKind::Temp) return Py_NewRef(as_object(made[i]));
+      if (is_returned((*plan->slots)[i])) return Py_NewRef(as_object(made[i]));
     Py_RETURN_NONE;
   }
   Ref tuple(PyTuple_New(count));
   if (!tuple) return nullptr;
   for (size_t i = 0, k = 0; i < plan->slots->size(); i++)
-    if ((*plan->slots)[i].kind != SlotKind::Temp) PyTuple_SET_ITEM(tuple.p, k++, Py_NewRef(as_object(made[i])));
+    if (is_returned((*plan->slots)[i])) PyTuple_SET_ITEM(tuple.p, k++, Py_NewRef(as_object(made[i])));
   if (plan->wrap) return PyObject_CallOneArg(plan->wrap, tuple.p);
   return tuple.release();
 }

@@ -13,7 +13,8 @@ using Kernel = void (*)(char** ptrs, const int64_t* params, int64_t begin, int64
 enum class SlotKind : uint8_t {
   New,       // fresh tensor, returned
   Temp,      // fresh tensor, dropped after the call
-  View,      // alias of input `source`, or of an output made before it, returned
+  Base,      // fresh tensor that a view of it keeps
+  View,      // alias of input `source`, or of an output or base made before it, returned
   Arg,       // input `source` itself, returned (in-place)
 };
 

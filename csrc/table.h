@@ -30,6 +30,7 @@ enum Tag : uint64_t {
   kObject,
   kInts,
   kTensors,
+  kLists,
   kTensor = 16
 };
 
@@ -66,6 +67,15 @@ inline bool add_float(KeyBuilder& key, double v) {
   return true;
 }
 
+inline bool add_ints(KeyBuilder& key, PyObject* o) {
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  key.add(kInts | static_cast<uint64_t>(n) << 8);
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!PyLong_Check(items[i]) || PyBool_Check(items[i]) || !add_int(key, items[i])) return false;
+  return true;
+}
+
 inline bool add_list(KeyBuilder& key, PyObject* o) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   PyObject** items = PySequence_Fast_ITEMS(o);
@@ -78,10 +88,13 @@ inline bool add_list(KeyBuilder& key, PyObject* o) {
     }
     return true;
   }
-  key.add(kInts | static_cast<uint64_t>(n) << 8);
-  for (Py_ssize_t i = 0; i < n; i++)
-    if (!PyLong_Check(items[i]) || PyBool_Check(items[i]) || !add_int(key, items[i])) return false;
-  return true;
+  if (n && (PyTuple_Check(items[0]) || PyList_Check(items[0]))) {   // lists of integers: the dims of two tensors
+    key.add(kLists | static_cast<uint64_t>(n) << 8);
+    for (Py_ssize_t i = 0; i < n; i++)
+      if (!(PyTuple_Check(items[i]) || PyList_Check(items[i])) || !add_ints(key, items[i])) return false;
+    return true;
+  }
+  return add_ints(key, o);
 }
 
 // False: this argument cannot be part of a key (the call is planned anew each time).

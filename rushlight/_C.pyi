@@ -394,6 +394,8 @@ int64: dtype
 int7: dtype
 int8: dtype
 is_asked: Any
+is_plain_call: Any
+is_unseen: Any
 is_odd: Any
 keep_transcripts: Any
 layout_key: Any

@@ -286,3 +286,85 @@ def test_interleaved_samplers_share_the_waiting_normal():
 
     for seed in range(5):
         assert_same(case, seed)
+
+
+# Calls that come back are drawn by the core alone: the same numbers, in turns with what is drawn in Python.
+REPEATED = {
+    "uniform_": lambda t, x: x.clone().uniform_(),
+    "uniform_ bounds": lambda t, x: x.clone().uniform_(-1, 2.5),
+    "normal_": lambda t, x: x.clone().normal_(1, 2),
+    "bernoulli_": lambda t, x: x.clone().bernoulli_(0.3),
+    "bernoulli_ of tensors": lambda t, x: x.clone().bernoulli_(x),
+    "bernoulli": lambda t, x: x.bernoulli(),
+    "bernoulli p": lambda t, x: t.bernoulli(x, 0.7),
+    "poisson": lambda t, x: t.poisson(x * 5),
+    "rand_like": lambda t, x: t.rand_like(x),
+    "randn_like": lambda t, x: t.randn_like(x),
+    "randint_like": lambda t, x: t.randint_like(x, 3, 9),
+    "rand_like dtype": lambda t, x: t.rand_like(x, dtype=t.float64),
+    "exponential_": lambda t, x: x.clone().exponential_(),
+}
+SMALL = {
+    "rows": lambda t, d: t.full((4, 4), 0.4, dtype=d), "row": lambda t, d: t.full((17,), 0.4, dtype=d),
+    "number": lambda t, d: t.full((), 0.4, dtype=d), "none": lambda t, d: t.full((0, 3), 0.4, dtype=d),
+    "many": lambda t, d: t.full((50, 41), 0.4, dtype=d), "turned": lambda t, d: t.full((3, 5), 0.4, dtype=d).t(),
+    "last": lambda t, d: t.full((2, 3, 4, 4), 0.4, dtype=d).contiguous(memory_format=t.channels_last),
+    "odd strides": lambda t, d: t.full((400,), 0.4, dtype=d).as_strided((4, 1, 3), (3, 100, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", REPEATED)
+def test_calls_that_come_back_draw_the_same(name, dtype):
+    def case(t):
+        found = []
+        for layout in SMALL.values():
+            x = layout(t, dtype_of(t, dtype))
+            if not x.ndim and "tensors" in name:
+                continue      # of one number PyTorch takes it as such
+            found += [REPEATED[name](t, x) for _ in range(4)]
+            found.append(t.rand(3))
+        return tuple(found)
+
+    assert_same(case)
+
+
+def test_calls_that_come_back_obey_generators_and_gradients():
+    def case(t):
+        own, x = t.Generator().manual_seed(5), t.full((3, 3), 0.5)
+        found = []
+        for _ in range(4):
+            found += [x.clone().uniform_(), x.clone().uniform_(generator=own)]
+            found += [x.bernoulli(generator=own), x.bernoulli()]
+            y = x.clone().requires_grad_()
+            drawn = (y * 1).normal_() + y.bernoulli() + t.rand_like(y)
+            drawn.sum().backward()
+            found += [drawn, y.grad, t.rand_like(x, requires_grad=True)]
+        return tuple(found)
+
+    assert_same(case)
+
+
+def test_what_a_law_refuses_is_refused_each_time():
+    x = rushlight.full((4, 4), 0.5)
+    for _ in range(4):
+        x.uniform_(), x.bernoulli_(0.5), rushlight.bernoulli(x, 0.5), rushlight.poisson(x)
+        with pytest.raises(RuntimeError, match="range"):
+            x.uniform_(2, 1)
+        with pytest.raises(RuntimeError, match=r"\[0, 1\]"):
+            x.bernoulli_(1.5)
+        with pytest.raises(RuntimeError):
+            rushlight.bernoulli(x + 1)
+        with pytest.raises(RuntimeError):
+            rushlight.poisson(x - 9)
+        with pytest.raises(NotImplementedError):
+            rushlight.rand_like(x.long())
+        with pytest.raises(RuntimeError, match="leaf"):
+            x.clone().requires_grad_().uniform_()
+        before = x._version
+        x.uniform_()
+        assert x._version == before + 1
+        with rushlight.inference_mode():
+            frozen = rushlight.rand_like(x)
+        with pytest.raises(RuntimeError):
+            frozen.uniform_()

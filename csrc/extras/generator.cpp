@@ -5,10 +5,12 @@
 #include "device.h"
 #include "random.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <new>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -307,6 +309,17 @@ bool are_on_host(PyObject* tensors) {
   return true;
 }
 
+// Whether tensors of one shape are dense rows, all of them: then they are one row, and nothing has to find that out.
+bool is_one_row(PyObject* tensors) {
+  Tensor* first = as_tensor(PyTuple_GET_ITEM(tensors, 0));
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
+    Tensor* t = as_tensor(PyTuple_GET_ITEM(tensors, k));
+    if (!t->contiguous() || t->ndim != first->ndim || t->ndim < 2) return false;
+    if (!std::equal(t->sizes(), t->sizes() + t->ndim, first->sizes())) return false;
+  }
+  return true;
+}
+
 bool read_region(PyObject* tensors, Region* region) {
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
     Tensor* t = as_tensor(PyTuple_GET_ITEM(tensors, k));
@@ -342,6 +355,7 @@ struct Sampler {
   std::string_view name;
   size_t operands;
   const char* (*run)(Generator&, Region&, double, double);
+  bool one_by_one = true;            // each element by itself, wherever it lies
 };
 
 const Sampler samplers[] = {
@@ -358,11 +372,12 @@ const Sampler samplers[] = {
     {"bernoulli_tensor", 2, [](Generator& g, Region& r, double, double) { return random::bernoulli_tensor(g, r); }},
     {"poisson", 2, [](Generator& g, Region& r, double, double) { return random::poisson(g, r); }},
     {"gamma", 2, [](Generator& g, Region& r, double, double) { return random::standard_gamma(g, r); }},
-    {"dirichlet", 2, [](Generator& g, Region& r, double, double) { return random::dirichlet(g, r); }},
+    {"dirichlet", 2, [](Generator& g, Region& r, double, double) { return random::dirichlet(g, r); }, false},
     {"binomial", 3, [](Generator& g, Region& r, double, double) { return random::binomial(g, r); }},
     {"rrelu", 3, random::rrelu},
     {"multinomial", 2,
-     [](Generator& g, Region& r, double a, double) { return random::multinomial(g, r, static_cast<int64_t>(a)); }},
+     [](Generator& g, Region& r, double a, double) { return random::multinomial(g, r, static_cast<int64_t>(a)); },
+     false},
 };
 
 const Sampler* find_sampler(std::string_view name, size_t operands) {
@@ -372,11 +387,15 @@ const Sampler* find_sampler(std::string_view name, size_t operands) {
   return nullptr;
 }
 
+constexpr int64_t kFew = 1024;
+
 // "range" takes exact integers (how many values, the first of them); every other sampler takes doubles.
-PyObject* sample(PyObject*, PyObject* args) {
-  PyObject *generator, *tensors, *a = nullptr, *b = nullptr;
-  const char* name;
-  if (!PyArg_ParseTuple(args, "OsO|OO:sample", &generator, &name, &tensors, &a, &b)) return nullptr;
+PyObject* sample(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 3 || count > 5) return PyErr_SetString(PyExc_TypeError, "sample: expected 3 to 5 arguments"), nullptr;
+  PyObject *generator = args[0], *tensors = args[2];
+  PyObject *a = count > 3 ? args[3] : nullptr, *b = count > 4 ? args[4] : nullptr;
+  const char* name = PyUnicode_AsUTF8(args[1]);
+  if (name == nullptr) return nullptr;
   if (generator == Py_None) generator = default_generator;
   if (!PyObject_TypeCheck(generator, generator_type)) {
     PyErr_Format(PyExc_TypeError, "generator: expected a Generator, got %s", Py_TYPE(generator)->tp_name);
@@ -392,6 +411,7 @@ PyObject* sample(PyObject*, PyObject* args) {
   if (!read_region(tensors, &region)) return nullptr;
   const bool is_range = std::string_view(name) == "range";
   const Sampler* sampler = find_sampler(name, region.operands.size());
+  if ((is_range || (sampler != nullptr && sampler->one_by_one)) && is_one_row(tensors)) region.flatten();
   if (!is_range && sampler == nullptr) {
     PyErr_Format(PyExc_ValueError, "sample: no sampler '%s' with %zu operands", name, region.operands.size());
     return nullptr;
@@ -409,7 +429,8 @@ PyObject* sample(PyObject*, PyObject* args) {
   if (PyErr_Occurred()) return nullptr;
   const char* error;
   {
-    Unlocked others_run;
+    std::optional<Unlocked> others_run;   // a few numbers are drawn sooner than the lock changes hands
+    if (as_tensor(PyTuple_GET_ITEM(tensors, 0))->numel > kFew) others_run.emplace();
     error = is_range ? random::random_range(of(generator), region, range, base)
                      : sampler->run(of(generator), region, first, second);
   }
@@ -449,7 +470,7 @@ PyMethodDef functions[] = {
     {"drawing_step", guarded<drawing_step>, METH_VARARGS,
      "drawing_step(sampler, dtype code): the kernel that fills an operand from the default generator, and what it takes "
      "for the sampler and the dtype"},
-    {"sample", guarded<sample>, METH_VARARGS,
+    {"sample", guarded_method<sample>(), METH_FASTCALL,
      "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator. "
      "False, with nothing drawn, where a tensor is not on the CPU."},
     {"device_generator", guarded<py_device_generator>, METH_O, "device_generator(device): the default one of a unit"},

@@ -9,6 +9,7 @@
 #include "faces.h"
 #include "registered.h"
 #include "scan.h"
+#include "unchanged.h"
 
 namespace rl {
 
@@ -46,6 +47,33 @@ static bool flag(PyObject* dict, const char* name) {
   return o && PyObject_IsTrue(o) == 1;
 }
 
+// [(value, laid, ndim), ...]
+static bool read_choices(PyObject* items, std::vector<Choice>* choices) {
+  Ref list(PySequence_Fast(items, "choices must be a sequence"));
+  for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(list.p); i++) {
+    PyObject* value;
+    int laid, ndim;
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list.p, i), "Oii", &value, &laid, &ndim)) return false;
+    choices->push_back({Py_NewRef(value), static_cast<Laid>(laid), ndim});
+  }
+  return static_cast<bool>(list);
+}
+
+// None, or [(param or -1, constant, choices or None), ...]
+static bool read_conditions(PyObject* items, Overload* op) {
+  if (!items || items == Py_None) return true;
+  Ref list(PySequence_Fast(items, "conditions must be a sequence"));
+  op->unchanged = list ? new Conditions : nullptr;
+  for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(list.p); i++) {
+    PyObject *constant, *choices;
+    int param;
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list.p, i), "iOO", &param, &constant, &choices)) return false;
+    op->unchanged->push_back({param, Py_NewRef(constant), choices != Py_None, {}});
+    if (choices != Py_None && !read_choices(choices, &op->unchanged->back().choices)) return false;
+  }
+  return static_cast<bool>(list);
+}
+
 // (name, definition, kind, params) and flags by name; false with an exception.
 static bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
   PyObject *name, *definition, *params;
@@ -71,6 +99,7 @@ static bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->replays = flag(options.p, "replays");
+  if (!read_conditions(PyDict_GetItemString(options.p, "unchanged"), op)) return false;
   op->keys_numbers = flag(options.p, "keys_numbers");
   op->has_out = flag(options.p, "has_out");
   PyObject* out_rule = PyDict_GetItemString(options.p, "out_rule");
@@ -101,6 +130,7 @@ static void clear_overload(Overload* op) {
     }
   delete op->params;
   delete op->overridden;
+  delete op->unchanged;
   if (op->registered) op->registered->clear();
   delete op->registered;
   forget_tables(op);
@@ -488,6 +518,39 @@ static PyObject* set_keys(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// Whether nobody but tensors has a say in what a value is: a plain tensor or number, text, a list of such.
+static bool is_plain_value(PyObject* o, int depth) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == TensorType) return !as_tensor(o)->keys;
+  if (o == Py_None || is_dtype(o) || type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+      type == &PyBool_Type)
+    return true;
+  if (!depth || (type != &PyTuple_Type && type != &PyList_Type)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+    if (!is_plain_value(PySequence_Fast_ITEMS(o)[i], depth - 1)) return false;
+  return true;
+}
+// is_plain_call(args, kwargs): whether a function written in Python may run at once. False where somebody may want to
+// see the call, and where it takes longer to say.
+static PyObject* is_plain_call(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  if (count != 2 || !PyDict_Check(given[1]))
+    return PyErr_SetString(PyExc_TypeError, "is_plain_call: expected arguments and a dict"), nullptr;
+  return PyBool_FromLong(!thread_state().keys && !is_recording() && !PyDict_GET_SIZE(given[1]) &&
+                         is_plain_value(given[0], 2));
+}
+
+// is_unseen(*tensors): whether they lie on the host and nobody, the tape included, sees the ops they go through.
+static PyObject* is_unseen(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  if (thread_state().keys || thread_state().noting || is_recording()) Py_RETURN_FALSE;
+  bool grad = thread_state().grad_enabled;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    if (!is_tensor(given[i])) return PyErr_SetString(PyExc_TypeError, "is_unseen: expected tensors"), nullptr;
+    Tensor* t = as_tensor(given[i]);
+    if (t->keys || t->device.type != kCPU || (grad && tape_requires_grad(t))) Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+
 static PyObject* set_describer(PyObject*, PyObject* function) {
   Py_XSETREF(describer, Py_NewRef(function));
   Py_RETURN_NONE;
@@ -499,6 +562,10 @@ static PyMethodDef functions[] = {
     {"own_call", guarded<own_call>, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
     {"call_below", guarded<call_below>, METH_VARARGS,
      "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
+    {"is_plain_call", guarded_method<is_plain_call>(), METH_FASTCALL,
+     "is_plain_call(args, kwargs): whether neither modes, subclasses nor a profiler may want to see a call"},
+    {"is_unseen", guarded_method<is_unseen>(), METH_FASTCALL,
+     "is_unseen(*tensors): whether they lie on the host and nobody, the tape included, sees the ops they go through"},
     {"in_rule", guarded<in_rule>, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
     {"set_thread_keys", guarded<set_keys>, METH_VARARGS, "set_thread_keys(active, excluded)"},
     {}};

@@ -49,7 +49,7 @@ class PlanReader {
     return true;
   }
 
-  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset[, flips])
+  // ("new"|"temp"|"base"|"view"|"arg", dtype, sizes, strides|None, source, offset[, flips])
   bool slot(PyObject* item, Slot* slot, size_t at) {
     const char* kind;
     PyObject *dtype, *sizes, *strides, *offset;
@@ -57,6 +57,7 @@ class PlanReader {
       return false;
     slot->kind = *kind == 'n'   ? SlotKind::New
                  : *kind == 't' ? SlotKind::Temp
+                 : *kind == 'b' ? SlotKind::Base
                  : *kind == 'v' ? SlotKind::View
                                 : SlotKind::Arg;
     slot->offset = number(offset, Patch::SlotOffset, at);
@@ -207,7 +208,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
     if (slot.kind != SlotKind::View && slot.kind != SlotKind::Arg) continue;
     int own = slot.source - num_inputs;   // of a view of an output, which must have been made by then
     bool result = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) &&
-                (*plan->slots)[own].kind == SlotKind::New;
+                ((*plan->slots)[own].kind == SlotKind::New || (*plan->slots)[own].kind == SlotKind::Base);
     if (!result && (slot.source < 0 || own >= 0))
       return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
   }

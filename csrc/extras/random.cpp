@@ -187,6 +187,11 @@ int64_t Region::numel() const {
   return n;
 }
 
+void Region::flatten() {
+  for (Operand& operand : operands) operand.strides = {item_size(operand.kind)};
+  sizes = {numel()};
+}
+
 bool Region::is_contiguous() const {
   int64_t expected = item_size(operands[0].kind);
   for (size_t d = sizes.size(); d-- > 0;) {

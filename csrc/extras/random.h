@@ -123,6 +123,7 @@ struct Region {
   // receives which draw.
   void normalise();
   bool is_contiguous() const;  // row-major as given; ask before normalise()
+  void flatten();              // of dense rows: one row
 };
 
 // Every function below fills region.operands[0]; each returns an error message or nullptr.

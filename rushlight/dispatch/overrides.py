@@ -114,12 +114,15 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
     return decorate
 
 
-def overridable(func: Callable) -> Callable:
+def overridable(func: Callable, plain: Callable | None = None) -> Callable:
     """Decorator for functions of tensors written in Python: arguments with `__torch_function__`, and modes,
-    may take the call."""
+    may take the call. Where nobody has a say, `plain` runs, if there is one."""
+    at_once = plain or func
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if _C.is_plain_call(args, kwargs):
+            return at_once(*args)
         owners = [a for a in flat((*args, *kwargs.values())) if type(a) is not Tensor and _overrides(a)]
         if owners or state.function_modes:
             answer = ask_overrides(call, owners, *respelled(call, args, kwargs))
@@ -127,6 +130,7 @@ def overridable(func: Callable) -> Callable:
                 return answer
         return recorded_call(func, args, kwargs) if _is_recording() else func(*args, **kwargs)
 
+    call.plain = plain      # type: ignore[attr-defined]
     return call
 
 
@@ -139,11 +143,13 @@ def recorded_call(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         _extras.record_end(handle)
 
 
-def seen_method(func: Callable) -> Callable:
-    """A method of tensors written in Python, whose calls modes and subclasses see."""
+def seen_method(func: Callable, plain: Callable | None = None) -> Callable:
+    """A method of tensors written in Python, whose calls modes and subclasses see; `plain` is as in `overridable`."""
 
     @functools.wraps(func)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if plain is not None and _C.is_plain_call((self, *args), kwargs):
+            return plain(self, *args)
         if _C.is_asked(self) and not is_own_call(2):
             answer = ask_overrides(call, owners_in((self, *args)), *respelled(call, (self, *args), kwargs))
             if answer is not NotImplemented:

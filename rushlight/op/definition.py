@@ -27,6 +27,7 @@ from .registry import (  # noqa: F401 - kinds import theirs from here
     schemas_of,
 )
 from .schema import TYPES, Param, Schema, parse
+from .unchanged import conditions
 
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE, SAVE_FREED_META = 0, 1, 2, 3, 4
 OUT_POINTWISE, OUT_APART, OUT_ASKED = 0, 1, 2  # what the core may do with out= by itself
@@ -76,6 +77,8 @@ class OpDefinition:
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     layout: ClassVar[Layout] = Layout.OWN    # how results lie in memory
+    # when the first argument already is the result: what each parameter asks for then, see op/unchanged.py
+    unchanged: ClassVar[dict[str, Any] | None] = None
     begins: ClassVar[bool] = False           # its result is filled while the program goes on: begin(target, *args)
     ends: ClassVar[bool] = False             # gives its argument when what fills that is done
     # law(self, dtype, *numbers): of an op that fills its argument with random numbers: what the core's sampler takes
@@ -193,6 +196,7 @@ class OpDefinition:
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
             keys_numbers=bool(self.compiled_in), replays=self.replays and self.kind == KIND_PYTHON,
+            unchanged=None if self.unchanged is None or self.is_inplace else conditions(self.spec, self.unchanged),
         )
 
     def result_views(self) -> int:

@@ -150,7 +150,7 @@ class Writing:
             return self.overwrite(definition, args)
         if definition.kind != KIND_PYTHON and definition.is_planned(args):
             return (self.points if definition.kind == KIND_POINTWISE else self.planned)(definition, args)
-        if definition.replays:      # written with other ops where it has no plan
+        if definition.replays and definition.batch != "random":      # written with other ops where it has no plan
             return definition.run(*args)
         raise Untraceable(definition.name)
 
@@ -309,12 +309,15 @@ class Writing:
         returned: list[int] = []
         for sketch in given:
             returned.append(self.output(sketch, may_alias, returned))
+        if len(returned) > 1 and any(slot[0] == "base" for slot in self.slots):
+            raise Untraceable("several results, one of them a view of a copy")
         if returned != sorted(returned):
             self.put_in_order(returned)
         return _C.Plan(len(self.inputs), self.device, self.slots, self.steps, single, wrap)
 
     def output(self, sketch: Sketch, may_alias: bool, returned: list[int]) -> int:
-        """The slot of a result: fresh memory with the sizes it is seen with, the argument itself, or a view of it."""
+        """The slot of a result: fresh memory with the sizes it is seen with, the argument itself, a view of it, or a
+        view of what the body made, which is kept behind it."""
         first, (sizes, strides) = len(self.inputs), sketch.extents
         if sketch.slot < first:
             source = self.inputs[sketch.slot]
@@ -323,11 +326,14 @@ class Writing:
             if not may_alias or sketch.slot:
                 raise Untraceable("a view of an argument")
             return self.slot("view", sketch.dtype, sizes, strides, sketch.slot, sketch.start)
-        if may_alias and not any(sketch is made for made in self.made):
-            raise Untraceable("a view of a copy, which it stays")
         if sketch.slot >= CONSTANT:
             raise Untraceable("numbers that the body made")
         kind, dtype, own, laid, *_ = self.slots[sketch.slot - first]
+        if may_alias and not any(sketch is made for made in self.made):
+            if kind != "temp":
+                raise Untraceable("a view of a result")
+            self.slots[sketch.slot - first] = ("base", dtype, own, laid, -1, 0)
+            return self.slot("view", sketch.dtype, sizes, strides, sketch.slot, sketch.start)
         room, numel = 1, 1
         for n in own:
             room = room * n
@@ -337,7 +343,8 @@ class Writing:
             raise Untraceable("part of what the body made")
         if (not is_in_rows(own, laid) and not self.sketch(dtype, own, laid, 0)._is_dense()) or not sketch._is_dense():
             raise Untraceable("what the body made, with gaps")
-        self.slots[sketch.slot - first] = ("new", dtype, sizes, None if sketch._is_contiguous() else strides, -1, 0)
+        in_rows = sketch._is_contiguous() and tuple(strides) == rows_of(sizes)    # those of single elements included
+        self.slots[sketch.slot - first] = ("new", dtype, sizes, None if in_rows else strides, -1, 0)
         return sketch.slot
 
     def put_in_order(self, returned: list[int]) -> None:

@@ -373,7 +373,7 @@ def install() -> None:
     for name, method in (*plain_functions.METHODS.items(), *_METHODS.items()):
         if type(method) is FunctionType:
             if name not in _UNSEEN:
-                method = seen_method(getattr(method, "__wrapped__", method))
+                method = seen_method(getattr(method, "__wrapped__", method), getattr(method, "plain", None))
             method.__name__ = name     # which handlers ask for
         setattr(Tensor, name, method)
     for name, (read, write, doc) in _ATTRIBUTES.items():

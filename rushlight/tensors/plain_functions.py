@@ -7,6 +7,7 @@ Refuses to rewrite the metadata of tensors that require grad: their history woul
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import _C
@@ -107,9 +108,19 @@ numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, 
 # --- comparing as a whole ---------------------------------------------------------------------------------------------
 
 BLOCK = 1 << 17     # elements compared before looking whether all were equal
+_equal = find_op("_equal")
 
 
-@overridable
+def plain_equal(*args: Any) -> bool:
+    """`equal` where nobody has a say in the call: of few elements it is one op."""
+    if len(args) == 2 and type(args[0]) is Tensor is type(args[1]):
+        answer = _equal(*args)
+        if answer is not None:
+            return bool(answer)
+    return equal.__wrapped__(*args)      # type: ignore[attr-defined, no-any-return]
+
+
+@partial(overridable, plain=plain_equal)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether sizes and all elements are equal.
 

@@ -14,6 +14,7 @@ import pytest
 from rushlight.codegen import library
 from rushlight.codegen.library.convolution import convolve, winograd
 from rushlight.codegen.library.interface import INTERFACES, assembly_of, text_of, tile_of, tile_shapes
+from rushlight.codegen.library.row_copies import RowCopy
 from rushlight.codegen.llvm.cpu import compile_ir
 from rushlight.codegen.text.targets import find_target
 
@@ -161,3 +162,11 @@ def test_tiles_past_the_last_are_zeros_where_others_would_be_slow(bits: int, tmp
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("target", WIDTHS)
+def test_row_copies_compile_for_every_width(target: str) -> None:
+    machine = find_target(target)
+    for outer in range(3):
+        text = RowCopy(outer).text(machine.triple)
+        assert compile_ir(text, machine, "object")[:4] == b"\x7fELF" and "@llvm." not in text

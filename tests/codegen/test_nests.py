@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 from harness import NUMPY, run_nest
@@ -295,6 +298,79 @@ def test_elements_the_other_way_round_read_and_written(code):
         run_nest(nest, [a, forward, backward], [size], 0, 3)
         np.testing.assert_array_equal(forward, a[:, ::-1])
         np.testing.assert_array_equal(backward, a[:, ::-1])
+
+
+def copy_of(source: str, target: str) -> Nest:
+    """Rows of any strides to dense ones."""
+    read = e.load(0, i * e.var("row") + j * e.var("step"), source)
+    move = For("j", ZERO, n, (Store(1, i * n + j, e.cast(read, target)),), vector=True)
+    return Nest("copy", operands([source], [target]), ("n", "row", "step"), rows(move))
+
+
+@pytest.mark.parametrize(
+    "source,target",
+    [*[(code, code) for code in ("f32", "f64", "f16", "u8", "b1", "c64", "c128")], ("f16", "f32"), ("f64", "f16")],
+)
+def test_rows_that_are_only_copied(source, target):
+    nest = copy_of(source, target)
+    for size in (*range(1, 20), *range(31, 36), 47, 63, 64, 65, 127, 128, 129, 200):
+        for step in (0, 1, 2, 3, 4, 5):
+            a = RNG.integers(0, 2 if source == "b1" else 100, (3, size * step + 5)).astype(NUMPY[source])
+            out = np.zeros(3 * size + 1, NUMPY[target])
+            run_nest(nest, [a[:, 2:], out], [size, a.shape[1], step], 0, 3)
+            want = np.lib.stride_tricks.as_strided(a[:, 2:], (3, size), (a.strides[0], step * a.itemsize))
+            np.testing.assert_array_equal(out[:-1], want.astype(NUMPY[target]).ravel())
+            assert out[-1] == 0
+
+
+@pytest.mark.parametrize("code", ["f64", "f32", "f16", "u8", "c64"])
+def test_copies_read_nothing_behind_the_last_element(code):
+    page, size_of = mmap.PAGESIZE, np.dtype(NUMPY[code]).itemsize
+    memory = mmap.mmap(-1, 3 * page)
+    try:
+        base = np.frombuffer(memory, np.uint8)
+        at = base.ctypes.data
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for guard in (0, 2 * page):
+            assert libc.mprotect(at + guard, page, 0) == 0
+        middle = base[page : 2 * page].view(NUMPY[code])
+        middle[:] = np.arange(middle.size) % 97
+        for step in (0, 1, 2, 3, 4):
+            for size in (1, 7, 8, 16, 17, 33, 64, 100):
+                length = step * (size - 1) + 1
+                for first in (0, middle.size - length) if length <= middle.size else ():
+                    own, out = middle[first : first + length], np.zeros(size, NUMPY[code])
+                    run_nest(copy_of(code, code), [own, out], [size, 0, step], 0, 1)
+                    np.testing.assert_array_equal(out, own[::step] if step else np.repeat(own, size))
+        assert size_of * middle.size == page
+        for guard in (0, 2 * page):
+            assert libc.mprotect(at + guard, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+    finally:
+        del base, middle, own
+        memory.close()
+
+
+@pytest.mark.parametrize("code", ["f32", "f16", "b1", "c64"])
+def test_rows_that_are_copied_backwards(code):
+    move = For("j", ZERO, n, (Store(1, n - 1 - j, e.load(0, j * e.var("step"), code)),), vector=True)
+    nest = Nest("turned", operands([code], [code]), ("n", "step"), rows(move))
+    for size in (*range(1, 20), 31, 32, 33, 63, 64, 65, 127, 129, 200):
+        for step in (1, 2, 3, 5):
+            a, out = RNG.integers(0, 2, size * step).astype(NUMPY[code]), np.zeros(size + 2, NUMPY[code])
+            run_nest(nest, [a, out[1:]], [size, step], 0, 1)
+            np.testing.assert_array_equal(out[1:-1], a[::step][::-1])
+            assert not out[0] and not out[-1]
+
+
+def test_rows_copied_over_themselves_go_in_order():
+    move = For("j", ZERO, n, (Store(1, j, e.load(0, j * e.var("step"), "f32")),), vector=True)
+    nest = Nest("copy", operands(["f32"], ["f32"]), ("n", "step"), rows(move))
+    for size in (5, 16, 20, 40, 70):
+        for step in (1, 2, 3):
+            a = np.arange(size * step, dtype=np.float32)
+            run_nest(nest, [a, a], [size, step], 0, 1)
+            np.testing.assert_array_equal(a[:size], np.arange(size) * step)
 
 
 @pytest.mark.parametrize("code", ["f32", "i64", "c64"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -57,6 +58,8 @@ def make_nests() -> dict[str, Nest]:
     return {
         "add": pointwise_nest("add", ["f32", "f32"], ["f32"], [x + y]),
         "narrow": pointwise_nest("narrow", ["bf16", "f16"], ["f8e4m3fn"], [half]),
+        "gaps": pointwise_nest("gaps", ["f32"], ["f32"], [x]),
+        "gaps_of_pairs": pointwise_nest("gaps_of_pairs", ["c64"], ["c64"], [e.arg(0, "c64")]),
         "compare": pointwise_nest("compare", ["f32", "f32"], ["b1"], [e.lt(x, e.sqrt(y))]),
         "multiply": pointwise_nest("multiply", ["c64", "c64"], ["c64"], [e.arg(0, "c64") * e.arg(1, "c64")]),
         "integers": pointwise_nest("integers", ["f32"], ["i32"], [e.idiv(e.cast(x, "i32"), e.const(7, "i32"))]),
@@ -107,6 +110,15 @@ def test_webassembly_objects(name):
                                              ("riscv64", "vfadd"), ("wasm32", "f32x4.add")])
 def test_add_uses_the_target_s_vectors(target, register):
     assert register in codegen.emit_asm(NESTS["add"], target)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_elements_that_lie_apart_are_put_together_by_shuffles(target):
+    text = codegen.emit_llvm(NESTS["gaps"], target)
+    lanes = int(re.search(r"= load <(\d+) x float>", text).group(1))
+    seconds = [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)]
+    assert f"<{', '.join(f'i32 {k}' for k in seconds)}>" in text
+    assert not re.search(r"llvm\.(x86|aarch64|riscv|masked)", text)
 
 
 @pytest.mark.parametrize("target", ["riscv64", "wasm32"])

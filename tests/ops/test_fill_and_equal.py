@@ -32,3 +32,32 @@ def test_fill_rounds_numbers_to_the_type_that_is_written() -> None:
         for number in (1, 0.1, -3, 1e-8, 65504.0, math.inf, True):
             assert rl.empty(37, dtype=dtype).fill_(number).tolist() == [rl.tensor(number).to(dtype).item()] * 37
         assert rl.empty(5, dtype=dtype).fill_(math.nan).isnan().all()
+
+
+@pytest.mark.parametrize("ask", [rl.equal, lambda a, b: a.equal(b)], ids=["function", "method"])
+def test_few_elements_are_compared_as_many_are(ask) -> None:
+    a = rl.arange(6.0).view(2, 3)
+    for _ in range(3):
+        assert ask(a, a) is True and ask(a, a.clone()) is True and ask(a.t(), a.t().clone()) is True
+        assert ask(a, a.double()) is True and ask(a, a.half()) is True and ask(a, a.long()) is True
+        assert ask(a, a + 1) is False and ask(a, a.view(3, 2)) is False and ask(a, a[:1]) is False
+        assert ask(a[0], a[:1]) is False and ask(rl.ones(1), rl.ones(())) is False and ask(a, a[:, :0]) is False
+        assert ask(rl.empty(0, 2), rl.empty(0, 2)) is True and ask(rl.empty(0, 2), rl.empty(2, 0)) is False
+        assert ask(rl.tensor(2), rl.tensor(2.0)) is True and ask(rl.tensor([1j]), rl.tensor([1j])) is True
+        assert ask(rl.tensor([1j]).conj(), rl.tensor([-1j])) is True
+        assert ask(a.clone().requires_grad_(), a) is True
+        nan = rl.tensor([math.nan])
+        assert ask(nan, nan) is False
+    with pytest.raises(RuntimeError, match="one device"):
+        ask(a, a.to("meta"))
+
+
+def test_equal_refuses_what_is_no_tensor() -> None:
+    for other in (1, [1.0], None):
+        with pytest.raises(TypeError, match="argument 'other' must be Tensor"):
+            rl.equal(rl.ones(1), other)
+    with pytest.raises(TypeError, match="argument 'input' must be Tensor"):
+        rl.equal(1, rl.ones(1))
+    with pytest.raises(TypeError):
+        rl.equal(rl.ones(1))
+    assert rl.equal(input=rl.ones(2), other=rl.ones(2)) is True

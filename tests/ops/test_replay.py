@@ -26,6 +26,15 @@ CALLS = {
     "block_diag": lambda x, y: rl.block_diag(x, y[0], y),
     "cross": lambda x, y: rl.cross(x[:, :3], y[:, :3], dim=1),
     "outer": lambda x, y: (x[0].outer(y[:, 0]), rl.addr(x, x[:, 0], y[0]), rl.tensordot(x, y.t(), 1)),
+    "inner": lambda x, y: (rl.inner(x, y), rl.inner(x, y[0]), rl.inner(x[0], y[0]), rl.inner(x, rl.ones_like(x[0, 0]))),
+    "tensordot": lambda x, y: (rl.tensordot(x, y, ([1], [1])), rl.tensordot(x, y, [[0, 1], [0, 1]]),
+                               rl.tensordot(image(x), image(y), ([0, 1, 3], (0, 1, 3)))),
+    "chain": lambda x, y: (rl.linalg.multi_dot([x, y.t(), x]), rl.linalg.multi_dot([x[0], y.t(), x, y[0]]),
+                           rl.chain_matmul(x, y.t(), x, y.t())),
+    "einsum": lambda x, y: (rl.einsum("ij,kj->ik", x, y), rl.einsum("ij->ji", x), rl.einsum("ij,ij->", x, y),
+                            rl.einsum("...ij,...kj->...ik", image(x), image(y)), rl.einsum("ij,kj,il->kl", x, y, x),
+                            rl.einsum(x, [0, 1], y, [2, 1]), rl.einsum("ii->i", x[:4, :4]),
+                            rl.einsum("ij,j->i", x, y[0])),
     "power": lambda x, y: rl.linalg.matrix_power(x[:2, :2], 5),
     "trace": lambda x, y: x.trace(),
     "like": lambda x, y: (rl.zeros_like(x), rl.ones_like(x), rl.full_like(x, 2.5), rl.zeros_like(x, dtype=rl.int64)),
@@ -152,6 +161,54 @@ def test_a_view_shares_storage_version_and_base():
     y = x.t()
     assert all(y.flatten()._is_view() and y.reshape(12)._base is not y for _ in range(4))     # of the copy
     assert not any(rl.kron(x, x)._is_view() for _ in range(4))
+
+
+def test_a_view_of_what_the_body_made_keeps_that_behind_it():
+    x, y = rl.randn(2, 3, 4), rl.randn(4, 3, 5)
+    want = (x.reshape(2, 12).double() @ y.permute(1, 0, 2).reshape(12, 5).double()).float()
+    for call in (lambda: rl.tensordot(x, y, ([1, 2], [1, 0])), lambda: rl.einsum("ijk,kjl->il", x, y)):
+        first = call()
+        before = plans(rl.tensordot), plans(rl.op.find_op("_contract"))
+        for _ in range(4):
+            r = call()
+            assert (r._is_view(), r._base.shape, r.stride()) == (first._is_view(), first._base.shape, first.stride())
+            assert r._base.untyped_storage().data_ptr() == r.untyped_storage().data_ptr()
+            assert rl.allclose(r, want, atol=1e-5)
+            r.add_(1)
+            assert r._base._version == r._version == 1
+        assert (plans(rl.tensordot), plans(rl.op.find_op("_contract"))) != before
+        with rl.inference_mode():
+            assert rl.allclose(call(), want, atol=1e-5)
+    t = y.transpose(0, 2)
+    assert rl.einsum("ijk->ik", t).shape == (5, 4)
+    assert all(rl.einsum("abc->cab", t)._base is y for _ in range(4))
+
+
+def test_einsum_refuses_each_time():
+    x = rl.ones(2, 3)
+    for _ in range(3):
+        for equation, operands, words in (("ij,jk", (x,), "names 2 operands"), ("ijk->i", (x,), "has 2 dimensions"),
+                                          ("ij->k", (x,), "belongs to no operand"), ("ij->ii", (x,), "more than once"),
+                                          ("ij,jk->ik", (x, x), "does not broadcast"),
+                                          ("i1", (x,), "invalid subscript")):
+            with pytest.raises(RuntimeError, match=words):
+                rl.einsum(equation, *operands)
+
+
+def test_the_strategy_of_einsum_counts(monkeypatch):
+    from rushlight.definitions.products import einsum
+
+    asked, x = [], rl.ones(2, 2)
+    order_of = einsum.order_of
+    monkeypatch.setattr(einsum, "order_of", lambda *given: asked.append(1) or order_of(*given))
+    for _ in range(4):
+        rl.einsum("ab,bc,cd->ad", x, x, x)
+    known = len(asked)
+    rl.einsum("ab,bc,cd->ad", x, x, x)
+    assert len(asked) == known
+    with rl.backends.opt_einsum.flags(enabled=False):
+        rl.einsum("ab,bc,cd->ad", x, x, x)
+    assert len(asked) > known or not rl.backends.opt_einsum.is_available()
 
 
 def test_a_device_by_name():

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.schedule.forms.pieces import boxed
+from rushlight.loops.lowered import Piece
 
 
 def strided(dtype):
@@ -58,3 +60,49 @@ def test_gradients_pass_through_copies_of_gaps():
     x = rl.randn(4, 6, requires_grad=True)
     (x[:, ::2].clone() + x[:, 1::2].to(rl.float64)).sum().backward()
     assert x.grad.tolist() == rl.ones(4, 6).tolist()
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.uint8, rl.complex128], ids=str)
+def test_rows_put_in_another_order(dtype):
+    for length in (1, 2, 3, 5, 8, 15, 16, 17, 31, 40, 64, 65, 129, 300):
+        for count in (1, 3, 70):
+            x = (rl.arange(2 * count * 5 * length) % 251).to(dtype).reshape(2, count, 5, length)
+            for dims in ((0, 2, 1, 3), (2, 1, 0, 3), (1, 0, 2, 3)):
+                seen = x.permute(dims)
+                copy = seen.contiguous()
+                assert copy.is_contiguous() and copy.equal(seen), (length, count, dims)
+            assert x[:, :, ::2, : length - 1].contiguous().tolist() == x[:, :, ::2, : length - 1].tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_rows_put_in_another_order_by_several_threads(threads):
+    before = rl.get_num_threads()
+    rl.set_num_threads(threads)
+    try:
+        x = rl.arange(150 * 200 * 24, dtype=rl.int32).reshape(150, 200, 24)
+        copy = x.transpose(0, 1).contiguous()
+        rows = (rl.arange(150) * 200 + rl.arange(200).unsqueeze(1)) * 24
+        assert copy.equal((rows.unsqueeze(2) + rl.arange(24)).to(rl.int32))
+        wider = x.transpose(0, 1).to(rl.int64, memory_format=rl.contiguous_format)
+        assert wider.is_contiguous() and wider.equal(copy.to(rl.int64))
+    finally:
+        rl.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.uint8, rl.bool, rl.complex64], ids=str)
+def test_elements_the_other_way_round(dtype):
+    for shape in ((3, 1, 5), (2, 3, 17), (2, 2, 70), (2, 1, 9000)):
+        x = (rl.arange(shape[0] * shape[1] * shape[2]) % 97).to(dtype).reshape(shape)
+        for seen in (x, x.transpose(1, 2), x.permute(2, 1, 0), x[:, :, ::2]):
+            for dims in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
+                places = [[n - 1 - i if d in dims else i for i in range(n)] for d, n in enumerate(seen.shape)]
+                want = seen
+                for d, place in enumerate(places):
+                    want = want.index_select(d, rl.tensor(place))
+                assert seen.flip(dims).equal(want), (shape, seen.stride(), dims)
+
+
+def test_boxes_are_walked_as_the_result_lies():
+    turned = Piece(0, (0, 0), (3000, 50), (1, 3000), 0, frozenset({0}))
+    assert boxed(turned, (1, 3000), True) == [[50, 3000, 3000], [3000, 1, -1]]
+    assert boxed(turned.but(backwards=frozenset({0, 1})), (1, 3000), True) == [[150000, 1, -1]]

@@ -39,15 +39,15 @@ from ..text.registers import NotVector, Reg, Scope, VectorLoop
 from ..text.targets import Target
 from ..tiles.functions import TileFunction, keep_function, multiply_function, pack_function, rows_function
 from ..tiles.shapes import TileShape
-from .atomics import Atomics
 from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
-from .widths import choose_width, known_factor, wants_single_vectors
+from .moving import Moving
+from .widths import choose_width, known_factor, only_moves, wants_single_vectors
 
 ZERO = const(0, "i64")
 
 
-class Lowering(Atomics):
+class Lowering(Moving):
     """The state of lowering one nest; `text()` is the result."""
 
     def __init__(self, nest: Nest, target: Target, shares: bool = False) -> None:
@@ -608,7 +608,9 @@ class Lowering(Atomics):
         if s.vector and self.target.vector_bits and here.loop is None and not carried:
             done = self.vector_loop(s, start, stop, accs)
             whole = done is not None and not self.tested and self.leaves_no_rest(s)
-            if done is not None and not whole and wants_single_vectors(s, self.nest, self.target):
+            if done is not None and not whole and isinstance(s, For) and only_moves(s):
+                done = self.moving_loops(s, start, stop, done[0]), {}
+            elif done is not None and not whole and wants_single_vectors(s, self.nest, self.target):
                 done = self.vector_loop(s, done[0], stop, accs, so_far=done[1])
         first, accs_now = (start, before) if done is None else done
         if whole:

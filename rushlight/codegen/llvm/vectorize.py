@@ -121,6 +121,8 @@ class Addressing:
             return self.turned_read(operand, code, form, step_type, loop)
         if loop.gathers and form is not None and form[0].op != "const":
             return self.strided_read(operand, code, form, step_type, loop)
+        if loop.distances:
+            return self.spaced_read(operand, form, unit, step_type, loop)
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=False)
         if pointers:
             names, depth = pointers
@@ -265,6 +267,9 @@ class Addressing:
         if loop.gathers and form is not None and form[0].op != "const" and combine == "set":
             self.strided_write(operand, code, form, unit, step_type, reg)
             return
+        if loop.distances:
+            self.spaced_write(operand, index, form, unit, step_type, reg)
+            return
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=True)
         if pointers:
             self.store_parts(code, reg, pointers[0])
@@ -375,8 +380,8 @@ class Addressing:
         key = (coefficient, unit, allow_zero)
         if key in loop.checks:
             return
-        lines = loop.guard.lines
-        stride = self.evaluate(coefficient).parts[0]
+        reg = self.evaluate(coefficient)
+        lines, stride = self.scopes[reg.depth].lines, reg.parts[0]
         test = self.out.emit(lines, f"icmp eq i64 {stride}, {unit}")
         if allow_zero:
             still = self.out.emit(lines, f"icmp eq i64 {stride}, 0")

@@ -122,6 +122,20 @@ def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
     return choose_width(s, nest, target)[1] > 1 and (is_move or len(nodes) > COSTLY)
 
 
+def only_moves(s: For) -> bool:
+    """Whether a loop's elements are stored as they are read, or in another type."""
+    return not (s.gathers or s.transposed) and all(
+        isinstance(inner, Store) and inner.combine == "set" and is_read(inner.value) for inner in s.body
+    )
+
+
+def is_read(value: Value) -> bool:
+    """Whether a value is one element, converted or not."""
+    while value.op == "cast":
+        value = value.args[0]
+    return value.op == "arg" or (value.op == "load" and not any(v.op == "load" for v in walk(value.args)))
+
+
 def walk_values(roots: Sequence[Value]) -> list[Value]:
     """Nodes that become data on lanes: indices of loads are left out."""
     seen: dict[Value, None] = {}

@@ -50,7 +50,8 @@ class VectorLoop:
 
     pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
     them again, read names those that are read. checks: conditions (registers) under which the vector loop is right.
-    transposed, gathers: see `nest.For` and `nest.Reduce`.
+    transposed, gathers: see `nest.For` and `nest.Reduce`. distances: how far apart elements may lie that it reads;
+    reads, stores: where those and the results begin, and the bytes from one to the next (llvm/moving.py).
     """
 
     def __init__(self, var: str, lanes: int, unroll: int, guard: Scope, counter: str, start: Reg) -> None:
@@ -58,6 +59,9 @@ class VectorLoop:
         self.guard, self.counter, self.start = guard, counter, start
         self.width = lanes * unroll
         self.transposed = self.gathers = False
+        self.distances: tuple[int, ...] = ()
+        self.reads: list[tuple[str, str]] = []
+        self.stores: list[tuple[str, str]] = []
         self.pointers: list[tuple[str, str, str]] = []
         self.read: list[str] = []
         self.streams: dict[tuple, str] = {}

@@ -18,12 +18,14 @@ from ...op import Composite, Loops, Meta, Pointwise, Promote, find_op
 from ...op.extern import recorded_transfer
 from ...op.factory import fresh
 from ...op.layout import Layout, channels_last_strides, prefers_channels_last, strides_like
+from ...op.unchanged import ALWAYS, AS_STORED, BY_STRIDES, FALSE, OWN
 from ...op.view import elements
 from ...rules import batching
 from ...rules.levels import behind
 
+AS_IT_IS = {"other": OWN, "device": OWN, "dtype": OWN, "copy": FALSE, "memory_format": BY_STRIDES}
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
-LONG_ROW = 32  # elements from which on rows are copied as well by the kernel for any layout
+LONG_ROW = 512 # elements from which on rows are copied as well by the kernel for any layout
 
 
 class _Move(Pointwise):
@@ -226,6 +228,7 @@ class To(_Move):
     )
     function = False
     layout = Layout.INPUT
+    unchanged = AS_IT_IS
 
     def expr(self, s, x, dtype, non_blocking, copy, memory_format):
         return x
@@ -293,6 +296,7 @@ class ToDevice(Composite):
     )
     function = False
     out = False
+    unchanged = AS_IT_IS
 
     def compute(self, input, *rest):
         if self.spec.overload == "other":
@@ -336,6 +340,7 @@ class Contiguous(Composite):
     replays = True
     function = False
     out = False
+    unchanged = {"memory_format": AS_STORED}
 
     def compute(self, input, memory_format):
         if memory_format is None and input._is_contiguous():
@@ -357,6 +362,7 @@ def _cast(name: str, dtype: Any) -> type:
     return type(name.title(), (Composite,), {
         "schema": f"{name}(Tensor input, memory_format? memory_format=None) -> Tensor", "function": False, "out": False,
         "compute": compute, "__doc__": f"`input` as {dtype.name}.", "__module__": __name__,
+        "unchanged": {ALWAYS: dtype, "memory_format": BY_STRIDES},
     })
 
 
@@ -374,6 +380,7 @@ class TypeAs(Composite):
     schema = "type_as(Tensor input, Tensor other) -> Tensor"
     function = False
     out = False
+    unchanged = {"other": OWN}
 
     def compute(self, input, other):
         if input.device == other.device:
@@ -387,6 +394,7 @@ class Cpu(Composite):
     schema = "cpu(Tensor input, memory_format? memory_format=None) -> Tensor"
     function = False
     out = False
+    unchanged = {ALWAYS: _C.device("cpu")}
 
     def compute(self, input, memory_format):
         return input if input.device.type == "cpu" else input.to("cpu", memory_format=memory_format)

@@ -17,6 +17,8 @@ from rushlight.planners.order.true_positions import (
     count_nest,
     ends_nest,
     fill_nest,
+    pack_nest,
+    place_nest,
     spread_nest,
     tile_counts,
     tile_positions,
@@ -26,6 +28,8 @@ from rushlight.rules.levels import is_readable, is_recorded
 from .gather import broadcast_shapes, number_of
 
 MOST = 1 << 31      # elements that written kernels can count
+FEW = 4096          # elements that one pass goes through sooner than positions are found
+RAW = {1: "u8", 2: "i16", 4: "i32", 8: "i64"}      # elements that are only moved, by their bytes
 
 
 class CountTrue(Library):
@@ -69,6 +73,63 @@ def positions(mask: Any) -> Any:
     mask = mask.contiguous()
     ends = find_op("_count_true")(mask)
     return find_op("_true_positions")(mask, ends, ends[-1].item() if mask.numel() else 0)
+
+
+class PackTrue(Library):
+    """The elements under a mask side by side, with room for all, and how many they are; None where others do better."""
+
+    computes = False
+    schema = "_pack_true(Tensor input, Tensor mask) -> (Tensor, Tensor)"
+    function = method = out = differentiable = False
+
+    def meta(self, input, mask):
+        return Spec((input.numel() + 1,), input.dtype), Spec((), _C.int64)
+
+    def is_planned(self, args):
+        return is_small(*args)
+
+    def run(self, input, mask):
+        return None
+
+    def launches(self, args):
+        code = RAW[args[0].itemsize]
+        return Schedule((Launch((code,), lambda: pack_nest(code), (0, 1, 2, 3), (args[0].numel(),), 1, 1),))
+
+
+class PlaceTrue(Library):
+    """A copy with the elements of a source, in order, under a mask, and how many those are; None where others do
+    better."""
+
+    computes = False
+    schema = "_place_true(Tensor input, Tensor mask, Tensor source) -> (Tensor, Tensor)"
+    function = method = out = differentiable = False
+
+    def meta(self, input, mask, source):
+        return Spec(tuple(input.shape), input.dtype), Spec((), _C.int64)
+
+    def is_planned(self, args):
+        input, mask, source = args
+        fits = source.dtype is input.dtype and source._is_contiguous() and source.numel() > 0
+        return fits and is_small(input, mask)
+
+    def run(self, input, mask, source):
+        return None
+
+    def launches(self, args):
+        code, sizes = RAW[args[0].itemsize], (args[0].numel(), args[2].numel())
+        return Schedule((Launch((code,), lambda: place_nest(code), (0, 1, 2, 3, 4), sizes, 1, 1),))
+
+
+def is_small(input: Any, mask: Any) -> bool:
+    """Whether one pass over few elements in dense rows serves, the mask being of the same shape."""
+    return (
+        mask.dtype is _C.bool
+        and 0 < input.numel() <= FEW
+        and input.itemsize in RAW
+        and input.shape == mask.shape
+        and input._is_contiguous()
+        and mask._is_contiguous()
+    )
 
 
 class Nonzero(OpDefinition):
@@ -248,6 +309,8 @@ class MaskedSelect(Composite):
 
     def compute(self, input, mask):
         check_mask("masked_select", mask)
+        if _C.is_unseen(input, mask) and (found := find_op("_pack_true")(input, mask)) is not None:
+            return found[0].narrow(0, 0, found[1].item()).clone()
         try:
             shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)]) or (1,)
         except IndexError:
@@ -270,6 +333,9 @@ class MaskedScatter(Composite):
             raise RuntimeError(
                 f"masked_scatter: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}"
             )
+        if _C.is_unseen(input, mask, source) and (found := find_op("_place_true")(input, mask, source)) is not None:
+            self.check_count(found[1].item(), source)     # before anything is written
+            return input.copy_(found[0]) if self.is_inplace else found[0]
         if not self.is_inplace:
             shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)])
             input = input.expand(shape)
@@ -288,11 +354,7 @@ class MaskedScatter(Composite):
             return target.copy_(result) if self.is_inplace else result.reshape(input.shape).contiguous()
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
-        if count > source.numel():
-            raise RuntimeError(
-                "masked_scatter: expected self to have no more true mask elements than source has elements, got"
-                f" {count} and {source.numel()}"
-            )
+        self.check_count(count, source)
         values = source.reshape(-1).narrow(0, 0, count)
         if self.is_inplace:
             if shares_memory(target, values):   # as it was before any of it is written
@@ -300,3 +362,11 @@ class MaskedScatter(Composite):
             target.index_put_(places, values)
             return input
         return target.clone(memory_format=contiguous_format).index_put_(places, values).reshape(input.shape)
+
+    def check_count(self, count: int, source: Any) -> None:
+        """Refuse a source that is too short."""
+        if count > source.numel():
+            raise RuntimeError(
+                "masked_scatter: expected self to have no more true mask elements than source has elements, got"
+                f" {count} and {source.numel()}"
+            )

@@ -18,8 +18,11 @@ from ...loops.expr import cast, const, ge, gt, lt, min_, select
 from ...op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type
 from ...op.indexed import Indexed
 from ...op.pointwise import compute_code
-from ...planners.order.counts import counts_schedule, has_counts
+from ...planners.order.counts import counts_schedule, few_counts_schedule, has_counts
 from ...rules.levels import shape_is_enough
+
+
+FEW = 4096      # elements that one pass counts sooner than several ops do
 
 
 class InsertionPoint(Indexed):
@@ -164,10 +167,13 @@ class BinCount(OpDefinition):
             raise NotImplementedError("bincount: the number of results depends on data, and meta tensors have none")
         if not input.numel():
             return input.new_zeros((minlength,), dtype=_C.int64)
-        lowest, highest = input.min().item(), input.max().item()
+        few = is_few(input)
+        lowest, highest = find_op("_ends")(input).tolist() if few else (input.min().item(), input.max().item())
         if lowest < 0:
             raise RuntimeError(f"bincount: expected integers of at least 0 (non-negative), got {lowest}")
         bins = max(highest + 1, minlength)
+        if weights is None and few and bins <= FEW:
+            return find_op("_few_counts")(input, bins)
         if weights is None and has_counts(input, bins):
             wide = input if input.dtype in (_C.int32, _C.int64) else input.to(_C.int32)
             return find_op("_count_numbers")(wide.contiguous(), bins)
@@ -212,6 +218,25 @@ class CountNumbers(Library):
         return counts_schedule(numbers.dtype.code, numbers.numel(), bins)
 
 
+class FewCounts(Library):
+    """How often each number from 0 up to `length` occurs in a dense tensor of few elements; others are not counted."""
+
+    schema = "_few_counts(Tensor numbers, int length) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, numbers, length):
+        return Spec((length,), _C.int64)
+
+    def launches(self, args):
+        numbers, length = args
+        return few_counts_schedule(numbers.dtype.code, numbers.numel(), length)
+
+
+def is_few(t: Any) -> bool:
+    """Whether a tensor is few elements in dense rows on the host, and nobody sees the ops it goes through."""
+    return _C.is_unseen(t) and 0 < t.numel() <= FEW and t._is_contiguous()
+
+
 def counted(at: Any, bins: int, amounts: Any) -> Any:
     """The sums of `amounts` by the bin that `at` names."""
     return amounts.new_zeros((bins,)).index_add_(0, at, amounts)
@@ -232,6 +257,29 @@ class HistogramPlaces(Pointwise):
         return s.where(inside, min_(s.cast(at, "i32"), end - const(1, "i32")), end)
 
 
+class Ends(Composite):
+    """The least and the greatest element."""
+
+    schema = "_ends(Tensor input) -> Tensor"
+    function = method = out = differentiable = False
+    replays = True
+
+    def compute(self, input):
+        return find_op("stack")(list(input.aminmax()))
+
+
+class HistogramCounts(Composite):
+    """How many of few elements fall into each of `length` equal ranges between two numbers, in their own dtype."""
+
+    schema = "_histogram_counts(Tensor input, Tensor ends, int length) -> Tensor"
+    function = method = out = differentiable = False
+    replays = plan_per_shape = True
+
+    def compute(self, input, ends, length):
+        places = find_op("_histogram_places")(input, ends.select(0, 0), ends.select(0, 1), input.new_full((), length))
+        return find_op("_few_counts")(places, length).to(input.dtype)
+
+
 class HistC(Composite):
     """How many elements fall into each of `bins` equal ranges between `min` and `max`."""
 
@@ -243,19 +291,22 @@ class HistC(Composite):
             raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        x = input.detach().reshape(-1)
-        low, high = float(min), float(max)
+        low, high, few, ends = float(min), float(max), is_few(input), None
+        x = input if few else input.detach().reshape(-1)
         if low == high and x.numel():
             if shape_is_enough("histc", input):      # elements decide where the bins are
                 return input.new_zeros((bins,))
-            low, high = x.min().item(), x.max().item()
+            ends = find_op("_ends")(x) if few else None
+            low, high = (x.min().item(), x.max().item()) if ends is None else ends.tolist()
         if not (math.isfinite(low) and math.isfinite(high)):
             raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
         if low > high:
             raise RuntimeError(f"histc: max must be larger than min, got min {low} and max {high}")
         if low == high:
-            low, high = low - 1, high + 1
+            low, high, ends = low - 1, high + 1, None
         # In the input's own dtype, number by number: on the borders of bins, roundings decide.
+        if few and bins <= FEW and x.dtype in (_C.float32, _C.float64):
+            return find_op("_histogram_counts")(x, _C.from_data([low, high], x.dtype) if ends is None else ends, bins)
         first, last = x.new_full((), low), x.new_full((), high)
         if has_counts(x, bins) and x.dtype in (_C.float32, _C.float64):
             places = find_op("_histogram_places")(x.contiguous(), first, last, x.new_full((), bins))

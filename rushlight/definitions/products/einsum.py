@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
+from ... import _C
 from ...base.promotion import promote_types
 from ...base.settings import get_einsum_strategy
 from ...dispatch.overrides import overridable
-from ...op import find_op
+from ...op import Composite, find_op
 
 
-@overridable
+def plain_einsum(*args: Any) -> Any:
+    """`einsum` where nobody has a say in the call: one op, which the core replays."""
+    if len(args) > 1 and isinstance(args[0], str):
+        tensors = operands_of(args)
+        if all([isinstance(t, _C.Tensor) for t in tensors]):
+            return find_op("_contract")(tensors, args[0], get_einsum_strategy() if len(tensors) > 2 else None)
+    return einsum.__wrapped__(*args)
+
+
+@partial(overridable, plain=plain_einsum)
 def einsum(*args: Any) -> Any:
     """einsum(equation, *operands), or einsum(operand, letters, ..., [letters of the output]).
 
@@ -32,8 +43,24 @@ def einsum(*args: Any) -> Any:
         return contract(equation, tensors)
     if len(args) < 2:
         raise ValueError("einsum: expected an equation and operands, or operands each followed by its subscripts list")
-    tensors = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
-    return contract(args[0], tensors)
+    return contract(args[0], operands_of(args))
+
+
+def operands_of(args: tuple) -> list[Any]:
+    """The tensors behind an equation, which may come as a list."""
+    return list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
+
+
+class Contract(Composite):
+    """`einsum` of plain tensors; the strategy by which the order of three or more is chosen is part of the call."""
+
+    schema = "_contract(Tensor[] tensors, str equation, str? strategy=None) -> Tensor"
+    function = method = out = False
+    replays = True
+    views = "keep"
+
+    def compute(self, tensors, equation, strategy):
+        return contract(equation, list(tensors))
 
 
 def from_sublists(args: tuple) -> tuple[str, list[Any]]:
@@ -49,29 +76,30 @@ def from_sublists(args: tuple) -> tuple[str, list[Any]]:
     return (equation + "->" + spell(args[-1]) if len(args) % 2 else equation), tensors
 
 
-def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str]]:
+@lru_cache(maxsize=1024)
+def parse(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """Labels of every operand and of the output; the dims of an ellipsis get labels of their own."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
-    if len(parts) != len(operands):
-        raise RuntimeError(f"einsum: equation {equation!r} names {len(parts)} operands, got {len(operands)}")
+    if len(parts) != len(ranks):
+        raise RuntimeError(f"einsum: equation {equation!r} names {len(parts)} operands, got {len(ranks)}")
     widest = 0
     labels = []
-    for k, (part, t) in enumerate(zip(parts, operands, strict=True)):
+    for k, (part, rank) in enumerate(zip(parts, ranks, strict=True)):
         letters = part.replace("...", "")
         if "." in letters or part.count("...") > 1 or not all(c.isalpha() for c in letters):
             raise RuntimeError(
                 f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis"
             )
-        dots = t.ndim - len(letters)
+        dots = rank - len(letters)
         if dots < 0 or (dots and "..." not in part):
             raise RuntimeError(
-                f"einsum: operand {k} has {t.ndim} dimensions, the equation {len(letters)} subscripts for it and no"
+                f"einsum: operand {k} has {rank} dimensions, the equation {len(letters)} subscripts for it and no"
                 " ellipsis"
             )
         widest = max(widest, dots if "..." in part else 0)
         head, _, tail = part.partition("...")
-        labels.append([*head, *(f".{i}" for i in range(dots, 0, -1)), *tail])
+        labels.append((*head, *(f".{i}" for i in range(dots, 0, -1)), *tail))
     ellipsis = [f".{i}" for i in range(widest, 0, -1)]
     if arrow:
         head, dots, tail = right.partition("...")
@@ -85,27 +113,28 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
             raise RuntimeError(f"einsum: output subscript {c} belongs to no operand")
         if output.count(c) > 1:
             raise RuntimeError(f"einsum: output subscript {c} stands more than once")
-    return labels, output
+    return tuple(labels), tuple(output)
 
 
-def take_diagonals(t: Any, labels: list[str]) -> tuple[Any, list[str]]:
+def take_diagonals(t: Any, labels: tuple[str, ...]) -> tuple[Any, list[str]]:
     """A label that appears twice in one operand keeps the diagonal."""
-    labels = list(labels)
-    while len(set(labels)) < len(labels):
-        c = next(c for c in labels if labels.count(c) > 1)
-        first, second = (i for i, x in enumerate(labels) if x == c)
+    names = list(labels)
+    while len(set(names)) < len(names):
+        c = next(c for c in names if names.count(c) > 1)
+        first, second = (i for i, x in enumerate(names) if x == c)
         if t.shape[first] != t.shape[second]:
             raise RuntimeError(
                 f"einsum(): subscript {c} is repeated but the sizes don't match, {t.shape[second]} != {t.shape[first]}"
             )
         t = t.diagonal(0, first, second)
-        labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [c]
-    return t, labels
+        names = [x for i, x in enumerate(names) if i not in (first, second)] + [c]
+    return t, names
 
 
 def contract(equation: str, operands: list[Any]) -> Any:
     """Evaluate pair by pair, dropping each letter as soon as nothing later needs it."""
-    labels, output = parse(equation, operands)
+    labels, named = parse(equation, tuple([t.ndim for t in operands]))
+    output = list(named)
     pairs = [take_diagonals(t, part) for t, part in zip(operands, labels, strict=True)]
     check_sizes(pairs)
     for first, second in order_of(pairs, output):
@@ -128,7 +157,7 @@ def order_of(pairs: list[tuple[Any, list[str]]], output: list[str]) -> list[tupl
     """Which two operands to contract, step by step (first < second; the product goes to the front of those that are
     left)."""
     strategy = get_einsum_strategy()
-    if len(pairs) < 3 or strategy is None or find_spec("opt_einsum") is None:
+    if len(pairs) < 3 or strategy is None or not has_opt_einsum():
         return [(0, 1)] * (len(pairs) - 1)
     import opt_einsum
 
@@ -142,6 +171,12 @@ def order_of(pairs: list[tuple[Any, list[str]]], output: list[str]) -> list[tupl
     if any(len(step) != 2 for step in path):
         return [(0, 1)] * (len(pairs) - 1)
     return _renumbered(path, len(pairs))
+
+
+@cache
+def has_opt_einsum() -> bool:
+    """Whether the library is installed."""
+    return find_spec("opt_einsum") is not None
 
 
 def _renumbered(path: list[tuple[int, ...]], count: int) -> list[tuple[int, int]]:

@@ -433,6 +433,7 @@ class Inner(Composite):
     """Sums of products over the last dimension of both."""
 
     schema = "inner(Tensor input, Tensor other) -> Tensor"
+    replays = True
 
     def compute(self, input, other):
         if input.ndim == 0 or other.ndim == 0:
@@ -538,6 +539,7 @@ class ChainMatmul(Composite):
 
     schema = "chain_matmul(Tensor[] matrices) -> Tensor"
     method = False
+    replays = True
     spread = True
 
     def compute(self, matrices):
@@ -555,6 +557,7 @@ class MultiDot(Composite):
     schema = "linalg_multi_dot(Tensor[] tensors) -> Tensor"
     namespace = "linalg"
     method = False
+    replays = True
 
     def compute(self, tensors):
         if len(tensors) < 2:

@@ -21,6 +21,7 @@ from ...base.tracebacks import users_level
 from ...op import Composite, OpDefinition, Spec, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import Factory, check_options, check_sizes, device_or_default
+from ...planners.draws import Drawn
 from ...rules import levels
 from ...rules.out import resize_output
 from ...rules.random_level import draw_into
@@ -134,6 +135,9 @@ def bernoulli_law(dtype: Any, p: float) -> tuple:
 
 def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
+    if _C.is_unseen(out) and not out.dtype.is_complex:
+        _C.sample(generator, law[0], (out,), *law[1:])
+        return out
     if levels.state.stack or out._wrapped is not None:
         return draw_into(law[0], out, lambda t: _draw_law(law, t, generator))
     if out._keys & BITS:
@@ -155,8 +159,8 @@ def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
 
 def fill_bernoulli(out: Any, p: float, generator: Any, one: float = 1.0) -> Any:
     """`one` with probability p, else zero."""
-    bernoulli_law(out.dtype, p)
-    return draw("bernoulli", generator, out, p, one)
+    name, p, _ = bernoulli_law(out.dtype, p)
+    return draw_law((name, p, one), out, generator)
 
 
 def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
@@ -165,6 +169,9 @@ def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
         refuse_dtype("bernoulli_", out.dtype)
     if p.dtype not in FLOATS:
         refuse_dtype("bernoulli_: p", p.dtype)
+    if _C.is_unseen(out, p) and p.shape == out.shape:
+        _C.sample(generator, "bernoulli_tensor", (out, p))
+        return out
     return draw("bernoulli_tensor", generator, out, reads=(p.detach().expand(out.shape),))
 
 
@@ -292,7 +299,7 @@ class Fill(OpDefinition):
         return {"input": g.new_zeros(g.shape)}
 
 
-class UniformFill(Fill):
+class UniformFill(Fill, Drawn):
     """Overwrite with uniform numbers in [from, to)."""
 
     schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
@@ -304,7 +311,7 @@ class UniformFill(Fill):
         return draw_law(uniform_law(input.dtype, low, high), input, generator)
 
 
-class NormalFill(Fill):
+class NormalFill(Fill, Drawn):
     """Overwrite with normal numbers."""
 
     schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
@@ -364,7 +371,7 @@ class GeometricFill(Fill):
         return draw("geometric", generator, input, p)
 
 
-class BernoulliFill(Fill):
+class BernoulliFill(Fill, Drawn):
     """Overwrite with ones of probability p, and zeros."""
 
     schema = "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
@@ -501,6 +508,9 @@ LIKE_OPTIONS = (
 )
 
 
+UNASKED = (None, None, None, False, False, None)      # the options behind `generator`, where a call gives none
+
+
 class RandomFactory(Factory):
     """A new tensor (or `out`) filled by a law. Own parameters come first, `size` being the last of them.
 
@@ -630,8 +640,10 @@ class RandomLike(Composite):
     batch = "random"
     is_composite = False     # drawing is no op of the body: recorders must see this one
 
-    def compute(self, *args: Any) -> Any:
-        input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args
+    def compute(self, input: Any, *rest: Any) -> Any:
+        if rest[-6:] == UNASKED and _C.is_unseen(input):
+            return draw_law(self.law(input.dtype, *rest[:-7]), find_op("empty_like")(input), rest[-7])
+        *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = rest
         check_options(self.name, layout, pin_memory)
         target = find_op("empty_like")(
             input.detach(), dtype=dtype, device=device, pin_memory=pin_memory, memory_format=memory_format
@@ -647,20 +659,22 @@ class RandomLike(Composite):
         raise NotImplementedError
 
 
-class RandLike(RandomLike):
+class RandLike(Drawn, RandomLike):
     """Uniform numbers in [0, 1), shaped like `input`."""
 
     schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    keeps_strides = True
     law = Rand.law
 
     def fill(self, target, *, generator):
         return target.uniform_(generator=generator)
 
 
-class RandnLike(RandomLike):
+class RandnLike(Drawn, RandomLike):
     """Normal numbers, shaped like `input`."""
 
     schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    keeps_strides = True
     law = Randn.law
 
     def fill(self, target, *, generator):

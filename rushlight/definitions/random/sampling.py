@@ -14,9 +14,11 @@ from ...base.dtype import finfo
 from ...op import Composite, OpDefinition, find_op
 from ...op.extern import own_function, own_or_reported
 from ...op.factory import fresh
+from ...planners.draws import Drawn
 from ...rules import levels
 from .fills import (
     FLOATS,
+    bernoulli_law,
     draw,
     empty_target,
     fill_bernoulli,
@@ -33,6 +35,11 @@ class Sampling(OpDefinition):
     batch = "random"
     method = False
     out = False
+
+
+def rows_like(t: Any) -> Any:
+    """Memory for samples, one for each element of a tensor, in dense rows."""
+    return fresh(t, tuple(t.shape), None, t.dtype, t.device)
 
 
 def joint_shape(name: str, a: Any, b: Any) -> tuple[int, ...]:
@@ -89,16 +96,18 @@ class Normal(Composite):
         return target + sum((t * 0).sum() for t in followed) if followed else target
 
 
-class Bernoulli(Sampling):
+class Bernoulli(Sampling, Drawn):
     """Ones, of the probability `input` gives each element, and zeros."""
 
     schema = "bernoulli(Tensor input, *, Generator? generator=None) -> Tensor"
     method = True
+    reads = "bernoulli_tensor"
 
     def run(self, input, generator):
-        return fill_bernoulli_tensor(
-            fresh(input, tuple(input.shape), None, input.dtype, input.device), input, generator
-        )
+        return fill_bernoulli_tensor(rows_like(input), input, generator)
+
+    def is_planned(self, args):
+        return args[0].dtype in FLOATS
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -121,29 +130,35 @@ class BernoulliOut(Composite):
         return out
 
 
-class BernoulliP(Sampling):
+class BernoulliP(Sampling, Drawn):
     """Ones of probability p and zeros, shaped like `input`."""
 
     schema = "bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor"
     method = True
 
     def run(self, input, p, generator):
-        return fill_bernoulli(fresh(input, tuple(input.shape), None, input.dtype, input.device), p, generator)
+        return fill_bernoulli(rows_like(input), p, generator)
+
+    def law(self, dtype, p):
+        return bernoulli_law(dtype, p)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
 
 
-class Poisson(Sampling):
+class Poisson(Sampling, Drawn):
     """Counts of the Poisson distribution with the given rates."""
 
     schema = "poisson(Tensor input, Generator? generator=None) -> Tensor"
+    reads = "poisson"
 
     def run(self, input, generator):
         if input.dtype not in FLOATS:
             refuse_dtype("poisson", input.dtype)
-        out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
-        return draw("poisson", generator, out, reads=(input,))
+        return draw("poisson", generator, rows_like(input), reads=(input,))
+
+    def is_planned(self, args):
+        return args[0].dtype in FLOATS
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}

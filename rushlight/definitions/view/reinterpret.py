@@ -180,6 +180,7 @@ class ResolveConj(Composite):
 
     schema = "resolve_conj(Tensor(a) input) -> Tensor(a)"
     out = False
+    unchanged = {}       # tensors with bits are nobody's to give back unseen
 
     def compute(self, input):
         return input.clone() if input.is_conj() else input
@@ -190,6 +191,7 @@ class ResolveNeg(Composite):
 
     schema = "resolve_neg(Tensor(a) input) -> Tensor(a)"
     out = False
+    unchanged = {}
 
     def compute(self, input):
         return input.clone() if input.is_neg() else input

@@ -1,7 +1,9 @@
-"""Planning how often small numbers occur, on devices that load written kernels (codegen/nvptx/counts.py).
+"""Planning how often small numbers occur, on devices that load written kernels (codegen/nvptx/counts.py), and on hosts
+where there are few.
 
 Enters: a tensor of numbers, and how many of them are asked for. Leaves: whether a kernel serves, and its schedule: the
-results are cleared, then blocks count portions of the tensor in memory of their own, and add up.
+results are cleared, then blocks count portions of the tensor in memory of their own, and add up; on hosts one pass
+counts.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from ...codegen.nvptx.counts import ROOMS, STEP, counting
 from ...codegen.schedule.forms.launch import Launch, Schedule
 from ...codegen.schedule.forms.loops import clear_launch
 from ...devices import handlers
+from ...loops.expr import cast, const, ge, load, lt, var
+from ...loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
 
 COUNTING = 1056     # blocks that keep a unit busy
 MOST = 1 << 31      # elements that written kernels can count
@@ -30,3 +34,18 @@ def counts_schedule(code: str, length: int, bins: int) -> Schedule:
     key, params = ("count", code, room), (length, portion, bins)
     counts = Launch(key, lambda: counting(code, room), (0, 1), params, -(-length // portion), 1)
     return Schedule((clear_launch("i64", (bins,), 1), counts))
+
+
+def few_counts_nest(code: str) -> Nest:
+    """How often each number from 0 on occurs, one by one; others are not counted."""
+    zero, at, length = const(0, "i64"), var("at"), var("length")
+    clear = For("k", zero, length, (Store(1, var("k"), zero),))
+    inside = ge(at, zero) & lt(at, length)
+    once = If(inside, (Store(1, at, load(1, at, "i64") + const(1, "i64")),))
+    walk = For("j", zero, var("numel"), (Assign("at", cast(load(0, var("j"), code), "i64")), once))
+    return Nest("few_counts", operands([code], ["i64"]), ("numel", "length"), rows(Local("at", zero), clear, walk))
+
+
+def few_counts_schedule(code: str, numel: int, length: int) -> Schedule:
+    """How often each number from 0 up to `length` occurs among a few of a type."""
+    return Schedule((Launch((code,), lambda: few_counts_nest(code), (0, 1), (numel, length), 1, 1),))

@@ -88,6 +88,28 @@ def spread_nest(ndim: int) -> Nest:
     return Nest("spread_positions", operands(["b1", "i64"], ["i64"]), tuple(sizes), rows(*body))
 
 
+# --- small masks, in one pass that counts on its way -----------------------------------------------------------------
+
+
+def pack_nest(code: str) -> Nest:
+    """The elements under a mask side by side, and how many they are. Each is written, and counted only if it stays."""
+    kept = cast(load(1, var("j"), "b1"), "i64")
+    walk = For("j", ZERO, var("numel"),
+               (Store(2, var("n"), load(0, var("j"), code)), Assign("n", var("n") + kept)))
+    return Nest("pack_true", operands([code, "b1"], [code, "i64"]), ("numel",),
+                rows(Local("n", ZERO), walk, Store(3, ZERO, var("n"))))
+
+
+def place_nest(code: str) -> Nest:
+    """Elements, under a mask the next ones of a source instead, and how many those are: of a source that is too short
+    the last one is repeated."""
+    kept, last = load(1, var("j"), "b1"), var("given") - const(1, "i64")
+    taken = select(kept, load(2, min_(var("n"), last), code), load(0, var("j"), code))
+    walk = For("j", ZERO, var("numel"), (Store(3, var("j"), taken), Assign("n", var("n") + cast(kept, "i64"))))
+    return Nest("place_true", operands([code, "b1", code], [code, "i64"]), ("numel", "given"),
+                rows(Local("n", ZERO), walk, Store(4, ZERO, var("n"))))
+
+
 # --- by written kernels -----------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from ....loops.expr import cast, const, idiv, irem, load, var
 from ....loops.inline import row_major
 from ....loops.lowered import Lowered, Piece
 from ....loops.nest import For, Nest, Store, operands, rows
+from ...library.row_copies import RowCopy
 from ...library.transpose import Transpose, height_for
 from ...text.primitives import SIZE
 from ..forms.launch import GRAIN, Launch, Schedule, grain_of, product
@@ -22,6 +23,8 @@ ZERO = const(0, "i64")
 MOST_JOINED = 8          # tensors one kernel reads side by side
 JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
 SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
+FEW_ROWS = 8              # rows one behind the other that are no run
+MOST_ROWS = 64            # rows of a run: threads are to share them
 SHORT_ROW = 16    # elements of rows up to which a copy has them written out
 WRITTEN_OUT_FROM = 4096   # elements of such a copy: small ones of all lengths share a plan
 
@@ -50,22 +53,62 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
         return transposed
     if not library and len(axes) <= 2:
         return pair_launch(source, target, axes, places)
+    if library and source == target and (dense := dense_rows_launch(axes, SIZE[source], places)):
+        return dense
     if library and (short := short_rows_launch(source, target, axes, places)):
         return short
     backwards = axes[-1][1:] == [1, -1]
+    inside = len(axes) > 2
+    if inside:
+        axes = with_long_runs(axes)
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
     inner, numel, rank = axes[-1][0], product(a[0] for a in axes), len(axes)
     extent, grain = (numel, GRAIN) if rank == 1 else (numel // inner, grain_of(inner))
     if rank == 1 and backwards:
         extent, grain = -(-numel // BACKWARDS), grain_of(BACKWARDS)
+    if inside:
+        run, runs = runs_of(axes)
+        params += [run, runs]
+        extent, grain = product(a[0] for a in axes[:-2]) * runs, grain_of(inner * run)
     return Launch(
-        ("copy", source, target, rank, backwards),
-        lambda: copy_nest(source, target, rank, backwards),
+        ("copy", source, target, rank, backwards, inside),
+        lambda: copy_nest(source, target, rank, backwards, inside),
         places,
         tuple(params),
         extent,
         grain,
     )
+
+
+def dense_rows_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
+    """A copy of dense rows to dense rows; None for other copies."""
+    if len(axes) < 2 or axes[-1][1:] != [1, 1]:
+        return None
+    axes = with_long_runs(axes)
+    length, (count, read, store) = axes[-1][0] * size, axes[-2]
+    run, runs = runs_of(axes)
+    params = [length, count, run, runs, read * size, store * size]
+    for n, s, o in axes[:-2]:
+        params += [n, s * size, o * size]
+    outer = len(axes) - 2
+    extent = product(a[0] for a in axes[:-2]) * runs
+    grain = grain_of(axes[-1][0] * run)
+    return Launch(("copy of dense rows", outer), lambda: RowCopy(outer), places, tuple(params), extent, grain)
+
+
+def runs_of(axes: list[list[int]]) -> tuple[int, int]:
+    """How many rows an iteration takes, and how many iterations take all that lie one distance apart."""
+    (count, *_), (inner, *_) = axes[-2:]
+    run = min(MOST_ROWS, count, grain_of(inner))
+    return run, -(-count // run)
+
+
+def with_long_runs(axes: list[list[int]]) -> list[list[int]]:
+    """The loops with the longest of the outer ones next to the last, if that there is short."""
+    if axes[-2][0] >= FEW_ROWS:
+        return axes
+    long = max(range(len(axes) - 1), key=lambda k: axes[k][0])
+    return [a for k, a in enumerate(axes[:-1]) if k != long] + [axes[long], axes[-1]]
 
 
 def short_rows_launch(source: str, target: str, axes: list[list[int]], places: tuple) -> Launch | None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....loops.expr import arg, cast, const, idiv, irem, load, min_, var
+from ....base.shape import reaches
+from ....loops.expr import arg, cast, const, idiv, load, min_, var
 from ....loops.inline import row_major
 from ....loops.lowered import Lowered, Piece, number_value
 from ....loops.nest import For, Nest, Store, operands, pointwise_nest, rows
 from ...text.primitives import SIZE
 from .launch import GRAIN, Launch, grain_of, number_bits, number_names, product
-from .loops import gather_loops, unrolled
+from .loops import gather_loops
 
 ZERO = const(0, "i64")
 LONGER = 4               # times as long as rows of the result, boxes are copied after a background is written
-BACKWARDS = 256   # elements at a time where one line is written backwards
+CROSSED = 1024           # elements of a result from which on lines across it are written over a background
+BACKWARDS = 4096  # elements at a time where one line is written backwards
 
 
 def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tuple]]:
@@ -33,7 +35,7 @@ def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tu
         raise NotImplementedError(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
     found = []
     for p in pieces:
-        axes = boxed(p, layout)
+        axes = boxed(p, layout, lowered.layout is not None)
         start = sum([i * s for i, s in zip(p.start, layout, strict=True)])
         start += sum([(p.sizes[d] - 1) * layout[d] for d in p.backwards])
         source = memories[p.memory].code
@@ -48,7 +50,11 @@ def moves_in_boxes(lowered: Lowered) -> bool:
     if lowered.background is None:
         return True
     layout = lowered.layout or row_major(lowered.shape)
-    boxes = [boxed(p, layout)[-1][0] for p in lowered.pieces if all(n != 0 for n in p.sizes)]
+    is_turned = lowered.layout is not None
+    pieces = [p for p in lowered.pieces if all(n != 0 for n in p.sizes)]
+    if all(p.steps is not None for p in pieces):     # lines that cross the result
+        return reaches(product(lowered.shape), CROSSED)
+    boxes = [boxed(p, layout, is_turned)[-1][0] for p in pieces]
     loops = gather_loops(lowered)
     return not boxes or all(n >= LONGER * loops[-1].size for n in boxes)
 
@@ -66,10 +72,14 @@ def background(lowered: Lowered) -> Launch:
     return Launch(key, nest, (len(lowered.memories),), tuple(number_bits(number.value)), product(lowered.shape), GRAIN)
 
 
-def boxed(piece: Piece, layout: Sequence[int]) -> list[list[int]]:
-    """[size, stride in the tensor, stride in the result] of every loop, outermost first, joined where both allow it."""
+def boxed(piece: Piece, layout: Sequence[int], is_turned: bool) -> list[list[int]]:
+    """[size, stride in the tensor, stride in the result] of every loop, outermost first, joined where both allow it;
+    `is_turned`: the result may lie in another order than its dims."""
     steps = [-s if d in piece.backwards else s for d, s in enumerate(layout if piece.steps is None else piece.steps)]
-    return joined_axes(zip(piece.sizes, piece.strides, steps, strict=True))
+    dims = range(len(steps))
+    if piece.steps is None and is_turned:
+        dims = sorted(dims, key=lambda d: -layout[d])
+    return joined_axes((piece.sizes[d], piece.strides[d], steps[d]) for d in dims)
 
 
 def joined_axes(axes: Any) -> list[list[int]]:
@@ -100,27 +110,29 @@ def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) 
     )
 
 
-def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
-    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
+def copy_nest(source: str, target: str, rank: int, backwards: bool = False, inside: bool = False) -> Nest:
+    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards in them.
+    `inside`: an iteration has a run of rows, whose places need no division."""
     sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
     last = var("i" if rank == 1 and not backwards else "j")
     read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
-    item = var("i")
+    item, row, runs = var("i"), var("r"), var("runs")
+    first = (item - idiv(item, runs) * runs) * var("run") if inside else ZERO
+    item = idiv(item, runs) if inside else item
     for d in range(rank - 2, -1, -1):
-        at = irem(item, var(sizes[d])) if d else item
+        at = row if inside and d == rank - 2 else item
+        if at is item and d:
+            item = idiv(at, var(sizes[d]))
+            at = at - item * var(sizes[d])
         read, store = read + at * var(reads[d]), store + at * var(stores[d])
-        item = idiv(item, var(sizes[d])) if d else item
     move = Store(1, store, cast(load(0, read, source), target))
     if rank == 1 and backwards:
         first = var("i") * BACKWARDS
-        body = rows(*unrolled("j", first, min_(first + BACKWARDS, var(sizes[0])), [move]))
+        body = rows(For("j", first, min_(first + BACKWARDS, var(sizes[0])), (move,), vector=True))
     elif rank == 1:
         body = rows(move, vector=True)
     else:
-        inner = (
-            unrolled("j", ZERO, var(sizes[-1]), [move])
-            if backwards
-            else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
-        )
-        body = rows(*inner)
-    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
+        inner = For("j", ZERO, var(sizes[-1]), (move,), vector=True)
+        body = rows(For("r", first, min_(first + var("run"), var(sizes[-2])), (inner,)) if inside else inner)
+    params = (*sizes, *reads, *stores, *(["run", "runs"] if inside else []))
+    return Nest("copy", operands([source], [target]), params, body)
