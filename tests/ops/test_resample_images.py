@@ -163,6 +163,26 @@ def test_grids_far_outside_the_image(mode: str, padding: str) -> None:
         agree(call, image(2, 3, 5, 7).contiguous(memory_format=torch.channels_last), image(2, 4, 6, 2))
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("channels", [3, 4, 8, 12, 17, 33, 48])
+def test_grids_cut_into_lines_and_squares(channels: int, mode: str) -> None:
+    """Samples go in lines of any output's rows, and channels that lie last in squares with them."""
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        for out in ((4, 5), (1, 257), (33, 31), (1, 2)):
+            x = image(2, channels, 6, 7).contiguous(memory_format=memory_format)
+            grid = image(2, *out, 2) * 0.7
+
+            def call(m: Any, x: Any, grid: Any) -> Any:
+                return m.nn.functional.grid_sample(x, grid, mode, "zeros", False)
+
+            agree(call, x, grid, rtol=1e-11, what=f"{memory_format} {out}")
+            if out[0] > 1 and channels in (3, 17):
+                gradients_agree(call, x, grid, second=False, rtol=1e-8)
+            single = [ours(t.float()) for t in (x, grid)]      # other vectors, and other squares of them
+            wanted = call(rl, single[0].contiguous(), single[1])
+            assert rl.equal(call(rl, *single), wanted), (memory_format, out)
+
+
 def test_affine_grids() -> None:
     for corners, size in product((False, True), ((2, 3, 4, 5), (2, 1, 1, 6), (2, 1, 3, 4, 5))):
         count = len(size) - 2
