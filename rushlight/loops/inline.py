@@ -312,9 +312,12 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
         and consumer.view is None
     )
     folding, ranges = folding_of(producer), producer.ranges
-    # else results lie beside each other in one position
-    plain = plain and len(producer.shape) in (len(ranges), len(ranges) - len(folding.reduced))
-    if not plain or tuple(consumer.ranges) != tuple(producer.shape):
+    # else results lie beside each other in one position, or dims of the result are one range
+    own_dims = (
+        tuple([n for d, n in enumerate(ranges) if d not in folding.reduced]),
+        tuple([1 if d in folding.reduced else n for d, n in enumerate(ranges)]),
+    )
+    if not plain or tuple(producer.shape) not in own_dims or tuple(consumer.ranges) != tuple(producer.shape):
         raise NotLowerable(
             f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further"
             " loop"

@@ -7,7 +7,8 @@ import pytest
 import rushlight as R
 from rushlight import _C
 from rushlight.codegen import schedule as schedules
-from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, Axis, pack
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, RESAMPLE, Axis, pack
+from rushlight.definitions.resample.tables import LINEAR
 from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable
@@ -304,6 +305,17 @@ def test_ops_before_and_behind_windows():
     same(run(inline(lowered("exp", means), 0, averaged), x), means.exp())
     with pytest.raises(NotLowerable, match="its own"):
         inline(averaged, 0, lowered("exp", x))
+
+
+def test_channels_and_columns_of_one_range_take_no_op_behind_them():
+    axes = [Axis(RESAMPLE, n, 2 * n, LINEAR, 0, 0, 32) for n in (6, 8)]
+    x = R.randn(2, 3, 6, 8).contiguous(memory_format=R.channels_last)
+    resampled = lowered("_window_sum", x, pack(axes))
+    assert resampled.ranges[:3] == (2, 12, 48) and resampled.shape == (2, 3, 12, 16)
+    expected = R.nn.functional.interpolate(x.contiguous(), (12, 16), mode="bilinear")
+    assert R.allclose(run(resampled, x), expected, atol=1e-6)
+    with pytest.raises(NotLowerable, match="same shape"):
+        inline(lowered("mul", expected, expected), 0, resampled)
 
 
 def test_what_is_stated_prints():

@@ -61,6 +61,41 @@ def test_interpolation_in_both_memory_orders(mode: str) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("channels", [2, 3, 7, 8, 12, 17, 24, 40, 72])
+def test_any_number_of_channels_may_lie_last(channels: int, dtype: str) -> None:
+    rtol = {"float64": 1e-11, "float32": 1e-5, "bfloat16": 2e-2, "float16": 3e-3}[dtype]
+    cases = [("bilinear", (2, channels, 9, 10), (4, 5)), ("bilinear", (2, channels, 5, 6), (9, 13)),
+             ("bicubic", (1, channels, 8, 8), (16, 16)), ("nearest", (2, channels, 6, 6), (6, 12)),
+             ("bilinear", (2, channels, 4, 7), (1, 2)), ("trilinear", (2, channels, 3, 4, 5), (5, 9, 6)),
+             ("nearest", (2, channels, 3, 4, 5), (5, 9, 6))]
+    for mode, shape, out in cases:
+        x = image(*shape).to(getattr(torch, dtype))
+        x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
+
+        def call(m: Any, x: Any, mode=mode, out=out) -> Any:
+            return m.nn.functional.interpolate(x, out, mode=mode)
+
+        agree(call, x, rtol=rtol, what=f"{mode} {shape}")
+        assert call(rl, ours(x)).stride() == call(torch, x).stride()
+        if dtype == "float64":
+            gradients_agree(call, x, rtol=rtol, what=f"{mode} {shape}")
+
+
+@pytest.mark.parametrize("channels", [3, 9, 24])
+def test_elements_outside_of_a_window_count_nothing(channels: int) -> None:
+    """Elements that a window gives a weight of 0 do: 0 times what is no number is none."""
+    for memory_format, size, corners in product(
+        (torch.contiguous_format, torch.channels_last), ((9, 9), (5, 17), (3, 3)), (True, False)
+    ):
+        x = torch.ones(1, channels, 5, 9).contiguous(memory_format=memory_format)
+        x[0, 1, 2, 4] = float("nan")
+        call = rl.nn.functional.interpolate
+        got = call(ours(x), size, mode="bilinear", align_corners=corners).isnan().tolist()
+        expected = torch.nn.functional.interpolate(x, size, mode="bilinear", align_corners=corners).isnan().tolist()
+        assert got == expected, (memory_format, size, corners)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_bytes_are_interpolated_exactly(mode: str) -> None:
     for (size, out), antialias in product(SIZES, (False, True)):
@@ -126,6 +161,26 @@ def test_grids_far_outside_the_image(mode: str, padding: str) -> None:
                 continue
             gradients_agree(call, image(*shape), image(*grid) * 1.7, second=len(shape) == 4, rtol=1e-8)
         agree(call, image(2, 3, 5, 7).contiguous(memory_format=torch.channels_last), image(2, 4, 6, 2))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("channels", [3, 4, 8, 12, 17, 33, 48])
+def test_grids_cut_into_lines_and_squares(channels: int, mode: str) -> None:
+    """Samples go in lines of any output's rows, and channels that lie last in squares with them."""
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        for out in ((4, 5), (1, 257), (33, 31), (1, 2)):
+            x = image(2, channels, 6, 7).contiguous(memory_format=memory_format)
+            grid = image(2, *out, 2) * 0.7
+
+            def call(m: Any, x: Any, grid: Any) -> Any:
+                return m.nn.functional.grid_sample(x, grid, mode, "zeros", False)
+
+            agree(call, x, grid, rtol=1e-11, what=f"{memory_format} {out}")
+            if out[0] > 1 and channels in (3, 17):
+                gradients_agree(call, x, grid, second=False, rtol=1e-8)
+            single = [ours(t.float()) for t in (x, grid)]      # other vectors, and other squares of them
+            wanted = call(rl, single[0].contiguous(), single[1])
+            assert rl.equal(call(rl, *single), wanted), (memory_format, out)
 
 
 def test_affine_grids() -> None:

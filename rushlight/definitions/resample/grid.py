@@ -4,11 +4,12 @@ Enters: images [batch, channels, spatial dims] and a grid [batch, output dims, c
 interpolated samples [batch, channels, output dims]. Refuses: grids of another batch, dtype or device,
 and third gradients.
 
-One row of the output at a time: first the corners each sample mixes, their places and weights, go to scratch rows in
-vectors; then every channel is read through them. Gradients for the image add through the same corners, a block of
+A line of samples at a time, whatever rows the output has: first the corners each sample mixes, their places and
+weights, go to scratch rows in vectors; then every channel is read through them, with samples on lanes, or, where
+channels lie last and are not few, with those on lanes. Gradients for the image add through the same corners, a block of
 planes at a time, blocks in parallel (on devices of many threads a sample at a time, by atomic sums); gradients for the
-grid use derivatives of the weights. With a `direction` (one
-vector per sample) all three use the weights' derivative along it, which is what second gradients are made of.
+grid use derivatives of the weights. With a `direction` (one vector per sample) all three use the weights' derivative
+along it, which is what second gradients are made of.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from rushlight import _C
 from rushlight.base.settings import are_deterministic_algorithms_enabled
 from rushlight.codegen.schedule.forms.launch import GRAIN, Launch, Schedule, Temp, grain_of, product
 from rushlight.codegen.schedule.forms.loops import clear_launch
-from rushlight.definitions.window.layout import ONE, ZERO, unravel
+from rushlight.codegen.text.primitives import SIZE
+from rushlight.codegen.text.targets import vector_bits
+from rushlight.definitions.window.layout import ONE, ZERO
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -47,13 +50,18 @@ from rushlight.loops.expr import (
     var,
 )
 from rushlight.loops.lowered import compute_code
-from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
+from rushlight.loops.nest import For, If, Local, Nest, Operand, Statement, Store, operands, rows
 from rushlight.op import Library, Spec, find_op
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 SHARPNESS = -0.75
 ATOMIC = ("f32", "f64")      # types whose sums have an atomic instruction
+LINE = 256    # samples whose places and weights are kept at a time
+WHOLE = 32    # of which lines have multiples
+# Channels whose elements take as long to gather as a block of channels to read and to turn: of several corners, of one,
+# and of types that no instruction gathers.
+FEW, FEW_OF_ONE, FEW_OF_HALVES = 5, 16, 3
 BLOCK = 8     # planes whose gradients one piece of work adds up
 
 
@@ -65,7 +73,8 @@ class Form(NamedTuple):
     padding: int
     corners: bool
     directed: bool = False
-    last: bool = False       # the image has its channels last: samples are taken of all of them at once
+    last: bool = False       # the image has its channels last
+    block: int = 0           # so many of them are on lanes, for as many samples at a time; 0: samples are
     wide: bool = False       # coordinates and weights of half types are single precision, as on PyTorch's GPUs
 
 
@@ -283,19 +292,35 @@ def corner_count(form: Form) -> int:
 
 
 class Names:
-    """Sizes as the nests call them: n the output's, m the image's; `row` samples of an output row."""
+    """Sizes as the nests call them: m the image's; `samples` of an image, in `lines` of `length`; `row` of this line."""
 
     def __init__(self, form: Form) -> None:
-        self.outer = [f"n{d}" for d in range(form.count - 1)]
-        self.row = var(f"n{form.count - 1}")
-        self.params = ("channels", *(f"n{d}" for d in range(form.count)), *(f"m{d}" for d in range(form.count)))
+        self.samples, self.row, self.length = var("samples"), var("row"), var("length")
+        self.params = ("channels", "samples", *(f"m{d}" for d in range(form.count)))
+        self.in_lines = (*self.params, "length", "lines")
         self.plane = var("m0")
         for d in range(1, form.count):
             self.plane = self.plane * var(f"m{d}")
         self.count = corner_count(form)
 
     def scratch(self, k: int, at: Value) -> Value:
-        return var("own") + const(k, "i64") * self.row + at
+        return var("own") + const(k, "i64") * self.length + at
+
+    def line(self, number: Value) -> list[Statement]:
+        """Where a line of samples starts, and how many it has."""
+        return [Local("first", number * self.length), Local("row", min_(self.length, self.samples - var("first")))]
+
+    def line_of_image(self) -> list[Statement]:
+        """The line that an iteration has."""
+        return [Local("batch", idiv(var("i"), var("lines"))), *self.line(irem(var("i"), var("lines")))]
+
+
+def lines_of(samples: int, device: Any) -> tuple[int, int]:
+    """The length and the number of lines that the samples of an image are cut into: short ones where each is a
+    thread's."""
+    count = max(1, -(-samples // (LINE if device.type == "cpu" else WHOLE)))
+    length = -(-samples // (count * WHOLE)) * WHOLE
+    return length, -(-samples // length)
 
 
 def prepare(
@@ -304,9 +329,10 @@ def prepare(
     """The vector loop that fills scratch: places of corners, then weights (or their derivatives)."""
     body: list[Statement] = []
     for k, (place, weight, derived) in enumerate(mixed(form, code, grid, samples + var("w"), slopes)):
+        place = place * var("channels") if form.last else place
         body.append(Store(places, names.scratch(k, var("w")), place))
         for d, value in enumerate(derived if slopes else [weight]):
-            at = var("own.numbers") + const(k * form.count + d if slopes else k, "i64") * names.row + var("w")
+            at = var("own.numbers") + const(k * form.count + d if slopes else k, "i64") * names.length + var("w")
             body.append(Store(numbers, at, value))
     return For("w", ZERO, names.row, tuple(body), vector=True)
 
@@ -326,33 +352,33 @@ class GridSampler(GridOp):
     def launches(self, args):
         input, grid, *direction, mode, padding, corners = args
         last, wide = not input._is_contiguous(), input.device.type != "cpu"
-        form = Form(input.ndim - 2, mode, padding, corners, bool(direction), last, wide)
         n, channels, *space = input.shape
+        block = block_of(channels, input.dtype.code, mode) if last else 0
+        form = Form(input.ndim - 2, mode, padding, corners, bool(direction), last, block, wide)
         out = list(grid.shape[1:-1])
         if input.device.type != "cpu":
             key = ("sampled", form, input.dtype.code)
             sampled = Launch(key, lambda: sampling_nest(*key[1:]), tuple(range(3 + form.directed)),
-                             (channels, *out, *space), n * product(out), 1)
+                             (channels, product(out), *space), n * product(out), 1)
             return Schedule((sampled,))
-        width, count = out[-1], corner_count(form)
-        rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
-        params, work = [channels, *out, *space], width * count * channels
-        return self.launch(form, (input, grid, *direction), params, n * product(out[:-1]), work, rows_)
+        (length, lines), count = lines_of(product(out), input.device), corner_count(form)
+        rows_ = [("i64", count * length), (compute_code(input.dtype.code), count * length)]
+        params, work = [channels, product(out), *space, length, lines], length * count * channels
+        return self.launch(form, (input, grid, *direction), params, n * lines, work, rows_)
 
     def build(self, form, code, apart):
         names, compute, out = Names(form), compute_code(code), 2 + form.directed
-        body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
-        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.row)
-        body += [Local("own", chunk), Local("own.numbers", chunk)]
-        body.append(prepare(form, code, 1, names, out + 1, out + 2, var("i") * names.row, slopes=False))
-        row = var("o.rest") * var("channels") + (ZERO if form.last else var("c"))
-        for d, size in enumerate(names.outer):
-            row = row * var(size) + var(f"o{d}")
-        sampled = self.pixels if form.last else self.planes
-        body.append(sampled(names, code, out, row * names.row))
-        return Nest(
-            "grid_sampler", operands([code] * out, [code], ["i64", compute]), (*names.params, "grain"), rows(*body)
-        )
+        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.length)
+        body: list[Statement] = [*names.line_of_image(), Local("own", chunk), Local("own.numbers", chunk)]
+        line = var("batch") * names.samples + var("first")
+        body.append(prepare(form, code, 1, names, out + 1, out + 2, line, slopes=False))
+        body.append(Local("image", var("batch") * var("channels") * names.plane))
+        body.append(Local("target", var("batch") * var("channels") * names.samples + var("first")))
+        every, own = self.planes(form, names, code, out), operands([code] * out, [code], ["i64", compute])
+        if form.block:
+            every = If(ge(names.row, const(form.block, "i64")), self.squares(form, names, code, out), (every,))
+            own += (Operand(code, form.block**2),)
+        return Nest("grid_sampler", own, (*names.in_lines, "grain"), rows(*body, every))
 
     def mixture(self, code: str, parts: Sequence[tuple[Value, Value]]) -> Value:
         """The sum of (element, weight); what has no weight may be anything."""
@@ -362,31 +388,46 @@ class GridSampler(GridOp):
             total = own if total is None else total + own
         return cast(as_rounded([total], code, False)[0], code)
 
-    def planes(self, names: Names, code: str, out: int, target: Value) -> For:
-        """Samples of a row, channel by channel."""
+    def sample(self, names: Names, code: str, out: int, x: Value, at: Value) -> Value:
+        """Sample `x` of a line, of the channel whose elements start at `at`."""
         parts = []
         for k in range(names.count):
-            place = load(out + 1, names.scratch(k, var("x")), "i64")
-            weight = load(out + 2, names.scratch(k, var("x")), compute_code(code))
-            parts.append((load(0, var("image") + place, code), weight))
-        store = Store(out, var("target") + var("x"), self.mixture(code, parts))
-        image = (var("o.rest") * var("channels") + var("c")) * names.plane
-        samples = For("x", ZERO, names.row, (store,), vector=True)
-        return For("c", ZERO, var("channels"), (Local("image", image), Local("target", target), samples))
+            weight = load(out + 2, names.scratch(k, x), compute_code(code))
+            parts.append((load(0, at + load(out + 1, names.scratch(k, x), "i64"), code), weight))
+        return self.mixture(code, parts)
 
-    def pixels(self, names: Names, code: str, out: int, target: Value) -> For:
-        """Samples of a row one by one, channels on lanes."""
-        x, samples, parts, known = var("x"), names.row, [], [Local("target", target + var("x"))]
-        for size in names.outer:
-            samples = samples * var(size)
+    def planes(self, form: Form, names: Names, code: str, out: int) -> For:
+        """Samples of a line, channel by channel, samples on lanes."""
+        at = Local("at", var("image") + (var("c") if form.last else var("c") * names.plane))
+        here = Local("here", var("target") + var("c") * names.samples)
+        store = Store(out, var("here") + var("x"), self.sample(names, code, out, var("x"), var("at")))
+        return For("c", ZERO, var("channels"), (at, here, For("x", ZERO, names.row, (store,), vector=True)))
+
+    def squares(self, form: Form, names: Names, code: str, out: int) -> tuple[Statement, ...]:
+        """Samples of a line in squares of as many channels, which are on lanes while a square is computed; then samples
+        are. The last squares end with the line and the channels, and hold some of those before them again."""
+        side, square = const(form.block, "i64"), out + 3
+        known, parts = [], []
         for k in range(names.count):
-            pixel = var("o.rest") * names.plane + load(out + 1, names.scratch(k, x), "i64")
-            known.append(Local(f"at{k}", pixel * var("channels")))
-            known.append(Local(f"weight{k}", load(out + 2, names.scratch(k, x), compute_code(code))))
+            place = names.scratch(k, var("x0") + var("q"))
+            known.append(Local(f"at{k}", var("image") + var("c0") + load(out + 1, place, "i64")))
+            known.append(Local(f"weight{k}", load(out + 2, place, compute_code(code))))
             parts.append((load(0, var(f"at{k}") + var("c"), code), var(f"weight{k}", compute_code(code))))
-        known.append(Local("samples", samples))
-        store = Store(out, var("target") + var("c") * var("samples"), self.mixture(code, parts))
-        return For("x", ZERO, names.row, (*known, For("c", ZERO, var("channels"), (store,), vector=True)))
+        store = Store(square, var("q") * side + var("c"), self.mixture(code, parts))
+        sampled = For("q", ZERO, side, (*known, For("c", ZERO, side, (store,), vector=True)))
+        turned = [
+            Store(out, var("target") + (var("c0") + const(k, "i64")) * names.samples + var("x0") + var("x"),
+                  load(square, var("x") * side + const(k, "i64"), code))
+            for k in range(form.block)
+        ]
+        leave = For("x", ZERO, side, tuple(turned), vector=True, transposed=True)
+
+        def steps(name: str, count: Value, body: Sequence[Statement]) -> For:
+            first = min_(var(f"{name}.block") * side, count - side)
+            blocks = idiv(count + const(form.block - 1, "i64"), side)
+            return For(f"{name}.block", ZERO, blocks, (Local(f"{name}0", first), *body))
+
+        return (steps("x", names.row, (steps("c", var("channels"), (sampled, leave)),)),)
 
     def vjp(self, g, input, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
@@ -398,6 +439,15 @@ class GridSampler(GridOp):
             return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
         to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
         return {"input": to_image, "grid": to_grid}
+
+
+def block_of(channels: int, code: str, mode: int) -> int:
+    """How many channels that lie last go on lanes; 0 where they are so few that samples do."""
+    block = vector_bits() // 8 // SIZE[compute_code(code)]
+    while block > channels:
+        block //= 2
+    blocks, few = -(-channels // block), FEW_OF_ONE if mode == NEAREST else FEW_OF_HALVES if SIZE[code] < 4 else FEW
+    return block if channels >= few * blocks else 0
 
 
 def has_channels_last(image: Any) -> bool:
@@ -412,11 +462,7 @@ def has_channels_last(image: Any) -> bool:
 
 def each_sample(names: Names) -> list[Statement]:
     """Which sample of which image an iteration has."""
-    samples = names.row
-    for size in names.outer:
-        samples = samples * var(size)
-    return [Local("samples", samples), Local("batch", idiv(var("i"), var("samples"))),
-            Local("sample", irem(var("i"), var("samples")))]
+    return [Local("batch", idiv(var("i"), names.samples)), Local("sample", irem(var("i"), names.samples))]
 
 
 def sampling_nest(form: Form, code: str) -> Nest:
@@ -492,18 +538,18 @@ class GridSamplerImage(GridOp):
         n, channels, *out = g.shape
         if g.device.type != "cpu" and g.dtype.code in ATOMIC and not are_deterministic_algorithms_enabled():
             key, last = ("scattered", form, g.dtype.code), 2 + form.directed
-            adding = Launch(key, lambda: scattering_nest(*key[1:]), tuple(range(last + 1)), (channels, *out, *sizes),
-                            n * product(out), 1)
+            adding = Launch(key, lambda: scattering_nest(*key[1:]), tuple(range(last + 1)),
+                            (channels, product(out), *sizes), n * product(out), 1)
             return Schedule((clear_launch(g.dtype.code, (n, channels, *sizes), last), adding))
         blocks = -(-channels // BLOCK)
-        width, count = out[-1], corner_count(form)
-        rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
-        params = [channels, *out, *sizes, blocks]
+        (length, lines), count = lines_of(product(out), g.device), corner_count(form)
+        rows_ = [("i64", count * length), (compute_code(g.dtype.code), count * length)]
+        params = [channels, product(out), *sizes, length, lines, blocks]
         return self.launch(form, (g, grid, *direction), params, n * blocks, GRAIN, rows_)
 
     def build(self, form, code, apart):
         names, compute, target = Names(form), compute_code(code), 2 + form.directed
-        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.row)
+        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.length)
         body: list[Statement] = [
             Local("batch", idiv(var("i"), var("blocks"))),
             Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
@@ -513,13 +559,10 @@ class GridSamplerImage(GridOp):
         first = var("batch") * var("channels") + var("low")
         clear = Store(target, first * names.plane + var("z"), const(0, code))
         body.append(For("z", ZERO, (var("high") - var("low")) * names.plane, (clear,), vector=True))
-        lines = ONE
-        for size in names.outer:
-            lines = lines * var(size)
-        line = (var("batch") * lines + var("h")) * names.row
+        line = var("batch") * names.samples + var("first")
         fill = prepare(form, code, 1, names, target + 1, target + 2, line, slopes=False)
         plane = var("batch") * var("channels") + var("c")
-        source = (plane * lines + var("h")) * names.row + var("x")
+        source = plane * names.samples + var("first") + var("x")
         adds: list[Statement] = [Local("g", cast(load(0, source, code), compute))]
         for k in range(names.count):
             at = f"at{k}"
@@ -528,13 +571,12 @@ class GridSamplerImage(GridOp):
                 target + 2, names.scratch(k, var("x")), compute
             )
             adds.append(Store(target, var(at), cast(more, code)))
-        body.append(
-            For("h", ZERO, lines, (fill, For("c", var("low"), var("high"), (For("x", ZERO, names.row, tuple(adds)),))))
-        )
+        every = For("c", var("low"), var("high"), (For("x", ZERO, names.row, tuple(adds)),))
+        body.append(For("h", ZERO, var("lines"), (*names.line(var("h")), fill, every)))
         return Nest(
             "grid_sampler_image",
             operands([code] * target, [code], ["i64", compute]),
-            (*names.params, "blocks", "grain"),
+            (*names.in_lines, "blocks", "grain"),
             rows(*body),
         )
 
@@ -589,28 +631,29 @@ class GridSamplerGrid(GridOp):
         g, input, grid, *direction, mode, padding, corners = args
         n, channels, *space = input.shape
         form = Form(len(space), mode, padding, corners, bool(direction), wide=g.device.type != "cpu")
-        out = list(g.shape[2:])
-        width, count = out[-1], corner_count(form)
+        samples, count = product(g.shape[2:]), corner_count(form)
+        length, lines = lines_of(samples, g.device)
         compute = compute_code(g.dtype.code)
-        rows_ = [("i64", count * width), (compute, count * form.count * width), (compute, form.count * width)]
-        tensors, params, work = (g, input, grid, *direction), [channels, *out, *space], width * count * channels
-        return self.launch(form, tensors, params, n * product(out[:-1]), work, rows_)
+        rows_ = [("i64", count * length), (compute, count * form.count * length), (compute, form.count * length)]
+        params, work = [channels, samples, *space, length, lines], length * count * channels
+        return self.launch(form, (g, input, grid, *direction), params, n * lines, work, rows_)
 
     def build(self, form, code, apart):
         names, compute, dims = Names(form), compute_code(code), range(form.count)
         target = 3 + form.directed
         places, numbers, sums = target + 1, target + 2, target + 3
         chunk = idiv(var("i" if apart else "begin"), var("grain"))
-        body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
-        body += [
-            Local("own", chunk * (const(names.count, "i64") * names.row)),
+        body: list[Statement] = [
+            *names.line_of_image(),
+            Local("own", chunk * (const(names.count, "i64") * names.length)),
             Local("own.numbers", var("own") * const(form.count, "i64")),
         ]
-        body.append(Local("own.sums", chunk * (const(form.count, "i64") * names.row)))
-        body.append(prepare(form, code, 2, names, places, numbers, var("i") * names.row, slopes=True))
+        body.append(Local("own.sums", chunk * (const(form.count, "i64") * names.length)))
+        line = var("batch") * names.samples + var("first")
+        body.append(prepare(form, code, 2, names, places, numbers, line, slopes=True))
 
         def total(d: int, at: Value) -> Value:
-            return var("own.sums") + const(d, "i64") * names.row + at
+            return var("own.sums") + const(d, "i64") * names.length + at
 
         body.append(
             For(
@@ -621,11 +664,9 @@ class GridSamplerGrid(GridOp):
                 vector=True,
             )
         )
-        plane = var("o.rest") * var("channels") + var("c")
-        source = plane
-        for d, size in enumerate(names.outer):
-            source = source * var(size) + var(f"o{d}")
-        inner: list[Statement] = [Local("g", cast(load(0, source * names.row + var("x"), code), compute))]
+        plane = var("batch") * var("channels") + var("c")
+        source = plane * names.samples + var("first") + var("x")
+        inner: list[Statement] = [Local("g", cast(load(0, source, code), compute))]
         for k in range(names.count):
             place = load(places, names.scratch(k, var("x")), "i64")
             inner.append(Local(f"v{k}", cast(load(1, plane * names.plane + place, code), compute)))
@@ -633,13 +674,13 @@ class GridSamplerGrid(GridOp):
             change = const(0, compute)
             for k in range(names.count):
                 slope = load(
-                    numbers, var("own.numbers") + const(k * form.count + d, "i64") * names.row + var("x"), compute
+                    numbers, var("own.numbers") + const(k * form.count + d, "i64") * names.length + var("x"), compute
                 )
                 change = change + select(eq(slope, const(0, compute)), const(0, compute), slope * var(f"v{k}", compute))
             inner.append(Local(f"sum{d}", load(sums, total(d, var("x")), compute) + var("g", compute) * change))
         inner += [Store(sums, total(d, var("x")), var(f"sum{d}", compute)) for d in dims]
-        body.append(For("c", ZERO, var("channels"), (For("x", ZERO, names.row, tuple(inner)),)))
-        at = (var("i") * names.row + var("y")) * const(form.count, "i64")
+        body.append(For("c", ZERO, var("channels"), (For("x", ZERO, names.row, tuple(inner), vector=True),)))
+        at = (line + var("y")) * const(form.count, "i64")
         body.append(
             For(
                 "y",
@@ -654,7 +695,7 @@ class GridSamplerGrid(GridOp):
         return Nest(
             "grid_sampler_grid",
             operands([code] * target, [code], ["i64", compute, compute]),
-            (*names.params, "grain"),
+            (*names.in_lines, "grain"),
             rows(*body),
         )
 

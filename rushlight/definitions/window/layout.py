@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.shape import channels_last, channels_last_3d
-from rushlight.loops.expr import Value, const, idiv, irem, var
-from rushlight.loops.nest import For, Local, Statement
+from rushlight.loops.expr import Value, const
+from rushlight.loops.nest import For, Statement
 from rushlight.op.layout import prefers_channels_last
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -42,19 +42,6 @@ def in_order(t: Any, channels: bool) -> Any:
     if not channels:
         return t.contiguous()
     return t.contiguous(memory_format=channels_last if t.ndim == 4 else channels_last_3d)
-
-
-def unravel(item: Value, names: Sequence[str], prefix: str) -> list[Statement]:
-    """Locals `prefix`0.. for the position of flat index `item` in dims of the named sizes;
-    what is left is `prefix`.rest."""
-    result: list[Statement] = []
-    for d in range(len(names) - 1, -1, -1):
-        size = var(names[d])
-        result.append(Local(f"{prefix}{d}", irem(item, size)))
-        result.append(Local(f"{prefix}{d}.rest", idiv(item, size)))
-        item = var(f"{prefix}{d}.rest")
-    result.append(Local(f"{prefix}.rest", item))
-    return result
 
 
 def nested(loops: Sequence[tuple[str, Value]], body: Sequence[Statement]) -> tuple[Statement, ...]:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.loops.expr import Value, cast, const, ge, idiv, lt, ne, select
+from rushlight.loops.expr import Value, and_, bitcast, cast, const, ge, idiv, lt, ne, select
 from rushlight.loops.lowered import (
     ZERO,
     At,
@@ -29,6 +29,7 @@ from rushlight.loops.lowered import (
     compute_code,
 )
 from rushlight.op import Loops, find_op
+from rushlight.op.indexed import contiguous_strides
 from rushlight.op.layout import channels_last_strides
 from rushlight.op.memory import check_memory
 
@@ -36,9 +37,14 @@ from .axes import Axis, Pattern, Regular, floats, integers, pack, pattern_of, re
 from .layout import dense, in_order, is_channels_last, is_dense
 
 WRITTEN = 8    # taps of a window written out one by one
+WRITTEN_BOX = 16     # the same of a box, for channels beside each other
 FEW_CHANNELS = 8
+ROW_CHANNELS = 16    # channels below which a row of all of them is read by places, one by one
 MOST_REPEATED = 32   # taps of windows that repeat, all of them in the code
 ENOUGH = 8     # windows that are worth a loop in vectors
+# The bits of -0, which is the weight of what is outside of a window: its elements count nothing, even if they are no
+# numbers, while those that a window gives a weight of 0 do.
+BITS, MISSING = {"f32": "i32", "f64": "i64"}, {"f32": -1 << 31, "f64": -1 << 63}
 MOST_BOX = 64  # elements that one thread adds up as soon as threads that share them
 
 
@@ -98,6 +104,8 @@ class WindowSum(Loops):
             result = picked(input, axes, shape)
         elif input.device.type != "cpu" and box_of(axes) <= MOST_BOX:      # a thread for each result adds up its box
             result = summed(input, axes, shape, everywhere=False)
+        elif channels and are_rows(input, axes):
+            result = in_two_stages(input, axes, shape, channels=True)
         elif channels or len(axes) == 1:
             result = summed(input, axes, shape, everywhere=not channels)
         else:
@@ -111,8 +119,26 @@ def memory_of(input: Any) -> Memory:
 
 
 def has_few_channels(input: Any, axes: Sequence[Axis]) -> bool:
-    """Whether channels lie last but fill no vector, and there is something to add up."""
-    return is_channels_last(input, len(axes)) and input.shape[1] < FEW_CHANNELS and not are_picks(axes)
+    """Whether channels lie last but fill no vector, and there is something to add up that takes them in rows."""
+    few = is_channels_last(input, len(axes)) and input.shape[1] < FEW_CHANNELS and not are_picks(axes)
+    return few and not are_rows(input, axes) and not are_boxes(input, axes)
+
+
+def are_rows(input: Any, axes: Sequence[Axis]) -> bool:
+    """Whether channels that lie last go in one row with those of all positions: there are few of them, and the steps of
+    all windows along it can be written out."""
+    last, channels = table_of(axes[-1]), input.shape[1]
+    few = input.device.type == "cpu" and channels < ROW_CHANNELS and axes[-1].target * channels >= ENOUGH
+    return few and last.weights is not None and last.taps <= WRITTEN
+
+
+def are_boxes(input: Any, axes: Sequence[Axis]) -> bool:
+    """Whether all steps of a box can be written out, for channels that lie last."""
+    return (
+        input.device.type == "cpu"
+        and box_of(axes) <= WRITTEN_BOX
+        and all(t.weights is not None and t.taps <= WRITTEN for t in map(table_of, axes))
+    )
 
 
 def box_of(axes: Sequence[Axis]) -> int:
@@ -134,30 +160,31 @@ def number_code(compute: str) -> str:
 class SumRange:
     """One axis of a sum: output range `out` of the Lowered, folded range `tap`; its tables come from read `first` on.
 
-    `everywhere`: the steps of all windows are written out, weights of 0 included. Windows that start at regular
-    distances have that in the code where they are whole (`regular`).
+    `everywhere`: the steps of all windows are written out, those outside of them included. Windows that start at regular
+    distances have that in the code where they are whole (`regular`). Both where results lie on lanes (`last`), the
+    first also where all lanes have one window (`shared`). `beside`: so many elements of a position, its channels, lie
+    side by side, and the output range runs through those of all positions.
     """
 
-    def __init__(self, axis: Axis, d: int, out: int, tap: int, last: bool, compute: str) -> None:
-        self.axis, self.d, self.out, self.tap, self.compute = axis, d, out, tap, compute
+    def __init__(
+        self, axis: Axis, d: int, out: int, tap: int, last: bool, compute: str, beside: int | None = None,
+        shared: bool = False,
+    ) -> None:
+        self.axis, self.d, self.out, self.tap, self.compute, self.beside = axis, d, out, tap, compute, beside
         self.table = table_of(axis)
         self.first = -1
         taps = max(1, self.table.taps)
-        regular = regular_part(axis) if last else None
+        regular = regular_part(axis) if last and beside is None else None
         self.regular: Regular | None = None
         if regular is not None and regular.high - regular.low >= ENOUGH and regular.stride <= 8:
             self.regular = regular
         weighted = self.table.weights is not None
-        self.pattern = usable_pattern(axis) if last and weighted else None
+        self.pattern = usable_pattern(axis) if last and weighted and beside is None else None
+        enough = shared or (last and axis.target * (beside or 1) >= ENOUGH)
         self.everywhere = (
-            last
-            and self.regular is None
-            and self.pattern is None
-            and weighted
-            and taps <= WRITTEN
-            and axis.target >= ENOUGH
+            enough and self.regular is None and self.pattern is None and weighted and taps <= WRITTEN
         )
-        self.masked = self.everywhere and min(self.table.counts) < taps     # what has no weight here may be no number
+        self.masked = self.everywhere and min(self.table.counts) < taps     # what is outside may be no number
         self.taps = taps
         self.written = self.everywhere or ((self.regular is not None or self.pattern is not None) and taps <= WRITTEN)
 
@@ -176,7 +203,7 @@ class SumRange:
         regular = None if self.regular is None else self.regular.stride
         pattern = None if self.pattern is None else self.pattern[2:]
         own = (self.table.weights is not None, self.table.divisors is not None, self.everywhere, self.masked)
-        return (*own, regular, pattern, self.taps if self.written else None)
+        return (*own, regular, pattern, self.taps if self.written else None, self.beside is not None)
 
     def reads(self, first: int) -> list[Any]:
         """Tables of starts, counts and weights or divisors, and where whole windows are."""
@@ -185,15 +212,19 @@ class SumRange:
         starts, weights = self.table.starts, self.table.weights
         if self.everywhere:      # windows move back to stay inside the input
             moved = [min(s, self.axis.source - taps) for s in starts]
-            weights = [[0.0] * (s - m) + w for s, m, w in zip(starts, moved, weights, strict=True)]
+            weights = [[-0.0] * (s - m) + [n + 0.0 for n in w] for s, m, w in zip(starts, moved, weights, strict=True)]
             starts = moved
-        result = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.table.counts)]
+        width = self.beside or 1
+        if self.beside is not None:
+            starts = [s * width + c for s in starts for c in range(width)]
+        result = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.for_each(self.table.counts))]
         if weights is not None:
-            padded = [w + [0.0] * (taps - len(w)) for w in weights]
-            values = encoded([padded[o][t] for t in range(taps) for o in range(target)], code)
-            result.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=values))
+            padded = [w + [-0.0] * (taps - len(w)) for w in weights]
+            line = [n for t in range(taps) for n in self.for_each([own[t] for own in padded])]
+            lines, size = encoded(line, code), target * width
+            result.append(Table(f"weights{self.d}", code, (taps, size), (size, 1), values=lines))
         else:
-            result.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
+            result.append(self.listed("divisors", code, self.for_each(self.table.divisors or (1,) * target)))
         low, high, padding = 0, 0, 0
         if self.regular is not None:
             low, high, padding = self.regular.low, self.regular.high, self.regular.padding
@@ -205,7 +236,12 @@ class SumRange:
                 Number(f"{label}{self.d}", "i64", n)
                 for label, n in (("low", low), ("high", high), ("padding", padding), ("taps", self.taps))
             ],
+            *([] if self.beside is None else [Number(f"beside{self.d}", "i64", width)]),
         ]
+
+    def for_each(self, numbers: Sequence[Any]) -> Sequence[Any]:
+        """A number of every position, once for each element of it."""
+        return numbers if self.beside is None else [n for n in numbers for _ in range(self.beside)]
 
     def listed(self, label: str, code: str, values: Sequence[Any]) -> Table:
         """A table with a number for every output position."""
@@ -233,7 +269,8 @@ class SumRange:
 
     def place(self, at: At, sources: Sequence[Any]) -> Value:
         """Where a tap is."""
-        return self.start(at, sources) + at[self.tap]
+        step = at[self.tap] if self.beside is None else at[self.tap] * sources[self.first + 7].value
+        return self.start(at, sources) + step
 
     def weight(self, at: At, sources: Sequence[Any]) -> Value | None:
         """What a tap counts."""
@@ -286,11 +323,12 @@ def encoded(values: Sequence[Any], code: str) -> bytes:
 
 
 def summed(input: Any, axes: Sequence[Axis], shape: Sequence[int], everywhere: bool) -> Lowered:
-    """Boxes added up in one fold."""
+    """Boxes added up in one fold; `everywhere`: results along the last axis lie on lanes."""
     code, lead = input.dtype.code, input.ndim - len(axes)
     compute, count = compute_code(code), len(axes)
+    shared = not everywhere and are_boxes(input, axes)
     ranges = [
-        SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute)
+        SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute, shared=shared)
         for d, axis in enumerate(axes)
     ]
     ranges[-1].tap += ranges[-1].up > 1
@@ -319,13 +357,15 @@ def fold_of(
     def body(at: At, sources: Sequence[Any]) -> tuple[Value] | None:
         if any(r.is_past(at) for r in ranges):
             return None
-        x, scale = cast(sources[0][places(at, sources)], compute), None
+        x, scale, counts = cast(sources[0][places(at, sources)], compute), None, None
         for r in ranges:
             own = r.weight(at, sources)
             scale = scale if own is None else own if scale is None else scale * own
             if r.masked:
-                return (select(ne(own, const(0, compute)), x * own, const(0, compute)),)
-        return (x if scale is None else x * scale,)
+                here = ne(bitcast(own, BITS[compute]), const(MISSING[compute], BITS[compute]))
+                counts = here if counts is None else and_(counts, here)
+        x = x if scale is None else x * scale
+        return (x if counts is None else select(counts, x, const(0, compute)),)
 
     def result(at: At, sources: Sequence[Any], accs: Sequence[Value]) -> tuple[Value]:
         divisor = None
@@ -358,13 +398,20 @@ def fold_of(
     )
 
 
-def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
-    """The rows of a box first, then windows of the row that is their sum."""
-    code, lead = input.dtype.code, input.ndim - len(axes)
-    compute, count, width = compute_code(code), len(axes), input.shape[-1]
+def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int], channels: bool = False) -> Lowered:
+    """The rows of a box first, then windows of the row that is their sum. With `channels` last a row holds those of
+    all its positions."""
+    code, result_shape = input.dtype.code, tuple(shape)
+    memory, lead, beside = memory_of(input), input.ndim - len(axes), None
+    if channels:
+        n, beside, *space = input.shape
+        sizes = (n, *space[:-1], space[-1] * beside)
+        memory, lead = Memory("input", code, sizes, contiguous_strides(sizes)), 1
+        shape = (n, *shape[2:-1], shape[-1] * beside)
+    compute, count, width = compute_code(code), len(axes), memory.sizes[-1]
     row_shape = (*shape[:-1], width)
     outer = [SumRange(axis, d, lead + d, len(row_shape) + d, False, compute) for d, axis in enumerate(axes[:-1])]
-    reads: list[Any] = [memory_of(input)]
+    reads: list[Any] = [memory]
     for r in outer:
         reads += r.reads(len(reads))
     column = len(row_shape) - 1
@@ -379,7 +426,7 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
         lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]),
         (),
     )
-    last = SumRange(axes[-1], count - 1, lead + count - 1, len(shape), True, compute)
+    last = SumRange(axes[-1], count - 1, lead + count - 1, len(shape), True, compute, beside)
     last.tap += last.up > 1
     # The divisors of the outer windows are asked for once more, with those of the last: sums are divided once.
     again = [SumRange(axis, d, lead + d, -1, False, compute) for d, axis in enumerate(axes[:-1])]
@@ -389,7 +436,7 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
         if r.table.divisors is not None:
             r.first = len(reads) - 2     # where `divisor` looks
             reads.append(r.listed("shares", number_code(compute), r.table.divisors))
-    return fold_of(
+    found = fold_of(
         "_window_sum",
         [last],
         shape,
@@ -400,6 +447,7 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
         lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)),
         [*again, last],
     )
+    return found.but(shape=result_shape)
 
 
 def picked(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:

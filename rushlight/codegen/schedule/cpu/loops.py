@@ -17,7 +17,9 @@ from ....loops.nest import Check, For, If, Nest, Statement, Store, operands, red
 from ....loops.split import split_loop, splits
 from ..forms.axes import locate
 from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
-from ..forms.loops import clear_launch, form_of, gather_loops, joined_ranges, nest_with_form, unrolled
+from ..forms.loops import (
+    clear_launch, form_of, gather_loops, in_vectors, joined_ranges, lanes_of, nest_with_form, unrolled,
+)
 from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
 
 ZERO = const(0, "i64")
@@ -79,8 +81,9 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     ranges = tuple([loop.ranges for loop in loops])
     # Where threads have enough to share, rows lie inside an iteration, and their positions need no division.
     inside = len(loops) > 2 and product(loop.size for loop in loops[:-2]) >= ENOUGH_ROWS
-    key = ("gather", lowered.key, bound.key, ranges, inside, lowered.outs)
-    result = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside))
+    lanes = lanes_of(lowered, loops[-1].size, (*bound.codes[:1], *lowered.outs)) if len(loops) > 1 else None
+    key = ("gather", lowered.key, bound.key, ranges, inside, lowered.outs, lanes)
+    result = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside, lanes))
     checked, blocked = form_of(key)
     inputs, outs, sizes = len(bound.codes), len(lowered.outs), [loop.size for loop in loops]
     numel = product(sizes)
@@ -98,9 +101,10 @@ def schedule_gather(lowered: Lowered) -> Schedule:
 
 
 def gather_nest(
-    lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool
+    lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool, lanes: tuple[int, bool] | None
 ) -> tuple[Nest, bool, bool]:
-    """The kernel, and its form."""
+    """The kernel, and its form; the last loop goes in vectors of `lanes` if that is a number, and if nothing is
+    checked or chosen."""
     dims = [own[-1] for own in ranges]       # the last range of a loop stands for all of them
     sizes = [f"out.n{d}" for d in dims]
     item, position = var("i"), {}
@@ -126,7 +130,7 @@ def gather_nest(
     inputs = bound.codes
     checks = [Check(condition, len(inputs) + len(values), shown) for condition, shown in found]
 
-    def stores(at: Value) -> list[Store]:
+    def stores(at: Value, values: Sequence[Value] = values) -> list[Store]:
         return [Store(len(inputs) + k, at, value) for k, value in enumerate(values)]
 
     if flat and not blocked:
@@ -139,7 +143,10 @@ def gather_nest(
         row = var("i") * var(sizes[-2]) + var("r") if inside else var("i")
         along = [c for c in checks if depends(c, "j")]
         before = [c for c in checks if c not in along]
-        line = [*before, *checked_loop("j", ZERO, var(sizes[-1]), along, stores(row * var(sizes[-1]) + var("j")))]
+        start, stop = row * var(sizes[-1]), var(sizes[-1])
+        line = [*before, *checked_loop("j", ZERO, stop, along, stores(start + var("j")))]
+        if lanes and not checks and not splits("j", values):
+            line = in_vectors("j", stop, lanes, lambda at: stores(start + at, traced(at)[0]))
         body = rows(For("r", ZERO, var(sizes[-2]), tuple(line))) if inside else rows(*line)
     result = operands(inputs, lowered.outs, ["i64"] if checks else [])
     own = ("numel",) if blocked else () if flat else sizes

@@ -1,23 +1,28 @@
 """Loops of ops without a fold: which ranges they run through, and the nests that are the same on every kind of device.
 
 Enters: Lowereds. Leaves: axes of aligned bodies, loops of those with places of their own, both joined where every
-operand allows it; the nest of a pointwise op of any shape; serial loops several steps at a time; zeros for what is
-scattered to.
+operand allows it; the nest of a pointwise op of any shape; serial loops several steps at a time; short loops in whole
+vectors; zeros for what is scattered to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....loops.expr import Value, arg, cast, const, idiv, replace, var
+from ....base.shape import is_below
+from ....loops.expr import Value, arg, cast, const, idiv, lt, replace, var
 from ....loops.lowered import HERE, Lowered, Memory, Number, Placed, Table
-from ....loops.nest import For, Nest, Statement, Store, operands, pointwise_nest, rows
+from ....loops.nest import For, If, Nest, Statement, Store, operands, pointwise_nest, rows
 from ....loops.record import Record
+from ...text.primitives import SIZE
+from ...text.targets import vector_bits
 from .axes import Axis, coalesce
 from .launch import GRAIN, Launch, product
 
 ZERO = const(0, "i64")
+SHORT = 8           # vectors up to which a loop is short
+LEAST_LANES = 4     # elements that are worth a vector
 _forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
 
 
@@ -58,9 +63,11 @@ class Loop(Record):
 
 
 def gather_loops(lowered: Lowered) -> list[Loop]:
-    """The loops in the order of the result's memory; ranges that every tensor is read along as they come are joined."""
+    """The loops in the order of the result's memory; ranges that every tensor is read along as they come are joined.
+    Ranges that are no dims of the result, as where channels and positions are one row, come in that order already."""
     rank, layout = len(lowered.ranges), lowered.layout
-    order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
+    in_order = layout is None or len(layout) != rank
+    order = range(rank) if in_order else sorted(range(rank), key=lambda d: -layout[d])
     loops: list[Loop] = []
     for d in order:
         n = lowered.ranges[d]
@@ -100,6 +107,35 @@ def unrolled(name: str, start: Value, stop: Value, body: Sequence[Store], times:
         at = {var(name): start + var(f"{name}.group") * four + const(k, "i64")}
         steps += [Store(s.operand, replace(s.index, at), replace(s.value, at), s.combine) for s in body]
     return [For(f"{name}.group", ZERO, whole, tuple(steps)), For(name, start + whole * four, stop, tuple(body))]
+
+
+def lanes_of(lowered: Lowered, size: int, codes: Sequence[str]) -> tuple[int, bool] | None:
+    """How many channels that lie last go in one vector, and whether that is a whole one, where there are so few of
+    them, `size`, that what fills none would take longest; None: they go as any loop."""
+    if lowered.layout is None or (lowered.folding is not None and lowered.folding.epilogue is not None):
+        return None
+    whole = lanes = vector_bits() // 8 // min(SIZE[code] for code in codes)
+    if not is_below(size, SHORT * lanes) or size < LEAST_LANES or size % lanes == 0:
+        return None
+    while lanes > size:
+        lanes //= 2
+    return lanes, lanes == whole
+
+
+def in_vectors(
+    name: str, stop: Value, short: tuple[int, bool], body: Callable[[Value], Sequence[Statement]]
+) -> list[Statement]:
+    """A loop of at least so many iterations as a vector of `short` has lanes. The last vector ends with the loop, and
+    does again what the one before it did: nobody may read meanwhile what they write."""
+    width = const(short[0], "i64")
+
+    def one(start: Value) -> For:
+        return For(f"{name}.lane", ZERO, width, tuple(body(start + var(f"{name}.lane"))), vector=True)
+
+    if not short[1]:     # less than two of them
+        return [one(ZERO), If(lt(width, stop), (one(stop - width),))]
+    most = idiv(stop, width) * width
+    return [For(name, ZERO, most, tuple(body(var(name))), vector=True), If(lt(most, stop), (one(stop - width),))]
 
 
 def clear_launch(code: str, sizes: Sequence[int], operand: int) -> Launch:

@@ -18,7 +18,7 @@ from ....loops.nest import Assign, Check, For, Local, Nest, Statement, Store, op
 from ....loops.split import test_of
 from ....loops.vocabulary import Scalars
 from .launch import ENOUGH_ROWS, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
-from .loops import gather_loops
+from .loops import gather_loops, in_vectors, lanes_of
 from .sources import add_geometry
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -130,7 +130,8 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
     looped = [d for d in kept if d not in folding.written]
     # rows of stages are along the last range
     lanes = not alone and not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])
-    form = (along, lanes, rows_inside)
+    short = lanes_of(lowered, sizes[-1], (lowered.memories[0].code, *lowered.outs)) if lanes else None
+    form = (along, lanes, rows_inside, None if stages_by_row else short)
     inner = 1 if not lanes else product(sizes[-2:]) if rows_inside else sizes[-1]
     numel = product(sizes)
     writer = PlacesNest(lowered, reads, loop_ranges, form)
@@ -170,10 +171,10 @@ class PlacesNest:
     """Writes the nest, for one combination of types and form."""
 
     def __init__(
-        self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool, bool]
+        self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool, bool, Any]
     ) -> None:
         self.lowered, self.reads, self.loops = lowered, reads, loops
-        self.along, self.has_lanes, self.rows_inside = form
+        self.along, self.has_lanes, self.rows_inside, self.short = form
         self.dims = [own[-1] for own in loops]
         folding = lowered.folding
         self.beside = sorted(folding.written - folding.reduced)      # kept ranges whose results are written out
@@ -219,7 +220,7 @@ class PlacesNest:
                 lanes[0],
                 "j",
                 var(sizes[-1]),
-                lambda values: self.stores(values, row * var(sizes[-1]) + var("j")),
+                lambda values, at: self.stores(values, row * var(sizes[-1]) + at),
                 self.beside,
             )
         else:
@@ -252,16 +253,15 @@ class PlacesNest:
             ]
             if number == 0:
                 result.append(Local("own", idiv(var("i"), var("grain")) * width))
-            place = var("own") + var(x)
 
             def store(
                 values: Sequence[Value],
+                at: Value,
                 first: int = operand,
-                place: Value = place,
                 codes: Sequence[str] = producer.outs,
             ) -> list[Statement]:
                 return [
-                    Store(first + k, place, cast(v, code))
+                    Store(first + k, var("own") + at, cast(v, code))
                     for k, (v, code) in enumerate(zip(values, codes, strict=True))
                 ]
 
@@ -282,11 +282,15 @@ class PlacesNest:
         store: Callable,
         beside: Sequence[int] = (),
     ) -> list[Statement]:
-        """Loops over results: those with whole windows in vectors, the others one by one."""
+        """Loops over results: those with whole windows in vectors, the others one by one. `store` is told the results
+        and where on the range they are."""
         here = {**position, dim: var(name)}
 
-        def line(whole: frozenset[int], phases: Sequence[int] | None = None) -> tuple[Statement, ...]:
-            return tuple(self.line(lowered, sources, here, whole, store, beside, phases))
+        def line(
+            whole: frozenset[int], phases: Sequence[int] | None = None, i: Value = var(name)
+        ) -> tuple[Statement, ...]:
+            own = {**position, dim: i}
+            return tuple(self.line(lowered, sources, own, whole, lambda values: store(values, i), beside, phases))
 
         def vectors(start: Value, stop: Value, whole: frozenset[int]) -> list[For]:
             """Results in vectors. Those beside each other are stored lane by lane, which short sums are not worth."""
@@ -300,6 +304,10 @@ class PlacesNest:
         windows = dict(lowered.folding.windows) if lowered.folding else {}
         at = self.at(lowered, here)
         moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
+        if not moving and self.short and lowered is self.lowered and not beside:
+            few = in_vectors(name, stop, self.short, lambda i: line(frozenset(), i=i))
+            if not self.checks:
+                return few
         if not moving:
             return [*vectors(ZERO, stop, frozenset())]
         if any(windows[d].whole is None for d in moving):
