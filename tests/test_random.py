@@ -368,3 +368,10 @@ def test_what_a_law_refuses_is_refused_each_time():
             frozen = rushlight.rand_like(x)
         with pytest.raises(RuntimeError):
             frozen.uniform_()
+
+
+def test_integers_beyond_what_a_type_counts_warn_each_time():
+    x = rushlight.zeros(3, dtype=rushlight.float16)
+    for _ in range(4):
+        with pytest.warns(UserWarning, match="counts every integer"):
+            rushlight.randint_like(x, 60000)

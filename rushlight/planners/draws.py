@@ -51,7 +51,7 @@ class Drawn(OpDefinition):
 def drawing_step(law: tuple, slot: int, dtype: Any, numel: Any) -> Step:
     """The step that fills dense rows by a law."""
     name, *numbers = law
-    if reaches(numel, FEW):
+    if name == "range" or reaches(numel, FEW):      # integers are no numbers that a kernel takes
         return Step(lambda target: _C.sample(None, name, (target,), *numbers), [slot], [], 1, 1, -1)
     address, sampler, kind = _C.drawing_step(name, dtype.code)
     bits = [struct.unpack("<q", struct.pack("<d", x))[0] for x in (*numbers, 0.0, 0.0)[:2]]

@@ -112,7 +112,12 @@ def test_bincount(dtype: str) -> None:
                 ours, theirs = (t.bincount(form(t.tensor(values, dtype=getattr(t, dtype))), minlength=least)
                                 for t in (rl, torch))
                 assert ours.dtype is rl.int64 and ours.tolist() == theirs.tolist()
-    assert rl.bincount(rl.tensor([2, 2]), rl.tensor([0.5, 2.0])).tolist() == [0, 0, 2.5]
+                weights = [t.rand(len(values), generator=t.Generator().manual_seed(1)) * 9 for t in (rl, torch)]
+                for kind in ("float32", "float64", "float16", "int64"):
+                    ours, theirs = (
+                        t.bincount(form(t.tensor(values, dtype=getattr(t, dtype))), form(w.to(getattr(t, kind))), least)
+                        for t, w in zip((rl, torch), weights, strict=True))
+                    assert str(ours.dtype)[-7:] == str(theirs.dtype)[-7:] and ours.tolist() == theirs.tolist()
     if dtype != "uint8":
         with pytest.raises(RuntimeError, match="non-negative"):
             rl.bincount(rl.tensor([1, -1], dtype=getattr(rl, dtype)))

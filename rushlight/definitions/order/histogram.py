@@ -172,8 +172,8 @@ class BinCount(OpDefinition):
         if lowest < 0:
             raise RuntimeError(f"bincount: expected integers of at least 0 (non-negative), got {lowest}")
         bins = max(highest + 1, minlength)
-        if weights is None and few and bins <= FEW:
-            return find_op("_few_counts")(input, bins)
+        if few and bins <= FEW and (weights is None or (is_few(weights) and weights.dtype in (_C.float32, _C.float64))):
+            return find_op("_few_counts")(input, bins, weights)
         if weights is None and has_counts(input, bins):
             wide = input if input.dtype in (_C.int32, _C.int64) else input.to(_C.int32)
             return find_op("_count_numbers")(wide.contiguous(), bins)
@@ -219,17 +219,19 @@ class CountNumbers(Library):
 
 
 class FewCounts(Library):
-    """How often each number from 0 up to `length` occurs in a dense tensor of few elements; others are not counted."""
+    """How often each number from 0 up to `length` occurs in a dense tensor of few elements, or the sum of its weights;
+    others are not counted."""
 
-    schema = "_few_counts(Tensor numbers, int length) -> Tensor"
+    schema = "_few_counts(Tensor numbers, int length, Tensor? weights=None) -> Tensor"
     function = method = out = differentiable = False
 
-    def meta(self, numbers, length):
-        return Spec((length,), _C.int64)
+    def meta(self, numbers, length, weights):
+        return Spec((length,), _C.int64 if weights is None else weights.dtype)
 
     def launches(self, args):
-        numbers, length = args
-        return few_counts_schedule(numbers.dtype.code, numbers.numel(), length)
+        numbers, length, weights = args
+        weight = "" if weights is None else weights.dtype.code
+        return few_counts_schedule(numbers.dtype.code, numbers.numel(), length, weight)
 
 
 def is_few(t: Any) -> bool:

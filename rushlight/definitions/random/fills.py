@@ -681,14 +681,20 @@ class RandnLike(Drawn, RandomLike):
         return target.normal_(generator=generator)
 
 
-class RandintLike(RandomLike):
+class RandintLike(Drawn, RandomLike):
     """Integers in [low, high), shaped like `input`."""
 
     schema = (
         f"randint_like(Tensor input, int high, {LIKE_OPTIONS}) -> Tensor",
         f"randint_like.low(Tensor input, int low, int high, {LIKE_OPTIONS}) -> Tensor",
     )
+    keeps_strides = True
     law = Randint.law
+
+    def is_planned(self, args):
+        bounds = args[1:-7]
+        warning = integer_law(args[0].dtype, bounds[0] if len(bounds) == 2 else 0, bounds[-1])[1]
+        return warning is None      # what warns does so each time
 
     def fill(self, target, *bounds, generator):
         return target.random_(bounds[0] if len(bounds) == 2 else 0, bounds[-1], generator=generator)

@@ -36,16 +36,19 @@ def counts_schedule(code: str, length: int, bins: int) -> Schedule:
     return Schedule((clear_launch("i64", (bins,), 1), counts))
 
 
-def few_counts_nest(code: str) -> Nest:
-    """How often each number from 0 on occurs, one by one; others are not counted."""
-    zero, at, length = const(0, "i64"), var("at"), var("length")
-    clear = For("k", zero, length, (Store(1, var("k"), zero),))
-    inside = ge(at, zero) & lt(at, length)
-    once = If(inside, (Store(1, at, load(1, at, "i64") + const(1, "i64")),))
+def few_counts_nest(code: str, weight: str = "") -> Nest:
+    """How often each number from 0 on occurs, one by one, or the sum of its weights; others are not counted."""
+    zero, at, length, out = const(0, "i64"), var("at"), var("length"), 2 if weight else 1
+    kind = weight or "i64"
+    amount = load(1, var("j"), weight) if weight else const(1, "i64")
+    clear = For("k", zero, length, (Store(out, var("k"), const(0, kind)),))
+    once = If(ge(at, zero) & lt(at, length), (Store(out, at, load(out, at, kind) + amount),))
     walk = For("j", zero, var("numel"), (Assign("at", cast(load(0, var("j"), code), "i64")), once))
-    return Nest("few_counts", operands([code], ["i64"]), ("numel", "length"), rows(Local("at", zero), clear, walk))
+    reads = [code, weight] if weight else [code]
+    return Nest("few_counts", operands(reads, [kind]), ("numel", "length"), rows(Local("at", zero), clear, walk))
 
 
-def few_counts_schedule(code: str, numel: int, length: int) -> Schedule:
-    """How often each number from 0 up to `length` occurs among a few of a type."""
-    return Schedule((Launch((code,), lambda: few_counts_nest(code), (0, 1), (numel, length), 1, 1),))
+def few_counts_schedule(code: str, numel: int, length: int, weight: str = "") -> Schedule:
+    """How often each number from 0 up to `length` occurs among a few of a type, or the sums of their weights."""
+    which = (0, 1, 2) if weight else (0, 1)
+    return Schedule((Launch((code, weight), lambda: few_counts_nest(code, weight), which, (numel, length), 1, 1),))
