@@ -301,3 +301,25 @@ def test_runs_of_zeros_and_nans():
     nan = float("nan")
     found, counts = rl.unique_consecutive(rl.tensor([-0.0, 0.0, nan, nan, 1, 1]), return_counts=True)
     assert str(found.tolist()) == "[-0.0, nan, nan, 1.0]" and counts.tolist() == [2, 1, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "uint8"])
+@pytest.mark.parametrize("other", ["float32", "int64", "float16"])
+def test_elements_among_few_and_among_many(dtype, other):
+    for shape in ((), (7,), (3, 50), (30, 300), (0,)):
+        for count in (0, 1, 5, 80, 120, 700):
+            x = (torch.arange(math.prod(shape)) * 79 % 1009).reshape(shape).to(getattr(torch, dtype))
+            tests = (torch.arange(count) * 31 % 577).to(getattr(torch, other))
+            for invert in (False, True):
+                agree(lambda m, x, t, i=invert: m.isin(x, t, invert=i), x, tests, what=f"{shape} {count} {invert}")
+    turned, among = torch.arange(12.0).reshape(3, 4).t(), torch.tensor([[3, nan], [5, 0]])
+    agree(lambda m, x, t: (m.isin(x, t), m.isin(t, x, invert=True)), turned, among)
+
+
+def test_elements_among_others_of_each_example():
+    x, tests = rl.arange(24).reshape(2, 3, 4), rl.tensor([[0, 5, 23], [1, 12, 13]])
+    for invert in (False, True):
+        each = rl.stack([rl.isin(a, b, invert=invert) for a, b in zip(x, tests, strict=True)])
+        assert rl.func.vmap(lambda a, b, i=invert: rl.isin(a, b, invert=i))(x, tests).equal(each)
+        same = rl.func.vmap(lambda a, i=invert: rl.isin(a, tests, invert=i))(x)
+        assert same.equal(rl.isin(x, tests, invert=invert))

@@ -106,3 +106,33 @@ def test_boxes_are_walked_as_the_result_lies():
     turned = Piece(0, (0, 0), (3000, 50), (1, 3000), 0, frozenset({0}))
     assert boxed(turned, (1, 3000), True) == [[50, 3000, 3000], [3000, 1, -1]]
     assert boxed(turned.but(backwards=frozenset({0, 1})), (1, 3000), True) == [[150000, 1, -1]]
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.int64, rl.bool, rl.complex64], ids=str)
+def test_diagonals_over_zeros(dtype):
+    x = (1 + rl.arange(240) % 7).to(dtype)
+    for vectors in (x[:5], x[:40], x[::6], x[:120].view(3, 40), x.view(40, 6), x.view(40, 6).t(), x.view(2, 3, 40)):
+        n, rank = vectors.shape[-1], vectors.ndim
+        for offset in (0, 2, -3):
+            for dims in ((-2, -1), (-1, -2), (0, rank)):
+                wide = rl.zeros([*vectors.shape[:-1], *[n + abs(offset)] * 2], dtype=dtype)
+                for k in range(n):
+                    wide[..., k + max(0, -offset), k + max(0, offset)] = vectors[..., k]
+                got = vectors.diag_embed(offset, *dims)
+                assert got.is_contiguous() and got.equal(wide.movedim((-2, -1), dims)), (vectors.shape, offset, dims)
+        if rank == 1:
+            assert vectors.diag(1).equal(vectors.diag_embed(1)) and vectors.diagflat().equal(vectors.diag())
+
+
+def test_diagonals_of_any_length_run_without_python():
+    for n in (40, 41, 5, 7, 60):
+        rl.randn(n).diag(), rl.randn(3, n).diag_embed(1)
+    called: list[str] = []
+    vectors, rows_ = rl.randn(77), rl.randn(4, 55)
+    sys.setprofile(lambda frame, event, arg: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        a, b = vectors.diag(), rows_.diag_embed(1)
+    finally:
+        sys.setprofile(None)
+    assert not called and a.sum().item() == pytest.approx(vectors.sum().item(), abs=1e-4)
+    assert b.diagonal(1, 1, 2).equal(rows_) and b.count_nonzero().item() == rows_.count_nonzero().item()

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.base.shape import INTS, contiguous_format, or_one, reaches
-from rushlight.definitions.indexed.gather import number_of
+from rushlight.base.shape import INTS, contiguous_format, or_one
 from rushlight.devices import handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece
 from rushlight.op import Composite, Loops, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import OpDefinition
 from rushlight.op.factory import fresh
-from rushlight.op.indexed import Indexed
+from rushlight.op.indexed import Indexed, contiguous_strides
 from rushlight.op.layout import Layout, strides_in
 from rushlight.op.memory import check_memory
 from rushlight.op.view import elements
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-LARGE = 4096   # elements of a matrix from which on its diagonal is written over zeros
 
 
 class Flip(Loops):
@@ -373,16 +371,16 @@ class DiagEmbed(Indexed):
             shape.insert(d, size)
         return Spec(tuple(shape), input.dtype)
 
-    def is_planned(self, args):
-        shape = self.meta(*self.prepare(args)).shape   # refuses what it must before either way
-        return not reaches(number_of(shape), LARGE)
-
-    def run(self, input, offset, dim1, dim2):
-        """Most of a large one is zeros, which are written faster than asked for."""
-        input, offset, dim1, dim2 = self.prepare((input, offset, dim1, dim2))
-        result = input.new_zeros(self.meta(input, offset, dim1, dim2).shape)
-        result.diagonal(offset, dim1, dim2).copy_(input)
-        return result
+    def lowered(self, prepared, spec):
+        """Most of a large one is zeros, which are written faster than asked for: they are the background of a box."""
+        input, offset, dim1, dim2 = prepared
+        found, into = super().lowered(prepared, spec), contiguous_strides(spec.shape)
+        others = [s for d, s in enumerate(into) if d not in (dim1, dim2)]
+        start = tuple([max(-offset, 0) if d == dim1 else max(offset, 0) if d == dim2 else 0 for d in range(len(into))])
+        steps = (*others, into[dim1] + into[dim2])
+        box = Piece(0, start, tuple(input.shape), tuple(input.stride()), steps=steps)
+        reads = (*found.reads, Number("zero", "i64", 0))
+        return found.but(reads=reads, pieces=(box,), background=len(found.reads))
 
     def loops(self, at, input, offset, dim1, dim2):
         row, column = at[dim1] + const(max(-offset, 0) * -1, "i64"), at[dim2] - const(max(offset, 0), "i64")
@@ -413,6 +411,7 @@ class DiagFlat(Composite):
     """A matrix with the flattened input on its diagonal."""
 
     schema = "diagflat(Tensor input, int offset=0) -> Tensor"
+    replays = True
 
     def compute(self, input, offset):
         return input.reshape(-1).diag_embed(offset)

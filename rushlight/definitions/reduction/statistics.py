@@ -12,9 +12,13 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.promotion import rank, result_type_of
+from rushlight.base.shape import is_below
 from rushlight.base.tracebacks import users_level
 from rushlight.definitions.indexed.reduce_into import MODES
-from rushlight.op import Composite, find_op, wrap_dim
+from rushlight.loops.expr import cast, eq, not_
+from rushlight.loops.lowered import Fold, Folding, Lowered, Memory, compute_code
+from rushlight.op import Composite, Loops, find_op, wrap_dim
+from rushlight.rules.batching import expanded, wrapped
 
 
 class Cov(Composite):
@@ -97,6 +101,55 @@ class CorrCoef(Composite):
         return c.clamp(-1, 1)
 
 
+class Either(Fold):
+    """Whether one of the elements is true."""
+
+    def init(self, s, code):
+        return (s.const(False, "b1"),)
+
+    def merge(self, s, a, b):
+        return (a[0] | b[0],)
+
+
+class OccursIn(Loops):
+    """Whether each element is one of a few others: it is compared with each of them, many elements at a time."""
+
+    schema = "_occurs_in(Tensor elements, Tensor test_elements, bool invert) -> Tensor"
+    function = method = out = differentiable = False
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """Others of its own for each example."""
+        elements, test = (expanded(t, level) for t in args[:2])
+        test = test.reshape((test.shape[0], *(1,) * (elements.ndim - 1), test.shape[1]))
+        same = elements.unsqueeze(-1) == test
+        found = same.any(-1)
+        return wrapped(~found if args[2] else found, level)
+
+    def lower(self, args: tuple) -> Lowered:
+        elements, test, invert = args
+        shape, last = tuple(elements.shape), elements.ndim
+        common = result_type_of((elements, test)).code
+        reads = (
+            Memory("elements", elements.dtype.code, shape, elements.stride(), (*range(last), None)),
+            Memory("test_elements", test.dtype.code, tuple(test.shape), test.stride(), (*[None] * last, 0)),
+        )
+
+        def body(at: Any, sources: Any) -> tuple:
+            return (eq(*[cast(cast(source.read(at), common), compute_code(common)) for source in sources]),)
+
+        def epilogue(sources: Any, results: Any) -> tuple:
+            return (not_(results[0]) if invert else results[0],)
+
+        folding = Folding(EITHER, "b1", frozenset((last,)), epilogue)
+        key = (self, common, invert)
+        return Lowered(self.spec.name, key, (*shape, test.shape[0]), shape, ("b1",), reads, body, folding=folding)
+
+
+EITHER = Either()
+FEW = 100                # elements that are compared with sooner than sorted
+FEW_PAIRS = 1 << 17      # comparisons that take less than to sort and to search
+
+
 class IsIn(Composite):
     """Whether each element occurs among `test_elements`."""
 
@@ -128,22 +181,19 @@ class IsIn(Composite):
         for t in (elements, test_elements):
             if t.dtype in (_C.bool,) or t.dtype.is_complex:
                 raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype.name}")
-        found = self.search(elements.detach(), test_elements.detach().reshape(-1))
-        return ~found if invert else found
+        return self.search(elements.detach(), test_elements.detach().reshape(-1), invert)
 
-    def search(self, elements: Any, test: Any) -> Any:
+    def search(self, elements: Any, test: Any, invert: bool) -> Any:
         count = test.numel()
         if not count:
-            return find_op("zeros")(elements.shape, dtype=_C.bool, device=elements.device)
+            return find_op("full")(elements.shape, invert, dtype=_C.bool, device=elements.device)
         # of symbolic sizes nothing is asked
-        known = all(isinstance(n, (int, _C.Extent)) for n in (count, elements.numel()))
-        # few: comparing with each is faster than a search
-        if known and count < 10 * max(elements.numel(), 1) ** 0.145:
-            return (elements.unsqueeze(-1) == test).any(-1)
+        if is_below(count, FEW) or is_below(count * elements.numel(), FEW_PAIRS):
+            return find_op("_occurs_in")(elements, test, invert)
         dtype = result_type_of((elements, test))
         elements, ordered = elements.to(dtype), test.to(dtype).sort()[0]
         place = find_op("searchsorted")(ordered, elements).clamp(max=count - 1)
-        return ordered[place] == elements
+        return ordered[place] != elements if invert else ordered[place] == elements
 
 
 # --- runs of rows -----------------------------------------------------------------------------------------------------
