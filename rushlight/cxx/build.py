@@ -305,7 +305,7 @@ def _digest(compiler: str) -> str:
         (
             *HEADERS.rglob("*.h"),
             *SOURCES.iterdir(),
-            PACKAGE / "cxx" / "generate.py",
+            *(PACKAGE / "cxx" / name for name in ("generate.py", "outs.py")),
             *(PACKAGE / "cxx_layers" / name for name in ("records.py", "text.py")),
             *(PACKAGE / "nn").rglob("*.py"),
             *(PACKAGE / "optim").rglob("*.py"),

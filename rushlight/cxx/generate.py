@@ -1,7 +1,7 @@
 """The C++ face of the ops: `at::` functions and methods of `at::Tensor`, from signatures.
 
 Enters: PyTorch's signatures of our ops (rushlight/aten/schemas.txt) and the registry's names. Leaves: the texts of
-`ATen/generated/functions.inc` and `methods.inc`: inline functions that pass their arguments by address to one that
+`ATen/generated/functions.inc` and its like: inline functions that pass their arguments by address to one that
 is not inline. Refuses nothing: signatures without a C++ form (named dimensions, lists of lists) are left out.
 """
 
@@ -14,6 +14,7 @@ from ..aten import overloads as aten
 from ..aten.overloads import AtenParam, AtenSchema
 from ..base.tables import rows
 from ..op import registry
+from .outs import takes_out
 
 # schema type -> (C++ type of the parameter, kind in rushlight/call.h)
 TYPES = {
@@ -46,6 +47,7 @@ TYPES = {
     "MemoryFormat": ("MemoryFormat", "MemoryFormat"),
     "MemoryFormat?": ("std::optional<MemoryFormat>", "OptionalMemoryFormat"),
     "Generator?": ("std::optional<Generator>", "OptionalGenerator"),
+    "Storage": ("const c10::Storage&", "Storage"),
 }
 RETURNS = {
     "Tensor": ("Tensor", "::rushlight::tensor_of({})"),
@@ -57,6 +59,7 @@ RETURNS = {
     "Scalar": ("Scalar", "::rushlight::scalar_of({})"),
     "ScalarType": ("ScalarType", "::rushlight::dtype_of({})"),
 }
+SPACES = ("fft", "special")  # namespaces of torch:: that have ops under shorter names
 OPTIONS = ("dtype", "layout", "device", "pin_memory")
 # Written by hand in rushlight/tensor.h and functions.h.
 WRITTEN = frozenset(
@@ -125,8 +128,16 @@ WRITTEN = frozenset(
         "is_distributed",
     )
 )
-# What Python has as plain methods, so that no op's signature says it.
-FURTHER = """
+PACK = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False"
+COMPRESSED = {  # what the two lists of indices of a layout are called
+    "sparse_compressed": "compressed plain",
+    "sparse_csr": "crow col",
+    "sparse_csc": "ccol row",
+    "sparse_bsr": "crow col",
+    "sparse_bsc": "ccol row",
+}
+# What Python has as plain methods or functions, so that no op's signature says it.
+FURTHER = f"""
 allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool
 is_nonzero(Tensor self) -> bool
 is_same_size(Tensor self, Tensor other) -> bool
@@ -147,7 +158,38 @@ values(Tensor self) -> Tensor
 sparse_dim(Tensor self) -> int
 dense_dim(Tensor self) -> int
 to_sparse(Tensor self) -> Tensor
-""".strip().splitlines()
+to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor
+to_sparse_csr(Tensor self, int? dense_dim=None) -> Tensor
+to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor
+to_sparse_bsr(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor
+to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor
+crow_indices(Tensor self) -> Tensor
+col_indices(Tensor self) -> Tensor
+ccol_indices(Tensor self) -> Tensor
+row_indices(Tensor self) -> Tensor
+_indices(Tensor self) -> Tensor
+_values(Tensor self) -> Tensor
+_nnz(Tensor self) -> int
+sparse_mask(Tensor self, Tensor mask) -> Tensor
+resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
+resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)
+set_(Tensor(a!) self) -> Tensor(a!)
+set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
+set_.source_Storage(Tensor(a!) self, Storage source) -> Tensor(a!)
+set_.offset(Tensor(a!) self, Tensor source, int storage_offset, int[] size, int[]? stride=None) -> Tensor(a!)
+set_.storage_offset(Tensor(a!) self, Storage source, int storage_offset, int[] size, int[]? stride=None) -> Tensor(a!)
+sparse_coo_tensor.size(int[] size, *, {PACK}) -> Tensor
+sparse_coo_tensor.indices(Tensor indices, Tensor values, *, {PACK}, bool? is_coalesced=None) -> Tensor
+sparse_coo_tensor.indices_size(Tensor indices, Tensor values, int[] size, *, {PACK}, bool? is_coalesced=None) -> Tensor
+""".strip().splitlines() + [
+    f"{name}_tensor.{label}(Tensor {first}_indices, Tensor {second}_indices, Tensor values, {size}*, {PACK}) -> Tensor"
+    for name, pair in COMPRESSED.items()
+    for first, second in [pair.split()]
+    for label, size in (("value", ""), ("value_size", "int[] size, "))
+]
+OUT_LABELS = re.compile(  # of overloads that write into what they are given
+    r"out|\w+_out|Out\w+|values|\w+_values|values_stable|grad_input|output|L|U|Q|X|a|solution|min|max|\w+_(min|max)"
+)
 RESERVED = frozenset("and or xor not default template class new delete register this operator union".split())
 SCRIPT_ONLY = re.compile(
     r"prim_|list_|^copy_\.(Tensor|float|int)$|dimname|\.(str|complex|int_int|.*hacked.*)$|^sub_list|^split\.sizes$"
@@ -180,10 +222,11 @@ class Function(NamedTuple):
 def headers() -> dict[str, str]:
     """The generated files by name."""
     functions, methods = collected()
-    return {
-        "functions.inc": "\n".join(map(function_text, functions)) + "\n",
-        "methods.inc": "\n".join(map(method_text, methods)) + "\n",
-    }
+    texts: dict[str, Any] = {"functions": map(function_text, functions), "methods": map(method_text, methods)}
+    for space in SPACES:
+        own = [f for f in functions if f.name.startswith(f"{space}_")]
+        texts[space] = [function_text(f._replace(name=f.name.removeprefix(f"{space}_"))) for f in own]
+    return {f"{name}.inc": "\n".join(lines) + "\n" for name, lines in texts.items()}
 
 
 def collected() -> tuple[list[Function], list[Function]]:
@@ -192,8 +235,9 @@ def collected() -> tuple[list[Function], list[Function]]:
     functions: dict[Any, Function] = {}
     methods: dict[Any, Function] = {}
     outs = _names_with_out()
-    for schema in (*aten.all_schemas(), *(aten.custom_schema("aten", text) for text in FURTHER)):
-        for made in _functions_of(schema, schema.op in outs):
+    further = [aten.custom_schema("aten", text) for text in FURTHER]
+    for schema in (*aten.all_schemas(), *further):
+        for made in _functions_of(schema, schema.op in outs and schema not in further):
             if made.name not in WRITTEN:
                 functions.setdefault(_key(made), made)
             if (
@@ -209,18 +253,21 @@ def collected() -> tuple[list[Function], list[Function]]:
 
 
 def _told_apart(made: list[Function]) -> list[Function]:
-    """Where two of one name could be called without more than a tensor, the longer one must be given its next
-    argument: `t.all()` is one call."""
-    def given(function: Function) -> tuple[Parameter, ...]:
-        return tuple(p for p in function.parameters if p.name != "self")
+    """Where a call could mean two of one name, since one takes what the other does and has defaults for the rest, the
+    longer one must be given its next argument: `t.all()` is one call."""
+    types: dict[str, set[tuple[str, ...]]] = {}
+    for f in made:
+        types.setdefault(f.name, set()).add(tuple(p.type for p in f.parameters))
 
-    bare = {f.name for f in made if not given(f)}
-    return [
-        f._replace(parameters=tuple(p._replace(default="") if p is given(f)[0] else p for p in f.parameters))
-        if f.name in bare and given(f) and all(p.default for p in given(f))
-        else f
-        for f in made
-    ]
+    def apart(f: Function) -> Function:
+        for count in range(len(f.parameters)):
+            same = tuple(p.type for p in f.parameters[:count]) in types[f.name]
+            if same and all(p.default for p in f.parameters[count:]):
+                must = f.parameters[count]._replace(default="")
+                return f._replace(parameters=(*f.parameters[:count], must, *f.parameters[count + 1 :]))
+        return f
+
+    return [apart(f) for f in made]
 
 
 def _key(function: Function) -> tuple[Any, ...]:
@@ -228,12 +275,15 @@ def _key(function: Function) -> tuple[Any, ...]:
 
 
 def _names_with_out() -> set[str]:
-    """Ops that write into given tensors too."""
+    """Ops that write into given tensors too: by PyTorch's names of overloads, and those of ours that do."""
     found = set()
     for row in rows(aten.__file__, "overload_names"):
         name, _, labels = row.partition(":")
-        if any(label == "out" or label.endswith("_out") for label in labels.split()):
+        if any(OUT_LABELS.fullmatch(label) for label in labels.split()):
             found.add(name)
+    for space in ("", "fft", "linalg", "special"):
+        prefix = f"{space}_" if space else ""
+        found |= {prefix + name for name, op in registry.published(space).items() if takes_out(op)}
     return found
 
 
@@ -256,7 +306,12 @@ def _functions_of(schema: AtenSchema, has_out: bool) -> list[Function]:
     target = _target(schema, params)
     made = [Function(name, tuple(params), *result, target)]
     tensors = [r for r in schema.returns if r.type == "Tensor"]
-    if has_out and not schema.is_mutable and tensors and len(tensors) == len(schema.returns) and target[1] is None:
+    if target[1] == "":  # a method has no out=
+        target = target[0], schema.overload_name or "default"
+    if has_out and not schema.is_mutable and [r.type for r in schema.returns] == ["Tensor[]"]:
+        written = Parameter("TensorList", "TensorList", "out", "", "", None)
+        made.append(Function(f"{name}_out", (written, *params), "void", "", target, 1))
+    if has_out and not schema.is_mutable and tensors and len(tensors) == len(schema.returns):
         count = len(tensors)
         names = (
             [r.name if r.name and r.name != "self" else f"out{i}" for i, r in enumerate(tensors)]
@@ -405,6 +460,8 @@ def _body(function: Function, self_name: str, is_method: bool) -> str:
     call = f"::rushlight::call(op_, arg_, {len(passed)})"
     if function.outs:
         outs = [p.name for p in function.parameters[: function.outs]]
+        if function.result == "void":
+            return head + f"::rushlight::call_out(op_, arg_, {len(passed)}, {outs[0]});"
         head += f"Tensor* const outs_[]{{{', '.join('&' + o for o in outs)}}}; "
         back = outs[0] if len(outs) == 1 else f"std::tie({', '.join(outs)})"
         return head + f"::rushlight::call_out(op_, arg_, {len(passed)}, outs_, {len(outs)}); return {back};"

@@ -17,6 +17,7 @@ from ..autograd import Function
 from ..base import late
 from ..library.binaries import check_place
 from ..tensors.interop import tensor as tensor_of
+from .outs import out_function
 from .registering import (
     add_member,
     call_operator,
@@ -53,6 +54,7 @@ __all__ = [
     "open_library",
     "open_own",
     "operator",
+    "out_function",
     "schema_text",
     "shown",
     "tensor",

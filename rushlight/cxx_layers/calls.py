@@ -14,6 +14,7 @@ from .. import _C, nn, optim
 from ..nn.utils.rnn import PackedSequence
 from ..op import find_op
 from ..optim.lr_scheduler import ReduceLROnPlateau
+from ..optim.rule import new_scalar
 
 Listed = list[tuple[str, Any]]
 _options: WeakKeyDictionary[nn.Module, dict[str, Any]] = WeakKeyDictionary()  # as C++ gave them last
@@ -143,6 +144,22 @@ def group_options(optimizer: optim.Optimizer, place: int) -> dict[str, Any]:
 def state_of(optimizer: optim.Optimizer, parameter: _C.Tensor) -> dict[str, Any]:
     """What the optimizer keeps of one parameter."""
     return optimizer.state.get(parameter, {})
+
+
+def set_state(optimizer: optim.Optimizer, parameter: _C.Tensor, words: dict[str, Any] | None) -> None:
+    """Take over what C++ says of a parameter's state; what has no value goes, and all of it without words."""
+    if words is None:
+        optimizer.state.pop(parameter, None)
+        return
+    state = optimizer.state[parameter]
+    for name, value in words.items():
+        if value is None:
+            state.pop(name, None)
+        elif name == "step":  # a number there, a tensor here
+            group = next(group for group in optimizer.param_groups if any(p is parameter for p in group["params"]))
+            state[name] = state[name].fill_(value) if name in state else new_scalar(group, parameter, value)
+        else:
+            state[name] = value
 
 
 def plateau(count: int, words: dict[str, Any]) -> ReduceLROnPlateau:

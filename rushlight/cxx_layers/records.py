@@ -91,6 +91,8 @@ PLACED = {
     "batch_norm": ("running_mean", "running_var"),
 }
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "LBFGS")
+# Options with which an optimizer keeps all it can keep.
+FULL_STATE = {"lr": 0.5, "momentum": 0.9, "amsgrad": True, "centered": True}
 # Functions that take whatever their op's default is, which C++ must say.
 SAID = {
     "batch_norm.training": ("bool", "false"), "batch_norm.momentum": ("double", "0.1"),
@@ -424,3 +426,40 @@ def optimizers() -> list[tuple[str, Options]]:
         options = [option_of(name, n, p) for n, p in made.items() if n not in DROPPED]
         found.append((name, Options(name + "Options", tuple(options))))
     return found
+
+
+def optimizer_states() -> list[tuple[str, Options]]:
+    """What each optimizer keeps of a parameter, by the optimizer's name: asked of one that made two steps."""
+    from .. import optim  # noqa: PLC0415
+    from ..op import find_op  # noqa: PLC0415
+
+    found = []
+    for name in OPTIMIZERS:
+        kind = getattr(optim, name)
+        parameter = find_op("ones")(2).requires_grad_()
+        known = parameters(kind.__init__)
+        optimizer = kind([parameter], **{n: value for n, value in FULL_STATE.items() if n in known})
+
+        def loss(optimizer: Any = optimizer, parameter: Any = parameter) -> Any:
+            optimizer.zero_grad()
+            made = (parameter**4).sum()
+            made.backward()
+            return made
+
+        for _ in range(2):
+            optimizer.step(loss)
+        kept = [Option(n, n, *state_type(n, value)) for n, value in optimizer.state[parameter].items()]
+        found.append((name, Options(name + "ParamState", tuple(kept))))
+    return found
+
+
+def state_type(name: str, value: Any) -> tuple[str, str]:
+    """The C++ type and default of what an optimizer keeps under a name. Python counts steps in a tensor, C++ in a
+    number."""
+    if name == "step" or isinstance(value, int):
+        return "int64_t", "0"
+    if isinstance(value, float):
+        return "double", "0"
+    if isinstance(value, list):  # with gaps it is made as a whole, otherwise it grows
+        return ("std::optional<std::vector<Tensor>>" if None in value else "std::deque<Tensor>"), "{}"
+    return "Tensor", "{}"

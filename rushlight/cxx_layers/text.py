@@ -38,11 +38,11 @@ FACES = {
 
 def headers() -> dict[str, str]:
     """The generated headers by their path below the folder of generated headers."""
-    made, optimizers = records.layers(), records.optimizers()
+    made, optimizers, states = records.layers(), records.optimizers(), records.optimizer_states()
     texts = {
         "rushlight/generated/layers.h": layers_header(made),
         "rushlight/generated/functional.h": functional_header(records.functions(), made),
-        "rushlight/generated/optim.h": optim_header(optimizers),
+        "rushlight/generated/optim.h": optim_header(optimizers, states),
     }
     for target, folders in FACES.items():
         text = f"// PyTorch's name for: torch/{target}\n#pragma once\n#include <torch/{target}>\n"
@@ -61,14 +61,10 @@ def sources() -> dict[str, str]:
     body += [function_source(f) for f in functions]
     body += ["}  // namespace functional", "}  // namespace torch::nn"]
     body += ["namespace rushlight::nn {", makers_text(made), "}"]
-    optimizers = records.optimizers()
-    return {
-        "layers.cpp": "\n".join((head, *body)) + "\n",
-        "optimizers.cpp": "\n".join(
-            (head, "namespace torch::optim {", *(optimizer_source(n, o) for n, o in optimizers), "}")
-        )
-        + "\n",
-    }
+    optimizers, states = records.optimizers(), records.optimizer_states()
+    behind = [head, "namespace torch::optim {", *(fields_text(state) for _, state in states)]
+    behind += [*(optimizer_source(n, o) for n, o in optimizers), "}", states_text(states)]
+    return {"layers.cpp": "\n".join((head, *body)) + "\n", "optimizers.cpp": "\n".join(behind) + "\n"}
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -363,9 +359,10 @@ def function_source(face: FunctionFace) -> str:
 # --- optimizers -------------------------------------------------------------------------------------------------------
 
 
-def optim_header(optimizers: Sequence[tuple[str, Options]]) -> str:
-    """The optimizers and their options, declared."""
+def optim_header(optimizers: Sequence[tuple[str, Options]], states: Sequence[tuple[str, Options]]) -> str:
+    """The optimizers, their options and what they keep of a parameter, declared."""
     texts = ["#pragma once", "#include <rushlight/optim/optimizer.h>", "", "namespace torch::optim {"]
+    texts += [state_text(state) for _, state in states]
     for name, options in optimizers:
         base = f" : public OptimizerCloneableOptions<{options.name}>"
         extra = (
@@ -394,3 +391,21 @@ def optimizer_source(name: str, options: Options) -> str:
             f"{name}::{name}(std::vector<Tensor> parameters, {options.name} defaults) : {parameters} {{}}",
         )
     )
+
+
+def state_text(state: Options) -> str:
+    """What is kept of a parameter, declared."""
+    lines = [f"struct {state.name} : public OptimizerCloneableParamState<{state.name}> {{"]
+    lines += [f"  TORCH_ARG({o.type}, {o.name}) = {o.default};" for o in state.options]
+    lines += [" public:", "  std::vector<::rushlight::nn::Field> python_fields() override { return fields(); }"]
+    return "\n".join((*lines, "  std::vector<::rushlight::nn::Field> fields();", "};"))
+
+
+def states_text(states: Sequence[tuple[str, Options]]) -> str:
+    """Empty states by the name of their optimizer."""
+    lines = [
+        "namespace rushlight::optim {",
+        "std::unique_ptr<torch::optim::OptimizerParamState> empty_state(std::string_view optimizer) {",
+        *(f'  if (optimizer == "{name}") return std::make_unique<torch::optim::{s.name}>();' for name, s in states),
+    ]
+    return "\n".join((*lines, "  return nullptr;", "}", "}"))

@@ -25,11 +25,7 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             raise TypeError(
                 f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}"
             )
-    if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
-        raise RuntimeError(
-            f"{overload.name}: out= does not support automatic differentiation, and an argument requires grad. Leave"
-            " out= away, or use no_grad()."
-        )
+    _refuse_recording(overload.name, (*args, *outs))
     definition = overload.definition
     if outs[0]._quantizer is not None:
         return late.provided("quantized out")(definition.spec.name, args, outs[0])
@@ -63,6 +59,27 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             check_overlap(overload.name, (target,), args, alone)
         _write(overload.name, target, source)
     return answer(definition, out, outs, result)
+
+
+def write_results(name: str, compute: Callable, args: Sequence, out: Any) -> None:
+    """The `out=` form of a call that has none of its own: compute, then write what it gave; None is no result."""
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    _refuse_recording(name, (*args, *outs))
+    result = compute()
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if len(results) != len(outs):
+        raise TypeError(f"{name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
+    for target, source in zip(outs, results, strict=True):
+        if source is not None:
+            _write(name, target, source)
+
+
+def _refuse_recording(name: str, args: Sequence) -> None:
+    if _C.is_grad_enabled() and any(_requires_grad(a) for a in args):
+        raise RuntimeError(
+            f"{name}: out= does not support automatic differentiation, and an argument requires grad. Leave"
+            " out= away, or use no_grad()."
+        )
 
 
 def answer(definition: Any, out: Any, outs: Sequence[Any], result: Any) -> Any:

@@ -1,6 +1,8 @@
 // Options and arguments of layers on their way to Python and back. Everything here is called with the interpreter lock
 // held, but for `run` and `function`, which take it.
 #pragma once
+#include <deque>
+
 #include <rushlight/generated/functional.h>
 #include <rushlight/generated/optim.h>
 
@@ -34,6 +36,7 @@ struct Convert {
   static PyObject* to(at::TensorList value) { return wrap(value); }
   static PyObject* to(const std::vector<int64_t>& value) { return wrap(c10::IntArrayRef(value)); }
   static PyObject* to(const std::vector<double>& value) { return listed(value.begin(), value.end()); }
+  static PyObject* to(const std::deque<Tensor>& value) { return to(std::vector<Tensor>(value.begin(), value.end())); }
   static PyObject* to(const PackedSequence& value) { return packed_object(value).release(); }
   static PyObject* to(const torch::nn::AnyModule& value) { return value.is_empty() ? none() : Object::borrowed(face_object(value.ptr())).release(); }
   template <class M>
@@ -66,13 +69,22 @@ struct Convert {
     });
   }
 
-  static void from(PyObject* object, int64_t& value) { if (PyLong_Check(object)) value = int_from(object); }
-  static void from(PyObject* object, double& value) { if (PyFloat_Check(object) || PyLong_Check(object)) value = double_from(object); }
+  static void from(PyObject* object, int64_t& value) {
+    if (PyLong_Check(object)) value = int_from(object);
+    else if (is_tensor(object)) value = static_cast<int64_t>(double_from(object));      // counted steps
+  }
+  static void from(PyObject* object, double& value) { if (PyFloat_Check(object) || PyLong_Check(object) || is_tensor(object)) value = double_from(object); }
   static void from(PyObject* object, bool& value) { value = PyBool_Check(object) ? object == Py_True : object != Py_None; }   // a bias is there
   static void from(PyObject* object, std::string& value) { if (PyUnicode_Check(object)) value = text_from(object); }
   static void from(PyObject* object, Tensor& value) { if (is_tensor(object)) value = tensor_from(object); }
   static void from(PyObject* object, c10::ScalarType& value) { value = dtype_from(object); }
   static void from(PyObject* object, std::vector<int64_t>& value) { if (PySequence_Check(object)) value = ints_from(object); }
+  static void from(PyObject* object, std::vector<Tensor>& value) { if (PySequence_Check(object)) value = tensors_from(object); }
+  static void from(PyObject* object, std::deque<Tensor>& value) {
+    std::vector<Tensor> list;
+    from(object, list);
+    value.assign(list.begin(), list.end());
+  }
   static void from(PyObject* object, std::vector<double>& value) { if (PySequence_Check(object)) value = doubles_from(object); }
   static void from(PyObject*, torch::nn::AnyModule&) {}             // parts are read as parts
   template <class M>
@@ -113,6 +125,7 @@ struct Convert {
     for (const T& one : list) seed = mix(seed, one);
     return seed;
   }
+  static uint64_t mix(uint64_t seed, const std::deque<Tensor>& list) { return mix(seed, std::vector<Tensor>(list.begin(), list.end())); }
   template <class M>
   static uint64_t mix(uint64_t seed, const torch::nn::ModuleHolder<M>& value) { return mixed(seed, value.is_empty() ? 0 : reinterpret_cast<uintptr_t>(value.get())); }
   template <class A, class B>

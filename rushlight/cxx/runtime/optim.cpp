@@ -140,14 +140,74 @@ void PythonOptimizer::follow() {
       marks_.push_back(mark);
     }
   }
+  if (has_states_) write_states();
 }
 
 at::Tensor PythonOptimizer::step(LossClosure closure) {
   Lock lock;
   follow();
-  if (!closure) return tensor_from(checked(PyObject_CallMethod(face_->object, "step", nullptr)).get());
-  Object function(function_object("closure", [&closure](PyObject*, PyObject*) { return wrap(closure()); }));
-  return tensor_from(checked(PyObject_CallMethod(face_->object, "step", "O", function.get())).get());
+  Object function, loss;
+  if (closure) function = Object(function_object("closure", [&closure](PyObject*, PyObject*) { return wrap(closure()); }));
+  loss = checked(closure ? PyObject_CallMethod(face_->object, "step", "O", function.get()) : PyObject_CallMethod(face_->object, "step", nullptr));
+  if (has_states_) read_states();
+  return tensor_from(loss.get());
+}
+
+// --- what is kept of parameters ---------------------------------------------------------------------------------------
+
+void PythonOptimizer::follow_states() {
+  Lock lock;
+  follow();
+  read_states();
+  has_states_ = true;
+}
+
+void PythonOptimizer::write_states() {
+  for (auto& [key, state] : state_) {
+    if (!state) continue;
+    std::vector<Field> changed;
+    std::vector<uint64_t>& known = state_marks_[key];
+    const std::vector<Field> all = state->python_fields();
+    known.resize(all.size());      // a value that was never written differs: no mark is 0
+    for (size_t i = 0; i < all.size(); ++i) {
+      const uint64_t mark = nn::mark_of({all[i]});
+      if (mark != std::exchange(known[i], mark)) changed.push_back(all[i]);
+    }
+    if (changed.empty()) continue;
+    Object parameter(wrap(key.tensor())), words = nn::words_of(changed);
+    module_call("set_state", {face_->object, parameter.get(), words.get()});
+  }
+  for (auto it = state_marks_.begin(); it != state_marks_.end();) {
+    auto found = state_.find(it->first);
+    if (found != state_.end() && found->second) { ++it; continue; }
+    Object parameter(wrap(it->first.tensor()));
+    module_call("set_state", {face_->object, parameter.get(), Py_None});
+    it = state_marks_.erase(it);
+  }
+}
+
+// References to states stay valid: what Python says is written into those that are there.
+void PythonOptimizer::read_states() {
+  for (auto& group : param_groups_) {
+    for (at::Tensor& p : group.params()) {
+      const torch::optim::ParamKey key(p.unsafeGetTensorImpl());
+      Object given(wrap(p)), words = module_call("state_of", {face_->object, given.get()});
+      if (!PyDict_GET_SIZE(words.get())) continue;      // nothing yet
+      std::unique_ptr<torch::optim::OptimizerParamState> read = empty_state(python_class_);
+      std::vector<uint64_t> marks;
+      for (const Field& field : read->python_fields()) {
+        PyObject* value = PyDict_GetItemString(words.get(), field.name);
+        if (value && value != Py_None) field.from(value, field.at);
+        marks.push_back(nn::mark_of({field}));
+      }
+      auto& known = state_marks_[key];
+      if (known == marks && state_.count(key)) continue;
+      known = std::move(marks);
+      auto& mine = state_[key];
+      if (mine) mine->take_over(*read);
+      else mine = std::move(read);
+    }
+  }
 }
 
 at::Tensor PythonOptimizer::state_tensor(const at::Tensor& parameter, const std::string& name) {
@@ -174,6 +234,8 @@ void PythonOptimizer::load_state_dict(const c10::IValue& state) {
       if (PyObject* value = PyDict_GetItemString(words.get(), field.name)) field.from(value, field.at);
     marks_[place++] = mark_of(group);
   }
+  state_.clear(), state_marks_.clear();
+  if (has_states_) read_states();
 }
 
 }  // namespace rushlight::optim

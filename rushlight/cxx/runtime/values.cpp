@@ -171,8 +171,11 @@ c10::Device device_from(PyObject* object) {
   return c10::Device(text_from(checked(PyObject_Str(object)).get()));
 }
 c10::Layout layout_from(PyObject* object) {
-  for (int i = 0; i < static_cast<int>(c10::Layout::NumOptions); ++i)
-    if (object == part(kLayouts[i])) return static_cast<c10::Layout>(i);
+  for (int i = 0; i < static_cast<int>(c10::Layout::NumOptions); ++i) {
+    Object known(PyObject_GetAttrString(module(), kLayouts[i]));
+    if (!known) PyErr_Clear();      // Python has no MKLDNN tensors
+    else if (object == known.get()) return static_cast<c10::Layout>(i);
+  }
   if (PyLong_Check(object)) return static_cast<c10::Layout>(int_from(object));
   wrong_type("a layout", object);
 }
@@ -245,6 +248,11 @@ PyObject* argument(const Argument& given) {
     case kMemoryFormat: return wrap(*static_cast<const c10::MemoryFormat*>(at));
     case kOptionalMemoryFormat: return optional<c10::MemoryFormat>(at);
     case kOptionalGenerator: return optional<at::Generator>(at);
+    case kStorage: {
+      const auto& owner = static_cast<const c10::Storage*>(at)->owner();
+      TORCH_CHECK(owner, "expected a storage, got none");
+      return checked(PyObject_CallMethod(static_cast<PyObject*>(owner->object), "untyped_storage", nullptr)).release();
+    }
     case kOptions: break;
   }
   return nullptr;
@@ -323,11 +331,26 @@ void* call(Op& op, const Argument* arguments, int count) {
   return run(op, arguments, count, nullptr);
 }
 
+namespace {
+void run_out(Op& op, const Argument* arguments, int count, Object out) {
+  if (!op.target) {
+    Object name(wrap(std::string_view(op.name)));
+    Object function = op.overload ? Object(wrap(std::string_view(op.overload))) : Object::borrowed(part(op.name));
+    op.target = call_runtime("out_function", {name.get(), function.get()}).release();
+  }
+  Object(run(op, arguments, count, out.get()));
+}
+}  // namespace
+
 void call_out(Op& op, const Argument* arguments, int count, at::Tensor* const* outs, int out_count) {
   Lock lock;
   Object out(out_count == 1 ? wrap(*outs[0]) : PyTuple_New(out_count));
   for (int i = 0; out_count > 1 && i < out_count; ++i) PyTuple_SET_ITEM(out.get(), i, wrap(*outs[i]));
-  Py_XDECREF(run(op, arguments, count, out.get()));
+  run_out(op, arguments, count, std::move(out));
+}
+void call_out(Op& op, const Argument* arguments, int count, c10::ArrayRef<at::Tensor> outs) {
+  Lock lock;
+  run_out(op, arguments, count, Object(wrap(outs)));
 }
 
 at::Tensor tensor_of(void* object) {

@@ -12,7 +12,7 @@ enum Kind : uint8_t {
   kTensor, kOptionalTensor, kTensorList, kOptionalTensorList, kScalar, kOptionalScalar, kInt, kOptionalInt, kFloat,
   kOptionalFloat, kBool, kOptionalBool, kIntList, kOptionalIntList, kFloatList, kOptionalFloatList, kScalarList,
   kBoolList, kText, kOptionalText, kType, kOptionalType, kDevice, kOptionalDevice, kLayout, kOptionalLayout,
-  kMemoryFormat, kOptionalMemoryFormat, kOptions, kOptionalGenerator
+  kMemoryFormat, kOptionalMemoryFormat, kOptions, kOptionalGenerator, kStorage
 };
 constexpr int8_t kNoDefault = -128;
 
@@ -39,6 +39,7 @@ c10::IntArrayRef kept() {
 
 void* call(Op& op, const Argument* arguments, int count);      // a new reference; throws what Python raised
 void call_out(Op& op, const Argument* arguments, int count, at::Tensor* const* outs, int out_count);
+void call_out(Op& op, const Argument* arguments, int count, c10::ArrayRef<at::Tensor> outs);      // of an op that gives a list
 at::Tensor tensor_of(void* object);                            // these take the reference over
 std::vector<at::Tensor> tensors_of(void* object);
 void unpack(void* object, at::Tensor* into, int count);

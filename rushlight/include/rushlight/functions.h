@@ -41,6 +41,8 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)
 inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {}) { return from_blob(data, sizes, strides, nullptr, options); }
 inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {}) { return from_blob(data, sizes, {}, nullptr, options); }
 
+inline Tensor _sparse_coo_tensor_unsafe(const Tensor& indices, const Tensor& values, IntArrayRef size, const TensorOptions& options = {}, std::optional<bool> is_coalesced = std::nullopt) { return sparse_coo_tensor(indices, values, size, options, is_coalesced); }
+
 inline int64_t numel(const Tensor& t) { return t.numel(); }
 inline int64_t size(const Tensor& t, int64_t dim) { return t.size(dim); }
 inline int64_t stride(const Tensor& t, int64_t dim) { return t.stride(dim); }

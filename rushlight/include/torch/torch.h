@@ -15,6 +15,7 @@
 #include <rushlight/autograd.h>
 #include <rushlight/cuda.h>
 #include <rushlight/library.h>
+#include <rushlight/spaces.h>
 #include <torch/data.h>
 #include <torch/serialize.h>
 #include <torch/version.h>

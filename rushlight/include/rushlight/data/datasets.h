@@ -61,8 +61,9 @@ class StatefulDataset : public BatchDataset<Self, std::optional<Batch>, BatchReq
   virtual void load(serialize::InputArchive& archive) = 0;
 };
 
-template <class Single = Example<>>
-using StreamDataset = BatchDataset<Single, std::vector<Single>, size_t>;
+// Without an end or indices: it is asked for a number of examples.
+template <class Self, class Batch = std::vector<Example<>>>
+using StreamDataset = BatchDataset<Self, Batch, size_t>;
 
 // A dataset whose batches pass a transform.
 template <class Source, class Applied>

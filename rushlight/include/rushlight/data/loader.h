@@ -3,16 +3,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <map>
 #include <thread>
 
-#include <rushlight/data/datasets.h>
-#include <rushlight/data/samplers.h>
-
-namespace rushlight {
-void without_lock(const std::function<void()>& run);      // lets the interpreter lock go meanwhile, if this thread holds it
-}
+#include <rushlight/data/chunks.h>
 
 namespace torch::data {
 
@@ -30,22 +24,6 @@ struct DataLoaderOptions {
   RUSHLIGHT_OPTION(bool, enforce_ordering, true);
   RUSHLIGHT_OPTION(bool, drop_last, false);                             // leaves out a last batch that is not full
 #undef RUSHLIGHT_OPTION
-};
-
-// What a worker threw, on the thread that asks for batches.
-struct WorkerException : std::exception {
-  explicit WorkerException(std::exception_ptr original) : original_exception(std::move(original)) {
-    try {
-      std::rethrow_exception(original_exception);
-    } catch (const std::exception& error) {
-      message = std::string("a worker of the data loader failed: ") + error.what();
-    } catch (...) {
-      message = "a worker of the data loader failed";
-    }
-  }
-  const char* what() const noexcept override { return message.c_str(); }
-  std::string message;
-  std::exception_ptr original_exception;
 };
 
 template <class Dataset, class Sampler>

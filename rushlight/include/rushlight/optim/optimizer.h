@@ -1,7 +1,9 @@
 // torch::optim: groups of parameters with options, the optimizers over Python's, and schedulers of the learning rate.
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 
 #include <rushlight/ivalue.h>
 #include <rushlight/nn/module.h>
@@ -10,9 +12,56 @@ namespace rushlight::nn {
 struct Face;
 }
 
+namespace torch::serialize {
+class InputArchive;
+class OutputArchive;
+}
+
 namespace torch::optim {
 
 using at::Tensor;
+
+// What an optimizer keeps of one parameter. Those of Python's optimizers are generated; an optimizer of yours has its own.
+class OptimizerParamState {
+ public:
+  OptimizerParamState() = default;
+  OptimizerParamState(const OptimizerParamState&) = default;
+  OptimizerParamState& operator=(const OptimizerParamState&) = default;
+  virtual ~OptimizerParamState() = default;
+  virtual std::unique_ptr<OptimizerParamState> clone() const { throw c10::NotImplementedError("clone: derive the state from OptimizerCloneableParamState"); }
+  virtual void serialize(serialize::InputArchive&) { throw c10::NotImplementedError("serialize: this state is not written by itself; save the optimizer, or override it"); }
+  virtual void serialize(serialize::OutputArchive&) const { throw c10::NotImplementedError("serialize: this state is not written by itself; save the optimizer, or override it"); }
+  virtual std::vector<::rushlight::nn::Field> python_fields() { return {}; }
+  virtual void take_over(const OptimizerParamState&) {}      // the values of another one of its type
+};
+template <class Derived>
+class OptimizerCloneableParamState : public OptimizerParamState {
+ public:
+  std::unique_ptr<OptimizerParamState> clone() const override { return std::make_unique<Derived>(static_cast<const Derived&>(*this)); }
+  void take_over(const OptimizerParamState& other) override { static_cast<Derived&>(*this) = static_cast<const Derived&>(other); }
+};
+
+// A parameter as a key: what `unsafeGetTensorImpl()` gives. All handles of one tensor are one key, which keeps it alive.
+class ParamKey {
+ public:
+  ParamKey(const void* impl) : impl_(static_cast<c10::TensorImpl*>(const_cast<void*>(impl))) {}
+  operator void*() const { return impl_.get(); }
+  Tensor tensor() const { return Tensor(impl_); }
+  friend bool operator==(const ParamKey& a, const ParamKey& b) { return a.object() == b.object(); }
+  friend bool operator!=(const ParamKey& a, const ParamKey& b) { return !(a == b); }
+  friend bool operator==(const ParamKey& a, const void* b) { return a == ParamKey(b); }
+  friend bool operator!=(const ParamKey& a, const void* b) { return !(a == b); }
+  friend bool operator==(const void* a, const ParamKey& b) { return b == a; }
+  friend bool operator!=(const void* a, const ParamKey& b) { return !(b == a); }
+  struct Hash {
+    size_t operator()(const ParamKey& key) const { return std::hash<const void*>()(key.object()); }
+  };
+
+ private:
+  const void* object() const { return impl_ ? impl_->object : nullptr; }
+  c10::intrusive_ptr<c10::TensorImpl> impl_;
+};
+using ParamStates = std::unordered_map<ParamKey, std::unique_ptr<OptimizerParamState>, ParamKey::Hash>;
 
 class OptimizerOptions {
  public:
@@ -79,8 +128,15 @@ class Optimizer {
   const OptimizerOptions& defaults() const noexcept { return *defaults_; }
   std::vector<OptimizerParamGroup>& param_groups() noexcept { return param_groups_; }
   const std::vector<OptimizerParamGroup>& param_groups() const noexcept { return param_groups_; }
+  ParamStates& state() {
+    follow_states();
+    return state_;
+  }
+  const ParamStates& state() const { return const_cast<Optimizer*>(this)->state(); }
 
  protected:
+  virtual void follow_states() {}      // of an optimizer that keeps them elsewhere: makes both say the same
+  ParamStates state_;
   std::vector<OptimizerParamGroup> param_groups_;
   std::unique_ptr<OptimizerOptions> defaults_;
 };
@@ -134,7 +190,10 @@ class ReduceLROnPlateauScheduler {
 
 namespace rushlight::optim {
 
-// An optimizer of Python, given what was set in C++ before each step.
+std::unique_ptr<torch::optim::OptimizerParamState> empty_state(std::string_view optimizer);      // generated
+
+// An optimizer of Python, given what was set in C++ before each step. Its states are Python's: C++ has them typed from
+// when they are first asked for, and what is changed there is Python's with the next step.
 class PythonOptimizer : public torch::optim::Optimizer {
  public:
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -148,9 +207,14 @@ class PythonOptimizer : public torch::optim::Optimizer {
 
  private:
   void follow();
+  void follow_states() override;
+  void write_states();
+  void read_states();
   const char* python_class_;
   std::shared_ptr<nn::Face> face_;
   std::vector<uint64_t> marks_;                          // of the groups as Python has them
+  bool has_states_ = false;                              // they were asked for
+  std::unordered_map<torch::optim::ParamKey, std::vector<uint64_t>, torch::optim::ParamKey::Hash> state_marks_;   // of each value
 };
 
 }  // namespace rushlight::optim

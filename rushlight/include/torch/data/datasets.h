@@ -1,3 +1,3 @@
-// PyTorch's name for: rushlight/data/datasets.h
+// PyTorch's name for: rushlight/data/datasets.h, chunks.h
 #pragma once
-#include <rushlight/data/datasets.h>
+#include <rushlight/data/chunks.h>

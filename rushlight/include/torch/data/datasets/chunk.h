@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/data/chunks.h
+#pragma once
+#include <rushlight/data/chunks.h>

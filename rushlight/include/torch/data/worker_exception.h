@@ -1,0 +1,3 @@
+// PyTorch's name for: rushlight/data/workers.h
+#pragma once
+#include <rushlight/data/workers.h>
