@@ -28,7 +28,7 @@ class Drawn(OpDefinition):
 
     def plan(self, args: tuple) -> Any:
         at, input = [p.name for p in self.spec.params].index("generator"), args[0]
-        if args[at] is not None or any([a is not None and a is not False for a in args[at + 1 :]]):
+        if args[at] is not None or any(a is not None and a is not False for a in args[at + 1 :]):
             return None
         if not self.is_planned(args) or input.device.type != "cpu" or input.dtype.is_complex:
             return None

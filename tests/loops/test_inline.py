@@ -7,8 +7,8 @@ import pytest
 import rushlight as R
 from rushlight import _C
 from rushlight.codegen import schedule as schedules
-from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, RESAMPLE, Axis, pack
 from rushlight.definitions.resample.tables import LINEAR
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, RESAMPLE, Axis, pack
 from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable
@@ -326,7 +326,8 @@ def test_what_is_stated_prints():
         lowered("_window_max", x, pack([Axis(ADAPTIVE, n, 5) for n in (20, 23)]), 64),
         lowered("im2col", x, (3, 3), (1, 1), (1, 1), (2, 2)), lowered("cat", [x, x], 1), lowered("flip", x, (1,)),
     ):
-        assert result.name in show_lowered(result) and "nest" in str(schedules.schedule(result))
+        shown = str(schedules.schedule(result))
+        assert result.name in show_lowered(result) and ("nest" in shown or "library kernel" in shown)
     assert "rows of" in show_lowered(
         lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)]))
     )

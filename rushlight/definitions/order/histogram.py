@@ -21,7 +21,6 @@ from ...op.pointwise import compute_code
 from ...planners.order.counts import counts_schedule, few_counts_schedule, has_counts
 from ...rules.levels import shape_is_enough
 
-
 FEW = 4096      # elements that one pass counts sooner than several ops do
 
 

@@ -17,7 +17,7 @@ def plain_einsum(*args: Any) -> Any:
     """`einsum` where nobody has a say in the call: one op, which the core replays."""
     if len(args) > 1 and isinstance(args[0], str):
         tensors = operands_of(args)
-        if all([isinstance(t, _C.Tensor) for t in tensors]):
+        if all(isinstance(t, _C.Tensor) for t in tensors):
             return find_op("_contract")(tensors, args[0], get_einsum_strategy() if len(tensors) > 2 else None)
     return einsum.__wrapped__(*args)
 

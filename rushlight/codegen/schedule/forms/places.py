@@ -285,9 +285,10 @@ class PlacesNest:
         """Loops over results: those with whole windows in vectors, the others one by one. `store` is told the results
         and where on the range they are."""
         here = {**position, dim: var(name)}
+        own_place = here[dim]
 
         def line(
-            whole: frozenset[int], phases: Sequence[int] | None = None, i: Value = var(name)
+            whole: frozenset[int], phases: Sequence[int] | None = None, i: Value = own_place
         ) -> tuple[Statement, ...]:
             own = {**position, dim: i}
             return tuple(self.line(lowered, sources, own, whole, lambda values: store(values, i), beside, phases))
