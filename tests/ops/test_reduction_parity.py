@@ -278,3 +278,20 @@ def test_deviations_whose_squares_vanish_are_numbers(scale: float) -> None:
     x = rl.randn(40, 50) * scale
     for result in (x.std(), x.std(0), x.std(1), x.var(1), *rl.std_mean(x, 0)[:1]):
         assert bool((result >= 0).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex64"])
+def test_areas_under_samples(dtype):
+    y = (torch.arange(60) * 37 % 101).reshape(3, 4, 5).to(getattr(torch, dtype))
+    for seen in (y, y.transpose(0, 2), y[:, ::2]):
+        for dim in (-1, 0, 1):
+            for dx in (1, 0.5, 3):
+                agree(lambda m, t, d=dim, w=dx: m.trapezoid(t, dim=d, dx=w), seen, rtol=1e-3)
+                agree(lambda m, t, d=dim, w=dx: m.cumulative_trapezoid(t, dim=d, dx=w), seen, rtol=1e-3)
+
+
+def test_areas_under_samples_without_bounds():
+    inf, nan = float("inf"), float("nan")
+    for values in ([inf, 1.0], [1.0, inf, 2.0], [inf, -inf], [nan, 1.0], [3.0], [1e38, 1e38, 1e38]):
+        y = torch.tensor(values)
+        agree(lambda m, t: (m.trapezoid(t), m.trapezoid(t, dx=-3), m.cumulative_trapezoid(t)), y)

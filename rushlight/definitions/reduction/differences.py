@@ -219,8 +219,11 @@ class Trapezoid(_Trapezoids):
         if y.ndim == 0 or not y.shape[dim]:
             sizes = [n for d, n in enumerate(y.shape) if d != dim]
             return y.new_zeros(sizes)
+        if x is None and y.dtype is not _C.bool:      # every sample counts whole, but the first and the last
+            area = y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5
+            return area * dx if dx != 1 else area
         heights, dx = self.pieces(y, x, dx, dim)
-        return heights.sum(dim) * dx / 2 if dx != 1 else heights.sum(dim) / 2
+        return heights.sum(dim) / 2
 
 
 class CumulativeTrapezoid(_Trapezoids):
@@ -230,8 +233,9 @@ class CumulativeTrapezoid(_Trapezoids):
         "cumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
         "cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
     )
+    replays = True
 
     def compute(self, *args):
         y, x, dx, dim = self.bind(args)
         heights, dx = self.pieces(y, x, dx, dim)
-        return heights.cumsum(dim) * dx / 2 if dx != 1 else heights.cumsum(dim) / 2
+        return (heights * (dx / 2)).cumsum(dim)
