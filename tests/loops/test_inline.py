@@ -7,8 +7,8 @@ import pytest
 import rushlight as R
 from rushlight import _C
 from rushlight.codegen import schedule as schedules
-from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, RESAMPLE, Axis, pack
 from rushlight.definitions.resample.tables import LINEAR
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, RESAMPLE, Axis, pack
 from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable

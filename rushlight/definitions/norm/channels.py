@@ -22,7 +22,7 @@ from ...op.layout import Layout, prefers_channels_last
 from ...op.multi_tensor import DeviceUpdate
 from ...op.reduction import product
 from ...rules.levels import readable
-from .beside import by_columns, channels_behind, is_channels_last, moments_beside, scaled_beside
+from .beside import by_columns, is_channels_last, moments_beside, scaled_beside
 from .rows import through_body
 from .segments import channels_of, groups_of
 

@@ -24,7 +24,7 @@ from rushlight.codegen.schedule.forms.launch import GRAIN, Launch, Schedule, Tem
 from rushlight.codegen.schedule.forms.loops import clear_launch
 from rushlight.codegen.text.primitives import SIZE
 from rushlight.codegen.text.targets import vector_bits
-from rushlight.definitions.window.layout import ONE, ZERO
+from rushlight.definitions.window.layout import ZERO
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -292,7 +292,7 @@ def corner_count(form: Form) -> int:
 
 
 class Names:
-    """Sizes as the nests call them: m the image's; `samples` of an image, in `lines` of `length`; `row` of this line."""
+    """Sizes as the nests call them: m the image's; `samples` of one, in `lines` of `length`; `row` of this line."""
 
     def __init__(self, form: Form) -> None:
         self.samples, self.row, self.length = var("samples"), var("row"), var("length")

@@ -18,7 +18,14 @@ from ....loops.split import split_loop, splits
 from ..forms.axes import locate
 from ..forms.launch import ENOUGH_ROWS, GRAIN, Launch, Schedule, Temp, grain_of, names, product
 from ..forms.loops import (
-    clear_launch, form_of, gather_loops, in_vectors, joined_ranges, lanes_of, nest_with_form, unrolled,
+    clear_launch,
+    form_of,
+    gather_loops,
+    in_vectors,
+    joined_ranges,
+    lanes_of,
+    nest_with_form,
+    unrolled,
 )
 from ..forms.sources import Bound, add_geometry, given_bits, given_names, sources_of
 

@@ -287,8 +287,9 @@ class PlacesNest:
         here = {**position, dim: var(name)}
 
         def line(
-            whole: frozenset[int], phases: Sequence[int] | None = None, i: Value = var(name)
+            whole: frozenset[int], phases: Sequence[int] | None = None, at: Value | None = None
         ) -> tuple[Statement, ...]:
+            i = var(name) if at is None else at
             own = {**position, dim: i}
             return tuple(self.line(lowered, sources, own, whole, lambda values: store(values, i), beside, phases))
 
@@ -305,7 +306,7 @@ class PlacesNest:
         at = self.at(lowered, here)
         moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
         if not moving and self.short and lowered is self.lowered and not beside:
-            few = in_vectors(name, stop, self.short, lambda i: line(frozenset(), i=i))
+            few = in_vectors(name, stop, self.short, lambda i: line(frozenset(), at=i))
             if not self.checks:
                 return few
         if not moving:
