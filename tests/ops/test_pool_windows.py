@@ -64,6 +64,17 @@ def test_pools_of_images_in_both_memory_orders(channels_last: bool) -> None:
         assert got.stride() == torch.nn.functional.max_pool2d(x, k, s, p, 1, ceil).stride()
 
 
+@pytest.mark.parametrize("channels", [2, 4, 5, 8, 12, 24, 33, 70])
+def test_any_number_of_channels_may_lie_last(channels: int) -> None:
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        x = image(2, channels, 7, 9, channels_last=True, ties=True, dtype=dtype)
+        for k, s, p in ((3, 2, 1), (2, 2, 0)):
+            agree(lambda m, x, a=(k, s, p, 1, False, True): m.nn.functional.max_pool2d(x, *a), x, what=f"{dtype} {k}")
+            agree(lambda m, x, a=(k, s, p): m.nn.functional.avg_pool2d(x, *a), x, what=f"{dtype} {k}")
+    x = image(2, channels, 4, 5, 6, channels_last=True, ties=True)
+    agree(lambda m, x: m.nn.functional.max_pool3d(x, 2, 2, return_indices=True), x)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.uint8])
 def test_dilated_max_pools_along_long_rows(dtype: Any) -> None:
     for k, s, p, d in ((3, 1, 1, 2), (3, 1, 2, 2), (3, 2, 0, 3), (5, 2, 2, 1), (9, 1, 4, 1), (2, 5, 0, 1)):

@@ -22,6 +22,7 @@ from ...op.layout import Layout, prefers_channels_last
 from ...op.multi_tensor import DeviceUpdate
 from ...op.reduction import product
 from ...rules.levels import readable
+from .beside import by_columns, is_channels_last, moments_beside, scaled_beside
 from .rows import through_body
 from .segments import channels_of, groups_of
 
@@ -167,22 +168,6 @@ def channel_sums(grad: Any, input: Any, mean: Any) -> tuple[Any, Any]:
     return tuple(t.reshape(count, channels).sum(0) for t in sums)
 
 
-def channels_behind(t: Any) -> Any:
-    """[N, C, ...] as [N, ..., C]."""
-    return t.permute((0, *range(2, t.ndim), 1))
-
-
-def by_columns(t: Any) -> Any:
-    """[N, C, ...] as [rows, C]."""
-    behind = channels_behind(t)
-    return (behind.view if behind._is_contiguous() else behind.reshape)((-1, t.shape[1]))
-
-
-def is_channels_last(input: Any) -> bool:
-    """Whether the channels of [N, C, ...] lie side by side."""
-    return not input._is_contiguous() and channels_behind(input)._is_contiguous()
-
-
 def is_dense(*tensors: Any) -> bool:
     """Whether the elements of all given tensors are there and lie in order."""
     return all(t is None or (t._is_contiguous() and readable(t)) for t in tensors)
@@ -215,6 +200,10 @@ def scaled(input: Any, mean: Any, scale: Any, bias: Any) -> Any:
         if reaches(length, 2) and is_below(length, SHORT + 1) and reaches(input.shape[0], MANY):
             at = [None if v is None else v.view((-1, 1)).expand((-1, length)).reshape(-1) for v in numbers]
             return kernel(input.view((input.shape[0], -1)), *at).view(input.shape)
+    if input.ndim > 2 and not is_grad_enabled() and all(v is None or v._is_contiguous() for v in numbers):
+        found = scaled_beside(input, *numbers)
+        if found is not None:
+            return found
     return kernel(input, *[spread(v, input.ndim) for v in numbers])
 
 
@@ -240,13 +229,13 @@ class ChannelNorm(Composite):
             mean, invstd, variance, scale = find_op("_channel_statistics")(*sums, shift, weight, share, eps)
             at = [spread(v, input.ndim) for v in (mean, scale, bias)]
             return find_op("_scaled_channels")(input, *at), mean, invstd, variance
-        mean, variance = moments(input, (0, *range(2, input.ndim)))
+        found = moments_beside(input) if input.ndim > 2 else None
+        mean, variance = moments(input, (0, *range(2, input.ndim))) if found is None else found
         if weight is None:
             invstd = scale = (variance + eps).rsqrt()
         else:
             invstd, scale = find_op("_channel_scale")(variance, weight, eps)
-        at = [spread(v, input.ndim) for v in (mean, scale, bias)]
-        return find_op("_scaled_channels")(input, *at), mean, invstd, variance
+        return scaled(input, mean, scale, bias), mean, invstd, variance
 
     saved_results = (1, 2)
 

@@ -292,7 +292,7 @@ def corner_count(form: Form) -> int:
 
 
 class Names:
-    """Sizes as the nests call them: m the image's; `samples` of an image, in `lines` of `length`; `row`: that of it."""
+    """Sizes as the nests call them: m the image's; `samples` of one, in `lines` of `length`; `row` of this line."""
 
     def __init__(self, form: Form) -> None:
         self.samples, self.row, self.length = var("samples"), var("row"), var("length")

@@ -160,7 +160,7 @@ def number_code(compute: str) -> str:
 class SumRange:
     """One axis of a sum: output range `out` of the Lowered, folded range `tap`; its tables come from read `first` on.
 
-    `everywhere`: the steps of all windows are written out, those outside of them included. Windows that start at even
+    `everywhere`: the steps of all windows are written out, those outside of them too. Windows that start at regular
     distances have that in the code where they are whole (`regular`). Both where results lie on lanes (`last`), the
     first also where all lanes have one window (`shared`). `beside`: so many elements of a position, its channels, lie
     side by side, and the output range runs through those of all positions.

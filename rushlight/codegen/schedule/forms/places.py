@@ -285,11 +285,11 @@ class PlacesNest:
         """Loops over results: those with whole windows in vectors, the others one by one. `store` is told the results
         and where on the range they are."""
         here = {**position, dim: var(name)}
-        own_place = here[dim]
 
         def line(
-            whole: frozenset[int], phases: Sequence[int] | None = None, i: Value = own_place
+            whole: frozenset[int], phases: Sequence[int] | None = None, at: Value | None = None
         ) -> tuple[Statement, ...]:
+            i = var(name) if at is None else at
             own = {**position, dim: i}
             return tuple(self.line(lowered, sources, own, whole, lambda values: store(values, i), beside, phases))
 
@@ -306,7 +306,7 @@ class PlacesNest:
         at = self.at(lowered, here)
         moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
         if not moving and self.short and lowered is self.lowered and not beside:
-            few = in_vectors(name, stop, self.short, lambda i: line(frozenset(), i=i))
+            few = in_vectors(name, stop, self.short, lambda i: line(frozenset(), at=i))
             if not self.checks:
                 return few
         if not moving:
