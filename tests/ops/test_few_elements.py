@@ -155,6 +155,13 @@ def test_histograms_of_few_and_many_agree(monkeypatch) -> None:
     assert all(a.equal(b) for a, b in zip(few, many, strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_histc_of_several_dims(dtype: str) -> None:
+    x = ((rl.arange(60) * 7) % 11).to(getattr(rl, dtype))
+    assert rl.equal(rl.histc(x.view(3, 4, 5), 11, 0, 11), rl.histc(x, 11, 0, 11))
+    assert rl.histc(x.view(5, 12), 11, 0, 11).sum() == 60
+
+
 def test_histc_refuses() -> None:
     x = rl.tensor([1.0, float("nan")])
     for options, words in (((5,), "not finite"), ((5, 2, 1), "max must be larger"), ((0,), "bins must be > 0")):

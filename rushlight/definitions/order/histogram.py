@@ -292,7 +292,8 @@ class HistC(Composite):
             raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        low, high, few, ends = float(min), float(max), is_few(input), None
+        few = is_few(input) and bins <= FEW and input.dtype in (_C.float32, _C.float64)
+        low, high, ends = float(min), float(max), None
         x = input if few else input.detach().reshape(-1)
         if low == high and x.numel():
             if shape_is_enough("histc", input):      # elements decide where the bins are
@@ -306,7 +307,7 @@ class HistC(Composite):
         if low == high:
             low, high, ends = low - 1, high + 1, None
         # In the input's own dtype, number by number: on the borders of bins, roundings decide.
-        if few and bins <= FEW and x.dtype in (_C.float32, _C.float64):
+        if few:
             return find_op("_histogram_counts")(x, _C.from_data([low, high], x.dtype) if ends is None else ends, bins)
         first, last = x.new_full((), low), x.new_full((), high)
         if has_counts(x, bins) and x.dtype in (_C.float32, _C.float64):
