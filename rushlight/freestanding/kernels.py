@@ -12,9 +12,8 @@ from typing import Any
 
 from .. import codegen
 from ..codegen.library import interface
-from ..codegen.library.prefix_sums import PrefixSums
+from ..codegen.library.kernel_text import TextKernel
 from ..codegen.library.products.tiled_products import PanelProduct, module_text as product_text
-from ..codegen.library.transpose import Transpose
 from ..codegen.stored import cache
 from ..codegen.text.targets import Target, vector_bits
 from ..loops.nest import Nest, has_tiles
@@ -73,9 +72,7 @@ def _text(address: int, target: Target) -> tuple[str, str]:
     head = f'target triple = "{target.triple}"\n'
     if isinstance(source, interface.Text):
         return source.name, interface.module_of(source.interface, source.tile, target, source.finish)
-    if isinstance(source, Transpose):
-        return source.name, source.text(target.triple)
-    if isinstance(source, PrefixSums):
+    if isinstance(source, TextKernel):
         return source.name, source.text(target.triple)
     if isinstance(source, PanelProduct):
         return source.name, head + product_text(source.code, source.transposed, source.whole)

@@ -240,6 +240,26 @@ def test_tiles_are_cut_for_the_same_vectors_everywhere(machine, tmp_path):
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+class Joined(nn.Module):
+    """Copies of dense rows, among them rows that become columns."""
+
+    def forward(self, x):
+        rows = x.view(2, 16, 3, 32)
+        return rl.cat([rl.cat([x, x], 1), rows.permute(0, 2, 1, 3).reshape(2, 16, 96), x.mT.reshape(2, 16, 96)], 1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_copies_of_rows_go_to_every_target(target, tmp_path):
+    aot_compile(Joined(), (rl.randn(2, 16, 96),), target=target, name="joined", folder=tmp_path, link=False)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_copies_of_rows_are_exact_under_an_emulator(machine, tmp_path):
+    model, x = Joined(), rl.randn(2, 16, 96)
+    expected = result(model, x)
+    assert (emulated(model, x, machine, tmp_path).reshape(expected.shape) == expected).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("make", [resnet, gpt], ids=["resnet18", "gpt"])

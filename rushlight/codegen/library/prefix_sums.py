@@ -11,19 +11,15 @@ register before.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...base.digest import digest
-from ..stored import cache
-from ..stored.cache import Kernel
 from ..text.targets import vector_bits
+from .kernel_text import TextKernel, numbers_text, operands_text, target_text
 
 PARAMS = ("length", "chunks", "row")
 TYPES = {"f32": "float", "f64": "double"}
 UNROLL = 2
 
 
-class PrefixSums:
+class PrefixSums(TextKernel):
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
     params = PARAMS
@@ -32,15 +28,8 @@ class PrefixSums:
         self.code, self.form, self.chunk = code, form, chunk
         self.name = f"prefix_sums_{form}"
 
-    def digest(self) -> bytes:
-        return digest(self.text("host").encode())
-
     def text(self, triple: str) -> str:
         return module_text(triple, self.code, self.form, self.chunk, lanes_of())
-
-    def compiled(self) -> Kernel:
-        """The kernel itself."""
-        return cache.kernel(self, _object)
 
     def __str__(self) -> str:
         return f"library kernel {self.name} of {self.code}"
@@ -51,31 +40,16 @@ def lanes_of() -> int:
     return max(vector_bits() // 64, 4)
 
 
-def _object(kernel: Any) -> bytes:
-    from ..llvm.cpu import compile_ir, host_target
-
-    return compile_ir(kernel.text(host_target().triple), host_target(), "object")
-
-
 def module_text(triple: str, code: str, form: str, chunk: int, lanes: int) -> str:
     """LLVM IR of the kernel."""
-    target = "" if triple == "host" else f'target triple = "{triple}"\n'
     body = {"whole": _WHOLE, "folds": _FOLDS, "walks": _WALKS}[form]
     operands = {"whole": ("x", "y"), "folds": ("x", "states"), "walks": ("x", "states", "y")}[form]
-    loads = "\n".join(
-        f"  %p_{n} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %{n} = load ptr, ptr %p_{n}"
-        for k, n in enumerate(operands)
-    )
-    numbers = "\n".join(
-        f"  %a_{n} = getelementptr i64, ptr %params, i64 {k}\n  %{n} = load i64, ptr %a_{n}"
-        for k, n in enumerate(PARAMS)
-    )
-    return f"""{target}
+    return f"""{target_text(triple)}
 {chunk_text(code, lanes, form != "folds")}
 define void @prefix_sums_{form}(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
 entry:
-{loads}
-{numbers}
+{operands_text(operands)}
+{numbers_text(PARAMS)}
   br label %items
 {body.replace("CHUNK", str(chunk)).replace("TYPE", TYPES[code])}
 finish:

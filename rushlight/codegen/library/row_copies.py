@@ -11,16 +11,12 @@ it to decide. A nest cannot say this: it works in elements, and asks at every ro
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...base.digest import digest
-from ..stored import cache
-from ..stored.cache import Kernel
+from .kernel_text import TextKernel, numbers_text, operands_text, target_text
 
 SIZES = (64, 32, 16, 8, 4, 2, 1)    # bytes of vectors
 
 
-class RowCopy:
+class RowCopy(TextKernel):
     """What the kernel cache asks of a nest; `outer`: dims around the rows."""
 
     name = "copy_rows"
@@ -30,41 +26,20 @@ class RowCopy:
         around = [f"{p}{d}" for d in range(outer) for p in "nso"]
         self.params = ("length", "rows", "run", "runs", "in_row", "out_row", *around)
 
-    def digest(self) -> bytes:
-        return digest(self.text("host").encode())
-
     def text(self, triple: str) -> str:
         return module_text(triple, self.params, self.outer)
-
-    def compiled(self) -> Kernel:
-        """The kernel itself."""
-        return cache.kernel(self, _object)
 
     def __str__(self) -> str:
         return f"library kernel {self.name} within {self.outer} dims"
 
 
-def _object(kernel: Any) -> bytes:
-    from ..llvm.cpu import compile_ir, host_target
-
-    return compile_ir(kernel.text(host_target().triple), host_target(), "object")
-
-
 def module_text(triple: str, params: tuple[str, ...], outer: int) -> str:
     """LLVM IR of the kernel."""
-    target = "" if triple == "host" else f'target triple = "{triple}"\n'
-    loads = "\n".join(
-        f"  %p_{k} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %base{k} = load ptr, ptr %p_{k}" for k in range(2)
-    )
-    numbers = "\n".join(
-        f"  %a_{n} = getelementptr i64, ptr %params, i64 {k}\n  %{n} = load i64, ptr %a_{n}"
-        for k, n in enumerate(params)
-    )
-    return f"""{target}
+    return f"""{target_text(triple)}
 define void @copy_rows(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
 entry:
-{loads}
-{numbers}
+{operands_text(("base0", "base1"))}
+{numbers_text(params)}
   br label %items
 items:
   %item = phi i64 [ %begin, %entry ], [ %item_next, %item_done ]

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.digest import digest
-from ..stored import cache
 from ..stored.cache import Kernel
+from .kernel_text import TextKernel, numbers_text, operands_text, target_text
 
 ROWS = 16
 PARAMS = ("rows", "cols", "row", "out_row", "strips", "batch", "out_batch")
 
 
-class Transpose:
+class Transpose(TextKernel):
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
     name = "transpose_copy"
@@ -30,15 +29,8 @@ class Transpose:
     def __init__(self, size: int, height: int = ROWS) -> None:
         self.size, self.height = size, height
 
-    def digest(self) -> bytes:
-        return digest(self.text("host").encode())
-
     def text(self, triple: str) -> str:
         return module_text(triple, self.size, self.height)
-
-    def compiled(self) -> Kernel:
-        """The kernel itself."""
-        return cache.kernel(self, _object)
 
     def __str__(self) -> str:
         return f"library kernel {self.name} of {self.size} bytes an element, strips of {self.height}"
@@ -61,27 +53,13 @@ def height_for(size: int, rows: Any, cols: Any) -> int | None:
     return whole & -whole or None
 
 
-def _object(kernel: Any) -> bytes:
-    from ..llvm.cpu import compile_ir, host_target
-
-    return compile_ir(kernel.text(host_target().triple), host_target(), "object")
-
-
 def module_text(triple: str, size: int, height: int = ROWS) -> str:
     """LLVM IR of the kernel, of strips of `height` rows: a multiple of the elements in 16 bytes."""
-    target = "" if triple == "host" else f'target triple = "{triple}"\n'
-    loads = "\n".join(
-        f"  %p_{k} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %base{k} = load ptr, ptr %p_{k}" for k in range(2)
-    )
-    numbers = "\n".join(
-        f"  %a_{n} = getelementptr i64, ptr %params, i64 {k}\n  %{n} = load i64, ptr %a_{n}"
-        for k, n in enumerate(PARAMS)
-    )
-    return f"""{target}
+    return f"""{target_text(triple)}
 define void @transpose_copy(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
 entry:
-{loads}
-{numbers}
+{operands_text(("base0", "base1"))}
+{numbers_text(PARAMS)}
   br label %items
 items:
   %item = phi i64 [ %begin, %entry ], [ %item_next, %item_done ]
