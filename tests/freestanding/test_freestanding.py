@@ -249,8 +249,9 @@ class Joined(nn.Module):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_copies_of_rows_go_to_every_target(target, tmp_path):
-    aot_compile(Joined(), (rl.randn(2, 16, 96),), target=target, name="joined", folder=tmp_path, link=False)
+@pytest.mark.parametrize("make", [Joined, Attention])
+def test_copies_of_rows_and_tiles_go_to_every_target(make, target, tmp_path):
+    aot_compile(make(), (rl.randn(2, 16, 96),), target=target, name="net", folder=tmp_path, link=False)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

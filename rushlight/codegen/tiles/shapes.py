@@ -37,8 +37,9 @@ class TileShape(Record):
 
     @property
     def by_lane(self) -> bool:
-        """Whether multiply-add takes one lane of a vector as an operand."""
-        return self.target.triple.startswith("aarch64")
+        """Whether multiply-add takes one lane of a vector as an operand. Of vectors cut for another processor none
+        does: its plans hand rows over that are no whole tile."""
+        return self.target.triple.startswith("aarch64") and self.target.vector_bits <= 128
 
     @property
     def is_masked(self) -> bool:
